@@ -1,0 +1,37 @@
+# The two commands a newcomer needs: `make demo` and `make test`. Both make their own environment in .venv and may be run again.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types format clean
+
+demo: .venv/demo
+	$(BIN)/kernelpursuit compare
+
+test: lint types
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -q -n 2 --cov --cov-report=term
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/test
+	$(BIN)/mypy
+
+format: .venv/test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# pip works on the new environment from outside, so a system without ensurepip (Debian's bare python3) will do.
+.venv/bin/python:
+	$(PYTHON) -m venv --without-pip .venv
+
+.venv/demo: .venv/bin/python pyproject.toml
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[cli]'
+	touch $@
+
+.venv/test: .venv/bin/python pyproject.toml
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[test]'
+	touch $@ .venv/demo
+
+clean:
+	rm -rf .venv

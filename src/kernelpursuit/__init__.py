@@ -1,0 +1,37 @@
+"""Kernel models with as many terms as you choose."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> module. Loaded on first use, so that the command line answers `--help` at once.
+_HOME = {
+    "DenseDictionary": "dictionaries",
+    "KernelDictionary": "dictionaries",
+    "StackedDictionary": "dictionaries",
+    "Gradient": "pursuit.gradient",
+    "Squares": "pursuit.squares",
+    "Step": "pursuit.loop",
+    "Stop": "pursuit.loop",
+    "Path": "pursuit.loop",
+    "pursue": "pursuit.loop",
+    "everything": "pursuit.candidates",
+    "random_subset": "pursuit.candidates",
+    "active_set_size": "pursuit.candidates",
+    "first_of": "pursuit.stopping",
+    "gcv": "pursuit.stopping",
+    "leave_one_out": "pursuit.stopping",
+    "minimum": "pursuit.stopping",
+    "n_atoms": "pursuit.stopping",
+    "tolerance": "pursuit.stopping",
+    "validation": "pursuit.stopping",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'kernelpursuit' has no attribute {name!r}")
+    return getattr(import_module(f"kernelpursuit.{_HOME[name]}"), name)

@@ -1,0 +1,55 @@
+"""The only module that knows array libraries: namespaces, precision, and the way from sample space to the host.
+
+Sample-space arrays (length n: residuals, directions) may belong to any library that follows the array API standard and
+stay where they are. Atom-space (length m) and active-space (length k) values are NumPy float64 on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any  # an array of any namespace
+
+
+def namespace(x: Array) -> Any:
+    """Array namespace of `x`."""
+    return x.__array_namespace__()
+
+
+def to_host(x: Array) -> np.ndarray:
+    """`x` as a NumPy float64 array."""
+    return np.asarray(x, dtype=np.float64)
+
+
+def from_host(x: np.ndarray, like: Array) -> Array:
+    """Host array `x` in the namespace, on the device and with the dtype of `like`."""
+    xp = namespace(like)
+    if xp is np:  # asarray would do; this is the hot path
+        return np.asarray(x, dtype=like.dtype)
+    return xp.asarray(x, dtype=like.dtype, device=like.device)
+
+
+def eps(x: Array) -> float:
+    """Unit roundoff of the dtype of `x`."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def squared_norms(columns: Array) -> np.ndarray:
+    """Squared norm of each column, on the host."""
+    return to_host(namespace(columns).sum(columns * columns, axis=0))
+
+
+def in_span_limit(x: Array) -> float:
+    """Share of its squared norm below which an atom counts as lying in the span of the others.
+
+    Relative, and the one constant of its kind: 100 eps. The rounding error of a deflated column is of the order eps times
+    its original norm, so what is left above this limit is signal, and the triangular factor stays well enough conditioned.
+    """
+    return 100 * eps(x)
+
+
+def tie_tolerance(x: Array) -> float:
+    """Relative difference under which two scores are equal: the order of blocks and threads must not change a choice."""
+    return 1e-12 if eps(x) < 1e-10 else 1e-5

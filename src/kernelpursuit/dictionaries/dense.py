@@ -1,0 +1,58 @@
+"""A dictionary that is a matrix in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelpursuit._array import Array, namespace, to_host
+
+
+class DenseDictionary:
+    """Any matrix as a dictionary: each column is an atom.
+
+    Parameters
+    ----------
+    matrix : array of shape (n_samples, n_atoms)
+        From any array namespace; it is not copied.
+    gram : ndarray of shape (n_atoms, n_atoms), optional
+        Inner products of the atoms under a ridge penalty, e.g. the kernel matrix of the centres. Default: the identity.
+    tile : int
+        Columns that may be copied at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> D = DenseDictionary(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> D.correlate(np.ones((2, 1)))
+    array([[4.],
+           [6.]])
+    """
+
+    def __init__(self, matrix: Array, gram: np.ndarray | None = None, tile: int = 1024):
+        self.matrix = matrix
+        self.shape = tuple(matrix.shape)
+        self.tile = tile
+        self._gram = gram
+
+    def columns(self, J: np.ndarray) -> Array:
+        """Columns `J`, (n_samples, len(J))."""
+        if len(J) == 1:  # a view will do, and slicing is what all array libraries agree on
+            return self.matrix[:, int(J[0]) : int(J[0]) + 1]
+        xp = namespace(self.matrix)
+        return xp.take(self.matrix, xp.asarray(J, device=self.matrix.device), axis=1)
+
+    def correlate(self, V: Array) -> np.ndarray:
+        """DᵀV, (n_atoms, V.shape[1])."""
+        return to_host(self.matrix.T @ V)
+
+    def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Inner products of atoms `I` (None: all) with atoms `J` under the ridge penalty."""
+        rows = np.arange(self.shape[1]) if I is None else np.asarray(I)
+        if self._gram is None:
+            return (rows[:, None] == np.asarray(J)[None, :]).astype(np.float64)
+        return to_host(self._gram[np.ix_(rows, J)])
+
+    def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
+        """Diagonal of `gram` at atoms `J` (None: all)."""
+        diagonal = np.ones(self.shape[1]) if self._gram is None else to_host(np.diagonal(self._gram))
+        return diagonal if J is None else diagonal[J]

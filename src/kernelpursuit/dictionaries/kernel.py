@@ -1,0 +1,87 @@
+"""A dictionary of kernel functions centred on points, computed in tiles or kept as a matrix when it fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._array import to_host
+from kernelpursuit.kernels import Kernel
+
+STORAGES = ("auto", "dense", "tiles")
+MIB = 2**20
+
+
+class KernelDictionary:
+    """Atoms ``k(x, z_j)``, one per centre z_j, evaluated at the rows of X.
+
+    Parameters
+    ----------
+    X : {array, CSR array} of shape (n_samples, n_features)
+        Points at which the atoms are evaluated.
+    Z : {array, CSR array} of shape (n_atoms, n_features)
+        Centres.
+    kernel : Kernel
+    memory : int
+        Bytes that the matrix, or one tile of it, may take.
+    storage : {"auto", "dense", "tiles"}
+        Keep the whole matrix, recompute tiles at each pass, or (auto) keep it if it fits `memory`.
+    """
+
+    def __init__(self, X: Any, Z: Any, kernel: Kernel, *, memory: int = 1024 * MIB, storage: str = "auto"):
+        self.kernel = kernel
+        self.dtype = X.dtype
+        self.shape = (X.shape[0], Z.shape[0])
+        n, m = self.shape
+        column = n * self.dtype.itemsize
+        if column > memory:
+            raise ValueError(f"memory={memory} bytes is too small for one kernel column of {n} rows: needs {column}")
+        self.tile = int(min(m, max(1, memory // (4 * column))))  # a tile, its deflated copy and temporaries fit together
+        self._X = kernel.prepare(X)
+        self._Z = self._X if Z is X else kernel.prepare(Z)
+        self._matrix = None
+        if storage == "dense" or (storage == "auto" and m * column <= memory):
+            self._matrix = self._build()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the matrix is kept."""
+        return self._matrix is not None
+
+    def _build(self) -> np.ndarray:
+        matrix = np.empty(self.shape, dtype=self.dtype)
+        for start in range(0, self.shape[1], self.tile):
+            matrix[:, start : start + self.tile] = self._evaluate(slice(start, start + self.tile))
+        return matrix
+
+    def _evaluate(self, J: Any) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(self.kernel(self._X, self._Z[J]), dtype=self.dtype)
+        if not np.all(np.isfinite(values)):
+            raise ValueError("kernel gives infinite or undefined values on X; scale X, or choose another kernel or gamma")
+        return values
+
+    def columns(self, J: np.ndarray) -> np.ndarray:
+        """Columns `J`, (n_samples, len(J))."""
+        return self._evaluate(J) if self._matrix is None else self._matrix[:, J]
+
+    def correlate(self, V: np.ndarray) -> np.ndarray:
+        """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
+        if self._matrix is not None:
+            return to_host(self._matrix.T @ V)
+        out = np.empty((self.shape[1], V.shape[1]))
+        for start in range(0, self.shape[1], self.tile):
+            J = slice(start, start + self.tile)
+            out[J] = self._evaluate(J).T @ V
+        return out
+
+    def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Kernel values of centres `I` (None: all) with centres `J`: inner products in the kernel's feature space."""
+        return to_host(self.kernel(self._Z if I is None else self._Z[I], self._Z[J]))
+
+    def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
+        """k(z, z) of centres `J` (None: all)."""
+        indices = np.arange(self.shape[1]) if J is None else np.asarray(J)
+        blocks = [indices[i : i + 256] for i in range(0, len(indices), 256)]  # diagonals of small squares: no n x n
+        return np.concatenate([np.diagonal(self.gram(block, block)) for block in blocks])

@@ -1,0 +1,137 @@
+"""Differentiable losses L(y, f): value and derivative in f, elementwise.
+
+Labels of the classification losses are -1 and +1. Each loss is scaled so that the squared loss is ``(y - f)**2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from kernelpursuit._array import Array, namespace
+
+_TANH_TARGET = 0.65  # keeps the target off the saturated part of tanh
+
+
+class Loss(NamedTuple):
+    """A loss as elementwise functions of targets and predictions.
+
+    Attributes
+    ----------
+    value : callable
+        ``value(y, f)``.
+    gradient : callable
+        ``gradient(y, f)``, the derivative of `value` in f.
+    probability : callable, optional
+        ``probability(f)``, the probability of the label +1 that the loss estimates, if it does.
+    convex : bool
+        Whether the loss is convex in f, so that a best constant exists to start from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, f = np.array([1.0]), np.array([0.5])
+    >>> LOSSES["squared"].value(y, f), LOSSES["squared"].gradient(y, f)
+    (array([0.25]), array([-1.]))
+    """
+
+    value: Callable
+    gradient: Callable
+    probability: Callable | None = None
+    convex: bool = True
+
+
+def _squared(y: Array, f: Array) -> Array:
+    return (y - f) ** 2
+
+
+def _squared_gradient(y: Array, f: Array) -> Array:
+    return 2 * (f - y)
+
+
+def _expit(f: Array) -> Array:
+    return 0.5 * (1 + namespace(f).tanh(0.5 * f))
+
+
+def _logistic(y: Array, f: Array) -> Array:
+    xp = namespace(f)
+    return xp.logaddexp(xp.zeros_like(f), -y * f)
+
+
+def _logistic_gradient(y: Array, f: Array) -> Array:
+    return -y * _expit(-y * f)
+
+
+def _exponential(y: Array, f: Array) -> Array:
+    xp = namespace(f)
+    return xp.exp(xp.clip(-y * f, None, _LARGEST_EXPONENT))
+
+
+def _exponential_gradient(y: Array, f: Array) -> Array:
+    return -y * _exponential(y, f)
+
+
+def _exponential_probability(f: Array) -> Array:
+    return _expit(2 * f)  # the minimiser of the expected loss is half the log odds
+
+
+def _tanh(y: Array, f: Array) -> Array:
+    return (_TANH_TARGET * y - namespace(f).tanh(f)) ** 2
+
+
+def _tanh_gradient(y: Array, f: Array) -> Array:
+    t = namespace(f).tanh(f)
+    return 2 * (t - _TANH_TARGET * y) * (1 - t**2)
+
+
+def _doom2(y: Array, f: Array) -> Array:
+    return 1 - namespace(f).tanh(y * f)
+
+
+def _doom2_gradient(y: Array, f: Array) -> Array:
+    return -y * (1 - namespace(f).tanh(y * f) ** 2)
+
+
+def _squared_hinge(y: Array, f: Array) -> Array:
+    return namespace(f).clip(1 - y * f, 0, None) ** 2
+
+
+def _squared_hinge_gradient(y: Array, f: Array) -> Array:
+    return -2 * y * namespace(f).clip(1 - y * f, 0, None)
+
+
+def _huber(y: Array, f: Array, delta: float) -> Array:
+    xp = namespace(f)
+    r = xp.abs(y - f)
+    return xp.where(r <= delta, r**2, delta * (2 * r - delta))
+
+
+def _huber_gradient(y: Array, f: Array, delta: float) -> Array:
+    return 2 * namespace(f).clip(f - y, -delta, delta)
+
+
+_LARGEST_EXPONENT = 80.0  # a trial step of the optimiser may go far; exp(80) fits float32
+
+LOSSES: dict[str, Loss] = {
+    "squared": Loss(_squared, _squared_gradient),
+    "logistic": Loss(_logistic, _logistic_gradient, _expit),
+    "exponential": Loss(_exponential, _exponential_gradient, _exponential_probability),
+    "tanh": Loss(_tanh, _tanh_gradient, convex=False),
+    "doom2": Loss(_doom2, _doom2_gradient, convex=False),
+    "squared_hinge": Loss(_squared_hinge, _squared_hinge_gradient),
+}
+
+
+def huber(delta: float) -> Loss:
+    """Huber's loss: squared up to `delta`, linear beyond.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> huber(1.0).value(np.array([0.0]), np.array([3.0]))
+    array([5.])
+    """
+    if not delta > 0:
+        raise ValueError(f"delta must be positive, got {delta!r}")
+    return Loss(partial(_huber, delta=delta), partial(_huber_gradient, delta=delta))

@@ -1,0 +1,220 @@
+"""The atoms outside the span of the chosen ones: what every criterion that orthogonalises keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelpursuit._array import Array, eps, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit.basis import Basis
+from kernelpursuit.dictionaries import sweep
+from kernelpursuit.pursuit.ridge import Ridge
+
+
+class Deflated(NamedTuple):
+    """Some atoms with the span removed."""
+
+    columns: Array  # (n_samples, b), the part outside the span, weighted
+    tails: np.ndarray | None  # (b, any), the same for the penalty coordinates
+    squared: np.ndarray  # squared norm of that part, penalty included
+    start: np.ndarray  # squared norm with only the constant removed
+    raw: np.ndarray  # squared norm of the atom as it is
+
+
+class Direction(NamedTuple):
+    """A unit vector that an atom adds to the fit."""
+
+    atom: int
+    sample: Array
+    tail: np.ndarray
+
+
+class Deflation:
+    """Dictionary, row weights, ridge penalty and basis, seen as one set of vectors being orthogonalised.
+
+    Rows are multiplied by the root of their weights and the penalty appended as a tail (see `Ridge`), so that criteria
+    know neither. Squared norms of all deflated atoms are kept running once `sweep` was called, and recomputed from the
+    definition where down-dating has lost half the digits (LAPACK's rule for pivoted QR).
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+    like : array of shape (n_samples, ...)
+        Sets namespace, device and dtype.
+    alpha : float
+        Ridge penalty, see `Squares`.
+    weights : array of shape (n_samples,), optional
+    intercept : bool
+    orthogonal : bool
+        Whether chosen atoms join the span. If not, only the constant is in it.
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        like: Array,
+        *,
+        alpha: float = 0.0,
+        weights: Array | None = None,
+        intercept: bool = True,
+        orthogonal: bool = True,
+    ):
+        n, m = dictionary.shape
+        if like.shape[0] != n:
+            raise ValueError(f"targets must have as many rows as the dictionary, got {like.shape[0]} and {n}")
+        xp = namespace(like)
+        self.D = dictionary
+        self.orthogonal = orthogonal
+        self.intercept = intercept
+        self.eps = eps(like)
+        self.passes = 0.0
+        # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
+        self._limit = in_span_limit(like) if alpha == 0 else max(in_span_limit(like), 1e-10)
+        self._weights = weights
+        self._root = None if weights is None else xp.sqrt(weights)[:, None]
+        self.total_weight = float(n) if weights is None else float(to_host(xp.sum(weights)))
+        self.basis = Basis(like)
+        self.ridge = Ridge(dictionary, alpha) if alpha > 0 else None
+        if intercept:
+            ones = xp.ones((n, 1), dtype=like.dtype, device=like.device)
+            self.basis.append(self.weigh(ones)[:, 0])
+        self.alive = np.ones(m, dtype=bool)
+        self.squared = self.start = self._raw = self._reference = np.zeros(0)
+        self._lengths: list[tuple[int, float, float]] = []  # atom, norm and constant part, where nothing is orthogonal
+
+    def weigh(self, columns: Array) -> Array:
+        """Rows times the root of their weights."""
+        return columns if self._root is None else columns * self._root
+
+    def unweigh(self, columns: Array) -> Array:
+        """Inverse of `weigh`."""
+        return columns if self._root is None else columns / self._root
+
+    def leverage(self, sample: Array) -> Array:
+        """Share of each row's own target in its fitted value that a unit direction adds, per unit of weight.
+
+        A row of weight w counts as w rows, of which leave-one-out removes one (all of it if w < 1).
+        """
+        if self._weights is None:
+            return sample * sample
+        xp = namespace(sample)
+        return sample * sample / xp.where(self._weights > 1, self._weights, xp.ones_like(self._weights))
+
+    def deflate(self, J: np.ndarray) -> Deflated:
+        """Atoms `J` outside the span, from the definition."""
+        columns = self.weigh(self.D.columns(J))
+        tails = rest = None
+        penalty: Any = 0.0
+        raw = squared_norms(columns)
+        if self.ridge is not None:
+            tails = self.ridge.tails(J)
+            rest = self.ridge.rest(J, tails)
+            penalty = np.sum(tails**2, axis=1) + rest
+        start = raw
+        if self.intercept:
+            constant = self.basis.directions[:1, :]
+            columns = columns - constant.T @ (constant @ columns)
+            start = squared_norms(columns)
+        columns, tails, _ = self.basis.complement(columns, tails)
+        squared = squared_norms(columns)
+        if tails is not None:
+            squared = squared + np.sum(tails**2, axis=1) + rest
+        return Deflated(columns, tails, squared, start + penalty, raw + penalty)
+
+    def bar(self, J: np.ndarray, part: Deflated) -> None:
+        """Never look again at those of `J` that lie in the span."""
+        self.alive[J] &= part.squared > self._limit * part.raw
+
+    def sweep(self, products: Callable[[Deflated], np.ndarray]) -> np.ndarray:
+        """Make the running norms of all atoms and return `products` of all of them, in one pass."""
+
+        def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
+            part = self.deflate(J)
+            if not np.all(np.isfinite(part.raw)):
+                raise ValueError("the atoms overflow: scale X, or choose another kernel or gamma")
+            self.bar(J, part)
+            return products(part), part.squared, part.start, part.raw
+
+        joined, self.squared, self.start, self._raw = sweep(self.D, tile)
+        self._reference = self.squared.copy()
+        self.passes += 1
+        return joined
+
+    def extend(self, block: list[int]) -> list[Direction]:
+        """Unit directions that the atoms of `block` add one after the other, up to the first that adds none."""
+        directions: list[Direction] = []
+        for atom in block:
+            tail = np.zeros(0) if self.ridge is None else self.ridge.append(atom)
+            column = self.weigh(self.D.columns(np.array([atom])))
+            sample: Array | None
+            if self.orthogonal:
+                sample = self.basis.append(column[:, 0], tail)
+                tail = self.basis.tails[-1, : len(tail)]
+            else:
+                rest, _, inside = self.basis.complement(column)
+                length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
+                self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
+                sample, tail = rest[:, 0] / length, tail / length
+            if sample is None:
+                self.alive[atom] = False
+                break
+            directions.append(Direction(atom, sample, tail))
+        return directions
+
+    def give_back(self, directions: list[Direction]) -> None:
+        """Undo `extend` for its last `directions`; penalty coordinates without a user do no harm and stay."""
+        if directions and self.orthogonal:
+            self.basis.truncate(self.basis.size - len(directions))
+        elif directions:
+            del self._lengths[-len(directions) :]
+
+    def chosen(self, atom: int) -> None:
+        """Record that `atom` was taken: it is in the span now."""
+        if self.orthogonal:
+            self.alive[atom] = False
+
+    def correlate(self, samples: Array, tails: np.ndarray | None = None) -> np.ndarray:
+        """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data."""
+        self.passes += 1
+        products = self.D.correlate(self.weigh(samples))
+        if self.ridge is not None and tails is not None:
+            products += self.ridge.correlate(tails)
+        return products
+
+    def downdate(self, products: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
+        """Take a unit direction out of the running norms, given its `products` with all atoms.
+
+        Yields the atoms whose norm had to be recomputed, tile by tile, so that the caller can do likewise.
+        """
+        self.squared -= products**2
+        stale = np.flatnonzero(self.alive & (self.squared <= np.sqrt(self.eps) * self._reference))
+        for start in range(0, len(stale), self.D.tile):
+            J = stale[start : start + self.D.tile]
+            part = self.deflate(J)
+            self.squared[J] = self._reference[J] = part.squared
+            self.bar(J, part)
+            yield J, part
+        self.passes += len(stale) / len(self.alive)
+
+    def coefficients(self, atoms: list[int]) -> np.ndarray:
+        """Directions taken so far as combinations of the constant and the atoms.
+
+        Returns
+        -------
+        ndarray of shape (1 + n_distinct_atoms, 1 + len(atoms))
+            Column 0 is the direction of the constant, zero without an intercept; row 0 holds its coefficients.
+        """
+        order = {atom: row for row, atom in enumerate(dict.fromkeys(atoms), start=1)}
+        out = np.zeros((1 + len(order), 1 + len(atoms)))
+        if self.orthogonal:
+            size = len(atoms) + self.intercept
+            out[1 - self.intercept :, 1 - self.intercept :] = self.basis.inverse()[:size, :size]
+            return out
+        if self.intercept:
+            out[0, 0] = 1 / self.basis.R[0, 0]
+        for column, (atom, length, constant) in enumerate(self._lengths[: len(atoms)], start=1):
+            out[order[atom], column] = 1 / length
+            out[0, column] = -constant / length * out[0, 0]
+        return out

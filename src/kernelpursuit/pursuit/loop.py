@@ -1,0 +1,225 @@
+"""The one loop: take the atom that scores best, update, repeat until a rule says stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from kernelpursuit.pursuit.candidates import Candidates, everything
+
+
+class Step(NamedTuple):
+    """What one step of a pursuit did.
+
+    Attributes
+    ----------
+    atom : int
+        Index of the atom taken; -1 for the state before the first.
+    score : float
+        Its score when it was taken.
+    weakness : float
+        Its score divided by the best of all atoms compared at that moment; 1 for plain greedy choice.
+    loss : float
+        Mean training loss after the step, ridge penalty included.
+    leave_one_out : float
+        Mean squared leave-one-out residual of the model on the atoms so far; nan where there is no closed form.
+    weight : tuple of float
+        Step length along the new direction, one number for each target.
+    released : tuple of int
+        Atoms given up in this step.
+    seconds : float
+        Time since the pursuit began.
+    """
+
+    atom: int
+    score: float = np.nan
+    weakness: float = 1.0
+    loss: float = np.nan
+    leave_one_out: float = np.nan
+    weight: tuple[float, ...] = ()
+    released: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+
+class Stop(NamedTuple):
+    """Verdict of a stop rule: how many steps to keep, and why."""
+
+    keep: int
+    reason: str
+    sentence: str = ""
+
+
+@dataclass
+class Path:
+    """Record of a pursuit.
+
+    Attributes
+    ----------
+    start : Step
+        State before the first atom.
+    steps : list of Step
+        The steps kept, in order.
+    discarded : list of Step
+        Steps taken after those and given up by the stop rule.
+    reason : str
+        Short code why it ended: ``"n_atoms"``, ``"tolerance"``, ``"leave_one_out"``, ``"validation"``, ``"exhausted"``
+        (no other atom would change the fit), ``"interrupted"``, or what the user's own rule says.
+    sentence : str
+        The same in words.
+    passes : int
+        How often all atoms were correlated with something, each a pass over the data.
+    ending : bool
+        True while a rule is asked what to keep of a path that is over.
+    """
+
+    start: Step
+    steps: list[Step] = field(default_factory=list)
+    discarded: list[Step] = field(default_factory=list)
+    reason: str = ""
+    sentence: str = ""
+    passes: int = 0
+    ending: bool = False
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Distinct atoms of the steps kept, in the order of first choice, after releases."""
+        chosen: dict[int, None] = {}
+        for step in self.steps:
+            for atom in step.released:
+                chosen.pop(atom, None)
+            chosen.setdefault(step.atom)
+        return np.array(list(chosen), dtype=np.intp)
+
+    def values(self, name: str) -> np.ndarray:
+        """Field `name` of the start and of every step, one number for each number of steps from 0 on.
+
+        Examples
+        --------
+        >>> Path(Step(-1, loss=2.0), [Step(3, loss=1.0)]).values("loss")
+        array([2., 1.])
+        """
+        return np.array([getattr(step, name) for step in [self.start, *self.steps]], dtype=np.float64)
+
+    def ended(self, verdict: Stop) -> Path:
+        """Path cut to what `verdict` keeps."""
+        self.steps, self.discarded = self.steps[: verdict.keep], self.steps[verdict.keep :]
+        self.reason, self.sentence = verdict.reason, verdict.sentence
+        return self
+
+
+StopRule = Callable[[Path], "Stop | None"]
+
+
+class Criterion(Protocol):
+    """What the loop needs of a criterion.
+
+    Attributes
+    ----------
+    alive : ndarray of bool, shape (n_atoms,)
+        Atoms that may still be taken.
+    tie : float
+        Relative difference under which two scores are equal.
+    passes : int
+        Passes over the data so far.
+    """
+
+    alive: np.ndarray
+    tie: float
+    passes: int
+
+    def start(self) -> Step:
+        """State before the first atom."""
+
+    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
+        """Score of atoms `J` (None: all), larger is better, ``-inf`` for atoms that cannot be taken."""
+
+    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
+        """Take atoms in the order given, at one pass over the data for all of them, yielding a Step for each.
+
+        Ends early at the first atom whose score, when its turn comes, is below `weakness` times the best.
+        """
+
+
+def pursue(
+    criterion: Criterion,
+    stop: StopRule,
+    candidates: Candidates = everything,
+    callback: Callable[[Path], None] | None = None,
+) -> Path:
+    """Greedy pursuit: the loop of every method here.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        Scores the atoms and takes them. It is used up: a second pursuit needs a new one.
+    stop : callable
+        ``stop(path) -> Stop | None``, asked before each step; when the path is over for another reason it is asked
+        once more, with ``path.ending`` set, what it would keep.
+    candidates : callable
+        ``candidates(alive) -> indices | None`` to look at in this step; None means all.
+    callback : callable, optional
+        Called with the path after each step.
+
+    Returns
+    -------
+    Path
+
+    Notes
+    -----
+    An interrupt (Ctrl-C) ends the path with the steps finished so far and the reason ``"interrupted"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary, Squares, n_atoms, pursue
+    >>> D = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    >>> y = np.array([1.0, 3.0, 0.0])
+    >>> path = pursue(Squares(DenseDictionary(D), y, intercept=False), n_atoms(2))
+    >>> path.atoms, path.reason
+    (array([1, 0]), 'n_atoms')
+    """
+    path = Path(start=criterion.start())
+    began = time.perf_counter()
+    try:
+        while (verdict := stop(path)) is None:
+            block = propose(criterion, candidates)
+            if not block:
+                verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {len(path)} steps")
+                break
+            for step in criterion.take(block):
+                path.steps.append(step._replace(seconds=time.perf_counter() - began))
+                if callback is not None:
+                    callback(path)
+                if (verdict := stop(path)) is not None:
+                    break
+            if verdict is not None:
+                break
+    except KeyboardInterrupt:
+        verdict = Stop(len(path), "interrupted", f"interrupted after {len(path)} steps")
+    path.passes = criterion.passes
+    path.ending = True
+    if (final := stop(path)) is not None and final.keep < verdict.keep:
+        verdict = verdict._replace(keep=final.keep, sentence=f"{verdict.sentence}; {final.sentence}")
+    path.ending = False
+    return path.ended(verdict)
+
+
+def propose(criterion: Criterion, candidates: Candidates = everything) -> list[int]:
+    """Best atom among the candidates, the lowest index among ties; an empty list if none would change the fit."""
+    while criterion.alive.any():
+        J = candidates(criterion.alive)
+        scores = criterion.scores(J)
+        best = scores.max()
+        if best > 0:
+            winner = int(np.argmax(scores >= best * (1 - criterion.tie)))
+            return [winner if J is None else int(J[winner])]
+        if J is None or best > -np.inf:  # a sample of dead atoms only: they are barred now, draw again
+            return []
+    return []

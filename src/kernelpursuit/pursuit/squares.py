@@ -1,0 +1,228 @@
+"""The squared loss: basic, back-fitting and pre-fitting matching pursuit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._array import Array, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
+from kernelpursuit.pursuit.loop import Step
+
+VARIANTS = ("prefit", "backfit", "basic")
+_DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
+
+
+class Squares:
+    """Criterion of kernel matching pursuit for the squared loss.
+
+    With d̃ the part of an atom d outside the span of the constant and the chosen atoms, and r the residual, the score is
+
+    - ``"prefit"``: ‖d̃ᵀr‖² / ‖d̃‖², the drop of ‖r‖² when all weights are refitted jointly with the new atom;
+    - ``"backfit"``: ‖dᵀr‖² / ‖d‖², all weights refitted after the choice (orthogonal matching pursuit);
+    - ``"basic"``: the same score, but only the new weight is set and an atom may be chosen again;
+
+    where for the last two d is deflated by the constant only, and ‖·‖² sums over targets. A step costs one column, one
+    ``correlate`` of one vector and O(n k); memory is O(n k + m).
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The atoms, (n_samples, n_atoms).
+    targets : array of shape (n_samples,) or (n_samples, n_targets)
+        In sample space. Several targets share their atoms.
+    variant : {"prefit", "backfit", "basic"}
+    alpha : float
+        Ridge penalty ``alpha * cᵀGc`` on the weights c, G the dictionary's `gram`; in selection and fit.
+    weights : array of shape (n_samples,), optional
+        Positive weights of the rows.
+    intercept : bool
+        Whether a constant is in the span from the start.
+    shrinkage : float
+        Share of the full step that the basic variant takes.
+
+    References
+    ----------
+    Vincent and Bengio, Kernel matching pursuit, Machine Learning 48 (2002).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary
+    >>> run = Squares(DenseDictionary(np.eye(3)), np.array([1.0, 5.0, 2.0]), intercept=False)
+    >>> run.scores()
+    array([ 1., 25.,  4.])
+    >>> [step.loss for step in run.take([1])]
+    [1.6666666666666667]
+    """
+
+    def __init__(
+        self,
+        dictionary: Any,
+        targets: Array,
+        *,
+        variant: str = "prefit",
+        alpha: float = 0.0,
+        weights: Array | None = None,
+        intercept: bool = True,
+        shrinkage: float = 1.0,
+    ):
+        if variant not in VARIANTS:
+            raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
+        orthogonal = variant != "basic"
+        targets = targets if targets.ndim == 2 else targets[:, None]
+        self.atoms = Deflation(
+            dictionary, targets, alpha=alpha, weights=weights, intercept=intercept, orthogonal=orthogonal
+        )
+        self.tie = tie_tolerance(targets)
+        self._variant = variant
+        self._shrinkage = shrinkage
+        self._r = self.atoms.weigh(targets)
+        self._r_tail = np.zeros((0, targets.shape[1]))
+        self._a: np.ndarray | None = None  # (n_atoms, n_targets), running d̃ᵀr
+        self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
+        # Leave-one-out needs the leverages h of the rows: the left-out residual is r / (1 - h).
+        self._gap = namespace(self._r).ones_like(self._r[:, 0]) if orthogonal else None
+        self._left_out = self._r
+        self._constant = np.zeros(targets.shape[1])
+        if intercept:
+            self._constant = self._advance(Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), 1.0)
+        self._refreshed_at = self._loss()
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Atoms that may still be taken."""
+        return self.atoms.alive
+
+    @property
+    def passes(self) -> float:
+        """Passes over the data so far."""
+        return self.atoms.passes
+
+    def start(self) -> Step:
+        """State before the first atom."""
+        return Step(atom=-1, loss=self._loss(), leave_one_out=self._leave_one_out())
+
+    def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Definition of the running quantities: d̃ᵀr, (len(J), n_targets), and ‖d̃‖² of atoms `J`."""
+        part = self.atoms.deflate(J)
+        return self._products(part), part.squared
+
+    def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same as they are kept up to date."""
+        assert self._a is not None, "moments run from the first call of scores() on"
+        return self._a[J], self.atoms.squared[J]
+
+    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
+        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
+        if J is None and self._a is None:
+            self._a = self.atoms.sweep(self._products)
+        if self._a is None:
+            part = self.atoms.deflate(J)
+            self.atoms.bar(J, part)
+            a, squared, start = self._products(part), part.squared, part.start
+        else:
+            a, squared, start = self._a, self.atoms.squared, self.atoms.start
+            if J is not None:
+                a, squared, start = a[J], squared[J], start[J]
+        alive = self.alive if J is None else self.alive[J]
+        denominator = squared if self._variant == "prefit" else start
+        return np.where(alive, np.sum(a * a, axis=1) / np.where(alive, denominator, 1.0), -np.inf)
+
+    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
+        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+        directions = self.atoms.extend(block)
+        products = self._correlate(directions)
+        taken = 0
+        try:
+            for direction in directions:
+                score, share = self._certify(direction.atom)
+                if share < weakness * (1 - self.tie):
+                    break
+                length = self._advance(direction, self._shrinkage)
+                self.atoms.chosen(direction.atom)
+                if products is not None:
+                    self._downdate(products[:, taken], length)
+                self._steps.append((direction.atom, length))
+                taken += 1
+                yield Step(direction.atom, score, share, self._loss(), self._leave_one_out(), tuple(length.tolist()))
+        finally:
+            self.atoms.give_back(directions[taken:])
+
+    def coef_path(self, n_steps: int) -> np.ndarray:
+        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct_atoms, n_targets), the intercept first."""
+        steps = self._steps[:n_steps]
+        lengths = np.stack([self._constant, *(length for _, length in steps)])
+        directions = self.atoms.coefficients([atom for atom, _ in steps])
+        return np.cumsum(directions.T[:, :, None] * lengths[:, None, :], axis=0)
+
+    def left_out(self) -> Array:
+        """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
+
+        The atoms stay as they are; their weights are refitted without row i. Not for the basic variant.
+        """
+        return self.atoms.unweigh(self._left_out)
+
+    def _products(self, part: Deflated) -> np.ndarray:
+        a = to_host(part.columns.T @ self._r)
+        if part.tails is not None:
+            width = min(part.tails.shape[1], len(self._r_tail))
+            a += part.tails[:, :width] @ self._r_tail[:width]
+        return a
+
+    def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
+        """Products of all atoms with the directions, where running moments are kept."""
+        if self._a is None or not directions:
+            return None
+        samples = namespace(self._r).stack([direction.sample for direction in directions], axis=1)
+        tails = None
+        if self.atoms.ridge is not None:
+            tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
+            for column, direction in enumerate(directions):
+                tails[: len(direction.tail), column] = direction.tail
+        return self.atoms.correlate(samples, tails)
+
+    def _certify(self, atom: int) -> tuple[float, float]:
+        """Score of `atom` now, and its share of the best of all where that is known."""
+        if self._a is None:
+            return float(self.scores(np.array([atom]))[0]), 1.0
+        scores = self.scores()
+        best = float(scores.max())
+        return float(scores[atom]), float(scores[atom]) / best if best > 0 else 0.0
+
+    def _advance(self, direction: Direction, share: float) -> np.ndarray:
+        """Move the residual along a unit direction and update the leverages; returns the step length per target."""
+        sample, tail = direction.sample, direction.tail
+        self._r_tail = np.pad(self._r_tail, ((0, max(0, len(tail) - len(self._r_tail))), (0, 0)))
+        length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
+        self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
+        self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
+        if self._gap is not None:
+            xp = namespace(self._r)
+            self._gap = self._gap - self.atoms.leverage(sample)
+            # A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
+            determined = (self._gap <= _DETERMINED)[:, None]
+            gap = xp.where(determined, xp.ones_like(self._gap)[:, None], self._gap[:, None])
+            self._left_out = xp.where(determined, self._left_out, self._r / gap)
+        return length
+
+    def _downdate(self, products: np.ndarray, length: np.ndarray) -> None:
+        """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
+        assert self._a is not None
+        self._a -= products[:, None] * length[None, :]
+        if self._variant != "basic":
+            for J, part in self.atoms.downdate(products):
+                self._a[J] = self._products(part)
+        if self._loss() < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did dᵀr
+            self._refreshed_at = self._loss()
+            self._a = self.atoms.correlate(self._r, self._r_tail)
+
+    def _loss(self) -> float:
+        return float((np.sum(squared_norms(self._r)) + np.sum(self._r_tail**2)) / self.atoms.total_weight)
+
+    def _leave_one_out(self) -> float:
+        if self._gap is None:
+            return np.nan
+        return float(np.sum(squared_norms(self._left_out)) / self.atoms.total_weight)

@@ -1,0 +1,105 @@
+"""Stop rules: functions of a path that say how many steps to keep, or nothing to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule
+
+
+def n_atoms(k: int) -> StopRule:
+    """Stop after `k` steps."""
+
+    def rule(path: Path) -> Stop | None:
+        return Stop(k, "n_atoms", f"n_atoms={k} steps were taken") if len(path) >= k else None
+
+    return rule
+
+
+def tolerance(tol: float, floor: float = 0.0) -> StopRule:
+    """Stop once the training loss is at most `tol` times the loss before the first atom, or at most `floor`."""
+
+    def rule(path: Path) -> Stop | None:
+        last = path.steps[-1].loss if path.steps else path.start.loss
+        if last <= max(tol * path.start.loss, floor):
+            return Stop(len(path), "tolerance", f"the training loss fell to {last:.3g}, within tol={tol:g}")
+        return None
+
+    return rule
+
+
+def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
+    """Keep the minimiser of a quantity known after each step; stop when `patience` steps brought nothing better.
+
+    Parameters
+    ----------
+    values : callable
+        ``values(path)``, one number for each number of steps from 0 on; nan never wins.
+    reason : str
+        Code for ``Path.reason``.
+    patience : int
+        Steps without a new minimum after which to stop.
+    margin : float
+        Keep the fewest steps whose value is within this share of the minimum.
+
+    Examples
+    --------
+    >>> from kernelpursuit.pursuit.loop import Path, Step
+    >>> path = Path(Step(-1, loss=3.0), [Step(0, loss=1.0), Step(1, loss=2.0)])
+    >>> minimum(lambda path: path.values("loss"), "example", patience=1)(path).keep
+    1
+    """
+
+    def rule(path: Path) -> Stop | None:
+        curve = np.asarray(values(path), dtype=np.float64)
+        curve = np.where(np.isnan(curve), np.inf, curve)
+        best = int(np.argmin(curve))
+        if not path.ending and len(curve) - 1 - best < patience:
+            return None
+        keep = int(np.argmax(curve <= curve[best] * (1 + margin)))
+        return Stop(keep, reason, f"{reason} was lowest ({curve[best]:.4g}) after {keep} of {len(curve) - 1} steps")
+
+    return rule
+
+
+def leave_one_out(patience: int, margin: float = 0.0) -> StopRule:
+    """Minimum of the leave-one-out error, known exactly at each step of a squared-loss pursuit."""
+    return minimum(lambda path: path.values("leave_one_out"), "leave_one_out", patience, margin)
+
+
+def gcv(n: float, charge: float, patience: int) -> StopRule:
+    """Minimum of the generalised cross-validation score with a charge for the search.
+
+    ``loss / (1 - (1 + charge * k) / n)**2`` after k steps on `n` samples: `charge` degrees of freedom for each atom,
+    one for fitting its weight and the rest for having chosen it.
+    """
+
+    def values(path: Path) -> np.ndarray:
+        left = 1 - (1 + charge * np.arange(len(path) + 1)) / n
+        return np.where(left > 0, path.values("loss") / np.where(left > 0, left, 1) ** 2, np.inf)
+
+    return minimum(values, "gcv", patience)
+
+
+def validation(error: Callable[[Path], float], patience: int) -> StopRule:
+    """Minimum of an error on data held out; `error(path)` is called once for each number of steps."""
+    known: list[float] = []
+
+    def values(path: Path) -> np.ndarray:
+        if len(known) <= len(path):
+            known.append(error(path))
+        return np.array(known)
+
+    return minimum(values, "validation", patience)
+
+
+def first_of(*rules: StopRule) -> StopRule:
+    """Stop when the first of several rules does; of a path that is over keep the least that any of them would keep."""
+
+    def rule(path: Path) -> Stop | None:
+        verdicts = [verdict for one in rules if (verdict := one(path)) is not None]
+        return min(verdicts, key=lambda verdict: verdict.keep) if verdicts else None
+
+    return rule
