@@ -295,7 +295,7 @@ def line_search(slope, scale):
 
 
 def pseudo_residual(X, D, Y, gradient, atoms, b, c, weights):
-    """Negative gradient of the objective with respect to the augmented fit X_A c: (-sqrt(w) dL/df ; -2 sqrt(alpha) F_A c)."""
+    """Negative gradient of the objective in the augmented fit X_A c: (-sqrt(w) dL/df ; -2 sqrt(alpha) F_A c)."""
     n = len(D)
     top = -np.sqrt(weights)[:, None] * gradient(Y, b + D[:, atoms] @ c)
     return np.vstack([top, -2 * X[n:, atoms] @ c])

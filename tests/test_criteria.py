@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import reference as ref
 from scipy.special import expit
 
+import reference as ref
 from kernelpursuit import DenseDictionary, Gradient, Squares, n_atoms, pursue
 from kernelpursuit.losses import LOSSES, huber
 from kernelpursuit.pursuit.loop import propose
@@ -47,7 +47,9 @@ def test_squares_equals_oracle(problem, variant, alpha, weighted, intercept):
     assert clear >= min(len(atoms), 2) or problem.startswith("duplicates")
     # the loss and the coefficients are those of least squares on these atoms
     total = len(D) if options["weights"] is None else options["weights"].sum()
-    np.testing.assert_allclose([s.loss * total for s in path.steps], oracle.losses, rtol=1e-7, atol=1e-12 * np.sum(Y**2))
+    np.testing.assert_allclose(
+        [s.loss * total for s in path.steps], oracle.losses, rtol=1e-7, atol=1e-12 * np.sum(Y**2)
+    )
     coef = run.coef_path(len(path))[-1]
     b, c = oracle.coef[-1]
     f = b + D[:, atoms] @ c

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -12,6 +12,10 @@ _HOME = {
     "DenseDictionary": "dictionaries",
     "KernelDictionary": "dictionaries",
     "StackedDictionary": "dictionaries",
+    "KMPClassifier": "estimators.classification",
+    "KMPClassifierCV": "estimators.path_cv",
+    "KMPRegressor": "estimators.regression",
+    "KMPRegressorCV": "estimators.path_cv",
     "Gradient": "pursuit.gradient",
     "Squares": "pursuit.squares",
     "Step": "pursuit.loop",

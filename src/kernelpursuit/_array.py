@@ -44,12 +44,13 @@ def squared_norms(columns: Array) -> np.ndarray:
 def in_span_limit(x: Array) -> float:
     """Share of its squared norm below which an atom counts as lying in the span of the others.
 
-    Relative, and the one constant of its kind: 100 eps. The rounding error of a deflated column is of the order eps times
-    its original norm, so what is left above this limit is signal, and the triangular factor stays well enough conditioned.
+    Relative, and the one constant of its kind: 100 eps. The rounding error of a deflated column is of the order eps
+    times its original norm, so what is left above this limit is signal, and the triangular factor stays well enough
+    conditioned.
     """
     return 100 * eps(x)
 
 
 def tie_tolerance(x: Array) -> float:
-    """Relative difference under which two scores are equal: the order of blocks and threads must not change a choice."""
+    """Relative difference under which two scores are equal: blocks and threads must not change a choice."""
     return 1e-12 if eps(x) < 1e-10 else 1e-5

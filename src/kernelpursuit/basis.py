@@ -12,8 +12,8 @@ class Basis:
     """Orthonormal basis of the span of columns that arrive one at a time, ``columns = Q R``.
 
     A column may carry a *tail*: host coordinates appended to its sample-space entries. A ridge penalty is the squared
-    norm of such a tail, so penalised least squares is plain least squares here. The whole vectors (sample part and tail)
-    are orthonormal; without tails `Q` itself is.
+    norm of such a tail, so penalised least squares is plain least squares here. The whole vectors (sample part and
+    tail) are orthonormal; without tails `Q` itself is.
 
     Parameters
     ----------
@@ -61,38 +61,32 @@ class Basis:
         cancellation would leave noise only.
         """
         self._reserve(self.size + 1, 0 if tail is None else len(tail))
-        rest_tail = np.zeros(self._tails.shape[1])
+        whole_tail = np.zeros((1, self._tails.shape[1]))
         if tail is not None:
-            rest_tail[: len(tail)] = tail
-        column_2d, tail_2d = column[:, None], rest_tail[None, :]
-        before = squared_norms(column_2d)[0] + rest_tail @ rest_tail
-        rest, tail_2d, coordinates = self.complement(column_2d, tail_2d)
-        after = squared_norms(rest)[0] + float(np.sum(tail_2d**2))
+            whole_tail[0, : len(tail)] = tail
+        before = squared_norms(column[:, None])[0] + np.sum(whole_tail**2)
+        rest, rest_tail, coordinates = self.complement(column[:, None], whole_tail)
+        after = squared_norms(rest)[0] + np.sum(rest_tail**2)
         if not after > in_span_limit(column) * before:
             return None
         length = np.sqrt(after)
         k = self.size
         self._rows[k, :] = rest[:, 0] / length
-        self._tails[k] = tail_2d[0] / length
+        self._tails[k] = rest_tail[0] / length
         self._R[:k, k], self._R[k, k] = coordinates[:, 0], length
         self.size = k + 1
         return self._rows[k, :]
 
-    def complement(
-        self, columns: Array, tails: np.ndarray | None = None
-    ) -> tuple[Array, np.ndarray | None, np.ndarray]:
-        """Part of `columns` (n_samples, b) and `tails` (b, any) outside the span, and the coordinates (size, b) inside."""
+    def complement(self, columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
+        """Part of `columns` (n_samples, b) and `tails` (b, any) outside the span; coordinates (size, b) inside."""
         coordinates = np.zeros((self.size, columns.shape[1]))
         if self.size == 0:
             return columns, tails, coordinates
         Q = self.directions
-        if tails is not None:
-            tails, T = tails.copy(), self.tails[:, : tails.shape[1]]
+        tails, T = tails.copy(), self.tails[:, : tails.shape[1]]
         for _ in range(2):
-            inside = to_host(Q @ columns)
-            if tails is not None:
-                inside += T @ tails[:, : T.shape[1]].T
-                tails[:, : T.shape[1]] -= inside.T @ T
+            inside = to_host(Q @ columns) + T @ tails[:, : T.shape[1]].T
+            tails[:, : T.shape[1]] -= inside.T @ T
             columns = columns - Q.T @ from_host(inside, Q)
             coordinates += inside
         return columns, tails, coordinates
@@ -110,7 +104,8 @@ class Basis:
         """Grow the storage geometrically, so that k columns cost O(k) copies."""
         capacity = self._rows.shape[0]
         if size > capacity:
-            grown = self._xp.empty((2 * capacity, self._rows.shape[1]), dtype=self._rows.dtype, device=self._rows.device)
+            like = self._rows
+            grown = self._xp.empty((2 * capacity, like.shape[1]), dtype=like.dtype, device=like.device)
             grown[: self.size, :] = self._rows[: self.size, :]
             self._rows = grown
             self._R = np.pad(self._R, (0, capacity))

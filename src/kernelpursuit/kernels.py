@@ -21,8 +21,8 @@ _PARAMETERS = {
     "poly": ("gamma", "degree", "coef0"),
     "polynomial": ("gamma", "degree", "coef0"),
 }
-# These depend on differences of points only, so the data may be centred first. At an offset of 1e6 the squared distances
-# of uncentred float64 data are wrong in the fourth digit.
+# These depend on differences of points only, so the data may be centred first. At an offset of 1e6 the squared
+# distances of uncentred float64 data are wrong in the fourth digit.
 _SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})
 
 
@@ -48,6 +48,7 @@ class Kernel:
         return X if self.offset is None or sparse.issparse(X) else X - self.offset
 
     def __call__(self, X: Any, Z: Any) -> np.ndarray:
+        """Kernel values, (n_x, n_z), of prepared data."""
         return self.function(X, Z)
 
 
@@ -142,6 +143,11 @@ def kernel_list(kernel: Any) -> list:
         return []
     is_pair = isinstance(kernel, tuple) and len(kernel) == 2 and isinstance(kernel[1], dict)
     return list(kernel) if isinstance(kernel, Sequence) and not isinstance(kernel, str) and not is_pair else [kernel]
+
+
+def uses_gamma(kernel: Any) -> bool:
+    """Whether the parameter `gamma` changes any kernel of a `kernel` parameter."""
+    return any(isinstance(one, str) and "gamma" in _PARAMETERS.get(one, ()) for one in kernel_list(kernel))
 
 
 def _matrix_form(function: Callable, X: Any) -> Callable[[Any, Any], np.ndarray]:

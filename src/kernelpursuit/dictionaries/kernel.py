@@ -37,7 +37,8 @@ class KernelDictionary:
         column = n * self.dtype.itemsize
         if column > memory:
             raise ValueError(f"memory={memory} bytes is too small for one kernel column of {n} rows: needs {column}")
-        self.tile = int(min(m, max(1, memory // (4 * column))))  # a tile, its deflated copy and temporaries fit together
+        # A tile, its deflated copy and temporaries must fit together.
+        self.tile = int(min(m, max(1, memory // (4 * column))))
         self._X = kernel.prepare(X)
         self._Z = self._X if Z is X else kernel.prepare(Z)
         self._matrix = None
@@ -59,7 +60,7 @@ class KernelDictionary:
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(self.kernel(self._X, self._Z[J]), dtype=self.dtype)
         if not np.all(np.isfinite(values)):
-            raise ValueError("kernel gives infinite or undefined values on X; scale X, or choose another kernel or gamma")
+            raise ValueError("kernel gives infinite or undefined values on X: scale X, or change kernel or gamma")
         return values
 
     def columns(self, J: np.ndarray) -> np.ndarray:

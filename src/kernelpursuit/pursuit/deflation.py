@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, eps, in_span_limit, namespace, squared_norms, to_host
 from kernelpursuit.basis import Basis
@@ -17,10 +18,15 @@ class Deflated(NamedTuple):
     """Some atoms with the span removed."""
 
     columns: Array  # (n_samples, b), the part outside the span, weighted
-    tails: np.ndarray | None  # (b, any), the same for the penalty coordinates
+    tails: np.ndarray  # (b, any), the same for the penalty coordinates
     squared: np.ndarray  # squared norm of that part, penalty included
     start: np.ndarray  # squared norm with only the constant removed
     raw: np.ndarray  # squared norm of the atom as it is
+
+    def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
+        """Products with vectors given by their sample parts (n_samples, t) and tails (any, t), (b, t) on the host."""
+        width = min(self.tails.shape[1], len(tails))
+        return to_host(self.columns.T @ samples) + self.tails[:, :width] @ tails[:width]
 
 
 class Direction(NamedTuple):
@@ -105,23 +111,49 @@ class Deflation:
     def deflate(self, J: np.ndarray) -> Deflated:
         """Atoms `J` outside the span, from the definition."""
         columns = self.weigh(self.D.columns(J))
-        tails = rest = None
-        penalty: Any = 0.0
-        raw = squared_norms(columns)
+        raw = start = squared_norms(columns)
+        tails, rest = np.zeros((len(J), 0)), np.zeros(len(J))
         if self.ridge is not None:
             tails = self.ridge.tails(J)
             rest = self.ridge.rest(J, tails)
-            penalty = np.sum(tails**2, axis=1) + rest
-        start = raw
+        penalty = np.sum(tails**2, axis=1) + rest
         if self.intercept:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = squared_norms(columns)
         columns, tails, _ = self.basis.complement(columns, tails)
-        squared = squared_norms(columns)
-        if tails is not None:
-            squared = squared + np.sum(tails**2, axis=1) + rest
+        squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
         return Deflated(columns, tails, squared, start + penalty, raw + penalty)
+
+    def scores(
+        self,
+        J: np.ndarray | None,
+        running: np.ndarray | None,
+        products: Callable[[Deflated], np.ndarray],
+        jointly: bool,
+    ) -> np.ndarray:
+        """Squared products of atoms `J` (None: all) over their squared norms; ``-inf`` for atoms in the span.
+
+        Parameters
+        ----------
+        J : ndarray or None
+        running : ndarray of shape (n_atoms, t) or None
+            Products of all atoms where they are kept; if not they come from `products`, the definition.
+        products : callable
+        jointly : bool
+            Whether the norms are those outside the span, or outside the constant only.
+        """
+        if running is None:
+            assert J is not None
+            part = self.deflate(J)
+            self.bar(J, part)
+            a, norms = products(part), part.squared if jointly else part.start
+        else:
+            a, norms = running, self.squared if jointly else self.start
+            if J is not None:
+                a, norms = a[J], norms[J]
+        alive = self.alive if J is None else self.alive[J]
+        return np.where(alive, np.sum(a * a, axis=1) / np.where(alive, norms, 1.0), -np.inf)
 
     def bar(self, J: np.ndarray, part: Deflated) -> None:
         """Never look again at those of `J` that lie in the span."""
@@ -153,7 +185,7 @@ class Deflation:
                 sample = self.basis.append(column[:, 0], tail)
                 tail = self.basis.tails[-1, : len(tail)]
             else:
-                rest, _, inside = self.basis.complement(column)
+                rest, _, inside = self.basis.complement(column, np.zeros((1, 0)))
                 length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
                 self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
                 sample, tail = rest[:, 0] / length, tail / length
@@ -175,11 +207,11 @@ class Deflation:
         if self.orthogonal:
             self.alive[atom] = False
 
-    def correlate(self, samples: Array, tails: np.ndarray | None = None) -> np.ndarray:
+    def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data."""
         self.passes += 1
         products = self.D.correlate(self.weigh(samples))
-        if self.ridge is not None and tails is not None:
+        if self.ridge is not None:
             products += self.ridge.correlate(tails)
         return products
 
@@ -197,6 +229,14 @@ class Deflation:
             self.bar(J, part)
             yield J, part
         self.passes += len(stale) / len(self.alive)
+
+    def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
+        """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""
+        if not self.orthogonal:
+            return self.coefficients(atoms)[:, 1 - self.intercept :] @ theta
+        size = len(theta)
+        coef = solve_triangular(self.basis.R[:size, :size], theta)
+        return coef if self.intercept else np.concatenate([np.zeros((1, theta.shape[1])), coef])
 
     def coefficients(self, atoms: list[int]) -> np.ndarray:
         """Directions taken so far as combinations of the constant and the atoms.

@@ -54,8 +54,8 @@ class Gradient:
     >>> from kernelpursuit.losses import LOSSES
     >>> y = np.array([1.0, -1.0, 1.0, -1.0])
     >>> run = Gradient(DenseDictionary(np.eye(4)[:, :2]), y, LOSSES["logistic"], intercept=False)
-    >>> run.start().loss == np.log(2)
-    True
+    >>> round(run.start().loss, 6)  # ln 2
+    0.693147
     """
 
     def __init__(
@@ -112,16 +112,7 @@ class Gradient:
         """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.sweep(self._products)
-        if self._a is None:
-            part = self.atoms.deflate(J)
-            self.atoms.bar(J, part)
-            a, squared, start = self._products(part), part.squared, part.start
-        else:
-            index = slice(None) if J is None else J
-            a, squared, start = self._a[index], self.atoms.squared[index], self.atoms.start[index]
-        alive = self.alive if J is None else self.alive[J]
-        denominator = squared if self._variant == "prefit" else start
-        return np.where(alive, np.sum(a * a, axis=1) / np.where(alive, denominator, 1.0), -np.inf)
+        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take the first atom of the block: the gradient after it is not known before it is fitted."""
@@ -144,10 +135,17 @@ class Gradient:
             yield Step(direction.atom, score, share, self._objective(), weight=tuple(length[0].tolist()))
 
     def coef_path(self, n_steps: int) -> np.ndarray:
-        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct_atoms, n_targets), the intercept first."""
-        directions = self.atoms.coefficients(self._chosen[:n_steps])
-        directions = directions if self.atoms.intercept else directions[:, 1:]
-        return np.stack([directions[:, : len(theta)] @ theta for theta in self._thetas[: n_steps + 1]])
+        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct, n_targets), the intercept first."""
+        width = 1 + len(dict.fromkeys(self._chosen[:n_steps]))
+        path = np.zeros((n_steps + 1, width, self._y.shape[1]))
+        for k, theta in enumerate(self._thetas[: n_steps + 1]):
+            coef = self.atoms.solve(self._chosen[:k], theta)
+            path[k, : len(coef)] = coef
+        return path
+
+    def coef(self) -> np.ndarray:
+        """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
+        return self.atoms.solve(self._chosen, self._theta)
 
     def _fit_constant(self) -> None:
         """Start at the mean of the targets and, where the loss is convex, go on to the best constant."""
@@ -194,12 +192,7 @@ class Gradient:
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:
-        slope, slope_tail = self._negative_gradient()
-        a = to_host(part.columns.T @ slope)
-        if part.tails is not None:
-            width = min(part.tails.shape[1], len(slope_tail))
-            a += part.tails[:, :width] @ slope_tail[:width]
-        return a
+        return part.products(*self._negative_gradient())
 
     def _update(self, sample: Array, tail: np.ndarray) -> None:
         """One pass: products of all atoms with the new direction, for the norms, and with the new gradient."""

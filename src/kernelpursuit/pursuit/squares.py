@@ -119,17 +119,7 @@ class Squares:
         """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.sweep(self._products)
-        if self._a is None:
-            part = self.atoms.deflate(J)
-            self.atoms.bar(J, part)
-            a, squared, start = self._products(part), part.squared, part.start
-        else:
-            a, squared, start = self._a, self.atoms.squared, self.atoms.start
-            if J is not None:
-                a, squared, start = a[J], squared[J], start[J]
-        alive = self.alive if J is None else self.alive[J]
-        denominator = squared if self._variant == "prefit" else start
-        return np.where(alive, np.sum(a * a, axis=1) / np.where(alive, denominator, 1.0), -np.inf)
+        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
@@ -152,11 +142,17 @@ class Squares:
             self.atoms.give_back(directions[taken:])
 
     def coef_path(self, n_steps: int) -> np.ndarray:
-        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct_atoms, n_targets), the intercept first."""
+        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct, n_targets), the intercept first."""
         steps = self._steps[:n_steps]
         lengths = np.stack([self._constant, *(length for _, length in steps)])
         directions = self.atoms.coefficients([atom for atom, _ in steps])
         return np.cumsum(directions.T[:, :, None] * lengths[:, None, :], axis=0)
+
+    def coef(self) -> np.ndarray:
+        """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
+        lengths = [length for _, length in self._steps]
+        theta = np.stack([self._constant, *lengths])[1 - self.atoms.intercept :]
+        return self.atoms.solve([atom for atom, _ in self._steps], theta)
 
     def left_out(self) -> Array:
         """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
@@ -166,22 +162,16 @@ class Squares:
         return self.atoms.unweigh(self._left_out)
 
     def _products(self, part: Deflated) -> np.ndarray:
-        a = to_host(part.columns.T @ self._r)
-        if part.tails is not None:
-            width = min(part.tails.shape[1], len(self._r_tail))
-            a += part.tails[:, :width] @ self._r_tail[:width]
-        return a
+        return part.products(self._r, self._r_tail)
 
     def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
         """Products of all atoms with the directions, where running moments are kept."""
         if self._a is None or not directions:
             return None
         samples = namespace(self._r).stack([direction.sample for direction in directions], axis=1)
-        tails = None
-        if self.atoms.ridge is not None:
-            tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
-            for column, direction in enumerate(directions):
-                tails[: len(direction.tail), column] = direction.tail
+        tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
+        for column, direction in enumerate(directions):
+            tails[: len(direction.tail), column] = direction.tail
         return self.atoms.correlate(samples, tails)
 
     def _certify(self, atom: int) -> tuple[float, float]:

@@ -24,7 +24,7 @@ def tolerance(tol: float, floor: float = 0.0) -> StopRule:
     def rule(path: Path) -> Stop | None:
         last = path.steps[-1].loss if path.steps else path.start.loss
         if last <= max(tol * path.start.loss, floor):
-            return Stop(len(path), "tolerance", f"the training loss fell to {last:.3g}, within tol={tol:g}")
+            return Stop(len(path), "tolerance", f"the training loss fell to tol={tol:g} of what it was without atoms")
         return None
 
     return rule
@@ -59,7 +59,7 @@ def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, ma
         if not path.ending and len(curve) - 1 - best < patience:
             return None
         keep = int(np.argmax(curve <= curve[best] * (1 + margin)))
-        return Stop(keep, reason, f"{reason} was lowest ({curve[best]:.4g}) after {keep} of {len(curve) - 1} steps")
+        return Stop(keep, reason, f"{reason} was lowest after {keep} of {len(curve) - 1} steps")
 
     return rule
 

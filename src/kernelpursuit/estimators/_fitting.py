@@ -1,0 +1,381 @@
+"""What the estimators share: parameters, stop rules from plain values, the fit itself, prediction along the path."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
+
+from kernelpursuit.dictionaries.kernel import MIB, STORAGES
+from kernelpursuit.estimators._atoms import AtomFamily, Expansion
+from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.losses import Loss
+from kernelpursuit.pursuit.candidates import Candidates, active_set_size, everything, random_subset
+from kernelpursuit.pursuit.gradient import Gradient
+from kernelpursuit.pursuit.loop import Path, StopRule, pursue
+from kernelpursuit.pursuit.squares import VARIANTS, Squares
+from kernelpursuit.pursuit.stopping import first_of, leave_one_out, n_atoms, tolerance, validation
+
+_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+# Parameters of every estimator here, with what scikit-learn checks them against.
+KERNEL_CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, list, tuple, None],
+    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    "functions": [list, tuple, None],
+    "centers": [_AT_LEAST_ONE, "array-like", None],
+}
+PURSUIT_CONSTRAINTS: dict[str, list] = {
+    "variant": [StrOptions(set(VARIANTS))],
+    "refit_every": [_AT_LEAST_ONE, None],
+    "active_set": [_AT_LEAST_ONE, tuple, None],
+    "alpha": [Interval(Real, 0, None, closed="left")],
+    "shrinkage": [Interval(Real, 0, 1, closed="right")],
+    "fit_intercept": ["boolean"],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "memory": [_AT_LEAST_ONE, None],
+    "storage": [StrOptions(set(STORAGES))],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+STOP_CONSTRAINTS: dict[str, list] = {
+    "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
+    "stop": [StrOptions({"leave_one_out", "validation"}), callable, None],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "patience": [_AT_LEAST_ONE],
+}
+
+
+class TrainingData(NamedTuple):
+    """Rows of positive weight, and where they came from."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray | None
+    rows: np.ndarray
+    n_rows: int
+
+    def subset(self, J: np.ndarray) -> TrainingData:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[J]
+        return TrainingData(self.X[J], self.y[J], weights, self.rows[J], self.n_rows)
+
+
+class Fitted(NamedTuple):
+    """Result of a pursuit, ready for an estimator's attributes."""
+
+    path: Path
+    support: np.ndarray
+    expansion: Expansion
+    coef_path: np.ndarray  # (steps + 1, 1 + atoms, targets), the intercept first
+
+
+def training_data(X: Any, y: np.ndarray, sample_weight: Any) -> TrainingData:
+    """Check the weights and leave out rows that have none: weight 0 is the same as being absent."""
+    n = X.shape[0]
+    if sample_weight is None:
+        return TrainingData(X, y, None, np.arange(n), n)
+    weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) == 0:
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    if len(rows) < n:
+        X, y, weights = X[rows], y[rows], weights[rows]
+    return TrainingData(X, y, weights, rows, n)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """NumPy generator from scikit-learn's `random_state`."""
+    return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def fit_pursuit(
+    data: TrainingData,
+    targets: np.ndarray,
+    loss: Loss | None,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+    *,
+    limit: int | None = None,
+    rules: Callable[[AtomFamily, Any], list[StopRule]] = lambda family, criterion: [],
+) -> Fitted:
+    """Run one pursuit on the rows of `data`.
+
+    Parameters
+    ----------
+    data : TrainingData
+    targets : ndarray of shape (n_samples, n_targets)
+    loss : Loss or None
+        None is the squared loss.
+    rng : numpy.random.Generator
+    options : dict
+        The parameters named in `KERNEL_CONSTRAINTS` and `PURSUIT_CONSTRAINTS`.
+    limit : int, optional
+        Most steps to take; default as many as there are rows.
+    rules : callable
+        Makes further stop rules from the atoms and the criterion.
+
+    Returns
+    -------
+    Fitted
+    """
+    family = AtomFamily(
+        data.X, data.rows, data.n_rows, data.weights, rng, **{name: options[name] for name in KERNEL_CONSTRAINTS}
+    )
+    memory = plan_memory(data.X.shape[0], limit, data.X.dtype.itemsize, options["memory"])
+    dictionary = family.dictionary(memory, options["storage"])
+    common = {name: options[name] for name in ("variant", "alpha", "shrinkage")}
+    common |= {"weights": data.weights, "intercept": options["fit_intercept"]}
+    criterion: Any
+    if loss is None:
+        criterion = Squares(dictionary, targets, **common)
+    else:
+        criterion = Gradient(dictionary, targets, loss, refit_every=options["refit_every"], **common)
+    # Below the rounding error of the targets there is nothing left to fit.
+    floor = 0.0 if loss else (16 * np.finfo(targets.dtype).eps) ** 2 * float(np.max(np.abs(targets), initial=0)) ** 2
+    limit = data.X.shape[0] if limit is None else limit
+    stop = first_of(n_atoms(limit), tolerance(options["tol"], floor), *rules(family, criterion))
+    callback = progress(options["verbose"]) if options["verbose"] else None
+    path = pursue(criterion, stop, candidates(options["active_set"], rng), callback)
+    if path.reason == "interrupted":
+        warnings.warn(f"the fit was {path.sentence}; the model has those terms", ConvergenceWarning, stacklevel=3)
+    atoms = path.atoms
+    coef_path = criterion.coef_path(len(path))
+    return Fitted(path, family.support(atoms), family.expansion(atoms), coef_path)
+
+
+def candidates(active_set: Any, rng: np.random.Generator) -> Candidates:
+    """Candidates of each step from the parameter `active_set`."""
+    if active_set is None:
+        return everything
+    if isinstance(active_set, tuple):
+        if len(active_set) != 2:
+            raise ValueError(f"active_set must be an int or a pair (epsilon, quantile), got {active_set!r}")
+        active_set = active_set_size(*active_set)
+    return random_subset(active_set, rng)
+
+
+def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> int:
+    """Bytes for the kernel matrix or a tile of it; refuses a fit whose basis alone would not fit.
+
+    `memory` bounds the fit. By default the matrix may take scikit-learn's ``working_memory``, and the machine's memory
+    is the bound.
+    """
+    basis = n * (limit or 1) * itemsize
+    bound = physical_memory() if memory is None else memory
+    if basis > bound:
+        raise ValueError(
+            f"{limit} atoms on {n} rows need {basis / MIB:.0f} MiB for their orthonormal basis, more than "
+            f"{'this machine has' if memory is None else f'memory={memory} allows'} ({bound / MIB:.0f} MiB); "
+            f"n_atoms={bound // (n * itemsize)} would fit"
+        )
+    return int(get_config()["working_memory"] * MIB) if memory is None else max(memory - basis, n * itemsize)
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine; unbounded where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**62
+
+
+def progress(verbose: int) -> Callable[[Path], None]:
+    """Callback that prints a line at 1, 2, 5, 10, 20, 50, ... steps, or at each one with ``verbose > 1``."""
+
+    def callback(path: Path) -> None:
+        k = len(path)
+        leading = k // 10 ** (len(str(k)) - 1)
+        if verbose > 1 or (leading in (1, 2, 5) and k == leading * 10 ** (len(str(k)) - 1)):
+            step = path.steps[-1]
+            print(f"[kernelpursuit] {k} steps, loss {step.loss:.4g}, {step.seconds:.1f} s", flush=True)
+
+    return callback
+
+
+def validation_rule(
+    held_out: TrainingData, error: Callable[[np.ndarray], float], patience: int
+) -> Callable[[AtomFamily, Any], list[StopRule]]:
+    """Rule that follows `error` of the predictions on rows held out."""
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        columns: dict[int, np.ndarray] = {}  # values of the chosen atoms at the rows held out
+
+        def current_error(path: Path) -> float:
+            for atom in set(path.atoms.tolist()) - columns.keys():
+                columns[atom] = family.expansion(np.array([atom])).columns(held_out.X)[:, 0]
+            coef = criterion.coef()
+            values = np.zeros((held_out.X.shape[0], coef.shape[1])) + coef[0]
+            if len(coef) > 1:
+                values += np.column_stack([columns[atom] for atom in path.atoms.tolist()]) @ coef[1:]
+            return error(values)
+
+        return [validation(current_error, patience)]
+
+    return rules
+
+
+def loo_rule(patience: int) -> Callable[[AtomFamily, Any], list[StopRule]]:
+    """Rule that follows the leave-one-out error."""
+    return lambda family, criterion: [leave_one_out(patience)]
+
+
+def warn_if_short(path: Path, wanted: Any) -> None:
+    """ConvergenceWarning when a number of atoms was asked for that the data cannot give."""
+    if wanted != "auto" and path.reason == "exhausted" and len(path) < wanted:
+        warnings.warn(
+            f"n_atoms={wanted} was asked for but {path.sentence}: the other atoms lie in their span",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+class PursuitModel(BaseEstimator):
+    """Prediction, truncation and tags of a fitted expansion; estimators add `fit` and what they predict."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        return tags
+
+    def truncate(self, k: int) -> Any:
+        """Model with the first `k` steps of the path only, weights as they were fitted then.
+
+        Parameters
+        ----------
+        k : int
+            From 0 (the constant) to the number of steps taken.
+
+        Returns
+        -------
+        estimator
+            A fitted copy; this one stays as it is.
+        """
+        check_is_fitted(self)
+        if not isinstance(k, Integral) or not 0 <= k <= len(self.path_):
+            raise ValueError(f"k must be an integer from 0 to {len(self.path_)}, the steps of this model, got {k!r}")
+        model = copy.copy(self)
+        path = copy.copy(self.path_)
+        path.steps, path.discarded = path.steps[:k], path.steps[k:] + path.discarded
+        width = len(path.atoms)
+        model._set(Fitted(path, self.support_[:width], self._expansion.truncate(width), self._coef_path[: k + 1]))
+        return model
+
+    def _set(self, fitted: Fitted) -> None:
+        """Attributes of a fitted model."""
+        width = len(fitted.path.atoms)
+        self._expansion = fitted.expansion
+        self._coef_path = fitted.coef_path[:, : 1 + width]
+        self.path_ = fitted.path
+        self.support_ = fitted.support
+        self.support_kernels_ = fitted.expansion.sources
+        self.support_vectors_ = fitted.expansion.centers
+        coef = self._coef_path[-1]
+        self.dual_coef_ = coef[1:, 0] if self._one_target else coef[1:]
+        self.intercept_ = float(coef[0, 0]) if self._one_target else coef[0]
+
+    def _raw(self, X: Any) -> np.ndarray:
+        """Values of the expansion, (n_rows, n_targets)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **x_options(self.kernel))
+        return self._expansion.predict(X, self._coef_path[-1])
+
+    def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
+        """Values after 1, 2, ... steps: the kernel is evaluated once for all of them."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **x_options(self.kernel))
+        columns = self._expansion.columns(X)
+        steps, width, targets = self._coef_path.shape
+        for block in gen_batches(steps - 1, 32):  # one matrix product for 32 stages
+            coef = np.moveaxis(self._coef_path[1:][block], 0, 1).reshape(width, -1).astype(X.dtype)
+            values = columns @ coef[1:] + coef[0]
+            yield from np.moveaxis(values.reshape(X.shape[0], -1, targets), 1, 0)
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X is the kernel matrix itself."""
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def x_options(kernel: Any) -> dict[str, Any]:
+    """How `validate_data` treats X."""
+    return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": [np.float64, np.float32]}
+
+
+def check_centers(centers: Any, X: Any) -> Any:
+    """User's array of centres with the dtype and the columns of X."""
+    if centers is None or np.ndim(centers) == 0:
+        return centers
+    centers = check_array(centers, accept_sparse="csr", dtype=X.dtype, input_name="centers")
+    if centers.shape[1] != X.shape[1]:
+        raise ValueError(f"centers must have the {X.shape[1]} columns of X, got {centers.shape[1]}")
+    return centers
+
+
+def check_square(X: Any, kernel: Any) -> None:
+    """A precomputed kernel of the training data is square."""
+    if is_precomputed(kernel) and X.shape[0] != X.shape[1]:
+        raise ValueError(f"with kernel='precomputed' X must be the square kernel matrix in fit, got shape {X.shape}")
+
+
+def choose_and_fit(
+    data: TrainingData,
+    targets: np.ndarray,
+    loss: Loss | None,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+    *,
+    split: Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]],
+    error: Callable[[np.ndarray, np.ndarray, np.ndarray | None], float],
+) -> Fitted:
+    """Fit with the stop rule that `n_atoms` and `stop` ask for.
+
+    Parameters
+    ----------
+    data, targets, loss, rng, options
+        As in `fit_pursuit`; `options` has the parameters of `STOP_CONSTRAINTS` as well.
+    split : callable
+        ``split(data, share, rng)``: rows to train on and rows to hold out, for the validation rule.
+    error : callable
+        ``error(targets, values, weights)`` on rows held out.
+    """
+    options = options | {"centers": check_centers(options["centers"], data.X)}
+    limit = None if options["n_atoms"] == "auto" else options["n_atoms"]
+    stop, patience = options["stop"], options["patience"]
+    closed_form = loss is None and options["variant"] != "basic"
+    if stop is None and limit is None:
+        stop = "leave_one_out" if closed_form else "validation"
+    if stop == "leave_one_out" and not closed_form:
+        raise ValueError("stop='leave_one_out' needs loss='squared' and variant 'prefit' or 'backfit'")
+    if stop == "validation":
+        train, held_out = split(data, options["validation_fraction"], rng)
+        aside = data.subset(held_out)
+
+        def held_out_error(values: np.ndarray) -> float:
+            return error(targets[held_out], values, aside.weights)
+
+        rules = validation_rule(aside, held_out_error, patience)
+        first = fit_pursuit(data.subset(train), targets[train], loss, rng, options, limit=limit, rules=rules)
+        if first.path.reason == "interrupted":
+            return first
+        fitted = fit_pursuit(data, targets, loss, rng, options, limit=len(first.path))
+        fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
+        return fitted
+    rules = loo_rule(patience) if stop == "leave_one_out" else lambda family, criterion: [stop] if stop else []
+    fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=rules)
+    warn_if_short(fitted.path, options["n_atoms"])
+    return fitted

@@ -1,0 +1,312 @@
+"""Kernel matching pursuit for classification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.model_selection import train_test_split
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from kernelpursuit.estimators._fitting import (
+    KERNEL_CONSTRAINTS,
+    PURSUIT_CONSTRAINTS,
+    STOP_CONSTRAINTS,
+    PursuitModel,
+    TrainingData,
+    check_square,
+    choose_and_fit,
+    generator,
+    training_data,
+    x_options,
+)
+from kernelpursuit.losses import LOSSES, Loss, huber
+
+CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
+
+
+class ClassifierModel(ClassifierMixin, PursuitModel):
+    """What a fitted expansion says about classes."""
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Value of the expansion for each row: positive for the second of two classes, else one for each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        values = self._raw(X)
+        return values[:, 0] if self._one_target else values
+
+    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
+        """`decision_function` of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        for values in self._staged_raw(X):
+            yield values[:, 0] if self._one_target else values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict classes for X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._classes_of(self._raw(X))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Classes that the models with 1, 2, ... steps predict.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        for values in self._staged_raw(X):
+            yield self._classes_of(values)
+
+    def _estimates_probability(self) -> bool:
+        if classification_loss(self.loss).probability is None:
+            with_one = [name for name, loss in LOSSES.items() if loss.probability is not None]
+            raise AttributeError(f"loss={self.loss!r} estimates no probabilities, these do: {with_one}")
+        return True
+
+    @available_if(_estimates_probability)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class, for the losses that estimate one ("logistic", "exponential").
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            With more than two classes: the one-against-rest probabilities, scaled to sum to 1.
+        """
+        probability: Any = classification_loss(self.loss).probability
+        p = probability(self._raw(X))
+        if self._one_target:
+            return np.concatenate([1 - p, p], axis=1)
+        p = np.maximum(p, np.finfo(p.dtype).tiny)
+        return p / p.sum(axis=1, keepdims=True)
+
+    @available_if(_estimates_probability)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _classes_of(self, values: np.ndarray) -> np.ndarray:
+        index = (values[:, 0] > 0).astype(np.intp) if self._one_target else np.argmax(values, axis=1)
+        return self.classes_[index]
+
+
+class KMPClassifier(ClassifierModel):
+    """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
+
+    Two classes are coded -1 and +1; more share one set of atoms, each class with weights of its own against the rest.
+    Parameters and attributes not listed are those of `KMPRegressor`.
+
+    Parameters
+    ----------
+    n_atoms : int or "auto", default="auto"
+        See `KMPRegressor`.
+    variant : {"prefit", "backfit", "basic"}, default="prefit"
+    loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
+        "tanh" is the squared error of tanh(f) against ±0.65; "doom2" is 1 - tanh of the margin.
+    huber_delta : float, default=1.0
+        Residual from which the Huber loss is linear.
+    refit_every : int or None, default=1
+        For losses other than the squared one: steps between refits of all weights.
+    kernel, gamma, degree, coef0, kernel_params, functions, centers, active_set, alpha, shrinkage, fit_intercept, tol
+        See `KMPRegressor`.
+    stop, validation_fraction, patience, memory, storage, random_state, verbose
+        See `KMPRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_, support_vectors_, support_kernels_, path_, n_features_in_, feature_names_in_
+        See `KMPRegressor`.
+    dual_coef_ : ndarray of shape (k,) or (k, n_classes)
+    intercept_ : float or ndarray of shape (n_classes,)
+
+    References
+    ----------
+    Vincent and Bengio, Kernel matching pursuit, Machine Learning 48 (2002).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelpursuit import KMPClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KMPClassifier(n_atoms=8).fit(X, y)
+    >>> len(model.support_vectors_), model.score(X, y) > 0.95
+    (8, True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **STOP_CONSTRAINTS,
+        "loss": CLASSIFICATION_LOSS,
+        "huber_delta": [Interval(Real, 0, None, closed="neither")],
+        **PURSUIT_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        variant="prefit",
+        loss="squared",
+        huber_delta=1.0,
+        refit_every=1,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        functions=None,
+        centers=None,
+        active_set=None,
+        alpha=0.0,
+        shrinkage=1.0,
+        fit_intercept=True,
+        tol=1e-10,
+        stop=None,
+        validation_fraction=0.2,
+        patience=10,
+        memory=None,
+        storage="auto",
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.variant = variant
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.refit_every = refit_every
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.active_set = active_set
+        self.alpha = alpha
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Classes, two or more.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot become an atom.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, **x_options(self.kernel))
+        check_square(X, self.kernel)
+        check_classification_targets(y)
+        data = training_data(X, y, sample_weight)
+        self.classes_ = two_or_more_classes(data.y)
+        targets = code_classes(data.y, self.classes_, X.dtype)
+        self._one_target = targets.shape[1] == 1
+        loss = None if self.loss == "squared" else classification_loss(self.loss, self.huber_delta)
+        rng = generator(self.random_state)
+        options = self.get_params(deep=False)
+        self._set(choose_and_fit(data, targets, loss, rng, options, split=stratified_split, error=error_rate))
+        return self
+
+
+def classification_loss(loss: Any, delta: float = 1.0) -> Loss:
+    """Loss behind the parameter."""
+    if not isinstance(loss, str):
+        return loss
+    return huber(delta) if loss == "huber" else LOSSES[loss]
+
+
+def two_or_more_classes(y: np.ndarray) -> np.ndarray:
+    """Sorted classes of the rows that count."""
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"y must have two classes or more among rows of positive weight, got one class: {classes[0]}")
+    return classes
+
+
+def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:
+    """Targets -1 and +1: one column for two classes, else one for each class against the rest."""
+    index = np.searchsorted(classes, y)
+    member = index[:, None] == (np.arange(len(classes)) if len(classes) > 2 else np.array([1]))
+    return np.where(member, 1, -1).astype(dtype)
+
+
+def stratified_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows to hold out, with classes in proportion where they have enough rows."""
+    seed = int(rng.integers(2**31))
+    rows = np.arange(len(data.y))
+    counts = np.unique(data.y, return_counts=True)[1]
+    enough = counts.min() >= 2 and share * len(rows) >= len(counts) and (1 - share) * len(rows) >= len(counts)
+    train, held_out = train_test_split(rows, test_size=share, random_state=seed, stratify=data.y if enough else None)
+    return np.sort(train), np.sort(held_out)
+
+
+def error_rate(targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted share of wrong classes, ties broken by the mean squared error of the values."""
+    if targets.shape[1] == 1:
+        wrong = (values[:, 0] > 0) != (targets[:, 0] > 0)
+    else:
+        wrong = np.argmax(values, axis=1) != np.argmax(targets, axis=1)
+    spread = np.mean((targets - np.clip(values, -1, 1)) ** 2, axis=1)
+    return float(np.average(wrong + 1e-6 * spread, weights=weights))

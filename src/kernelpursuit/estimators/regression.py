@@ -1,0 +1,307 @@
+"""Kernel matching pursuit for regression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.model_selection import train_test_split
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from kernelpursuit.estimators._fitting import (
+    KERNEL_CONSTRAINTS,
+    PURSUIT_CONSTRAINTS,
+    STOP_CONSTRAINTS,
+    Fitted,
+    PursuitModel,
+    TrainingData,
+    check_square,
+    choose_and_fit,
+    generator,
+    training_data,
+    x_options,
+)
+from kernelpursuit.losses import Loss, huber
+
+REGRESSION_LOSS: list = [StrOptions({"squared", "huber"}), Loss]
+
+
+class RegressorModel(RegressorMixin, PursuitModel):
+    """What a fitted expansion says about numbers."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets for X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        values = self._raw(X)
+        return values[:, 0] if self._one_target else values
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Predictions of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        for values in self._staged_raw(X):
+            yield values[:, 0] if self._one_target else values
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class KMPRegressor(RegressorModel):
+    """Kernel regression on a few training points, chosen one at a time by matching pursuit.
+
+    The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
+    ``k(., z)`` that lowers the training loss most, so the number of terms is yours to choose, and one fit holds the
+    models of every smaller number (`staged_predict`, `truncate`).
+
+    Parameters
+    ----------
+    n_atoms : int or "auto", default="auto"
+        Number of steps, each adding an atom (the basic variant may add to the weight of an old one instead). "auto"
+        ends where the leave-one-out error, known exactly along the path, is lowest; for losses and variants without
+        that formula a validation split decides. With `stop` given it is the most steps to take.
+    variant : {"prefit", "backfit", "basic"}, default="prefit"
+        "prefit" takes the atom whose joint refit with all others leaves the smallest residual; "backfit" the atom most
+        correlated with the residual, then refits (orthogonal matching pursuit); "basic" sets only the new weight.
+    loss : {"squared", "huber"} or Loss, default="squared"
+    huber_delta : float, optional
+        Residual from which the Huber loss is linear. Default: 1.345 times a robust estimate of the spread of y.
+    refit_every : int or None, default=1
+        For losses other than the squared one: steps between refits of all weights.
+    kernel : str, callable, (str, dict), list of these or None, default="rbf"
+        A kernel of ``sklearn.metrics.pairwise``, ``"precomputed"``, or a function of two matrices (as for SVC) or of
+        two rows (as for KernelRidge). A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. A list
+        puts several kernels or widths into one dictionary. None uses `functions` alone. Need not be positive definite.
+    gamma : {"scale", "auto"} or float, default="scale"
+    degree : float, default=3
+    coef0 : float, default=1
+    kernel_params : dict, optional
+        Keyword arguments of a callable kernel.
+    functions : list of callables, optional
+        Each maps X to one or more columns that join the dictionary: terms you know, trends, raw features.
+    centers : None, int or array-like of shape (n_centers, n_features), default=None
+        Where kernel atoms may sit: on all training points, on a random subset, on points of your own.
+    active_set : None, int or (epsilon, quantile), default=None
+        Look at a fresh random set of atoms each step; the pair means the size ceil(ln epsilon / ln quantile).
+    alpha : float, default=0
+        Ridge penalty ``alpha * cᵀ K c`` on the weights c of the chosen atoms, in selection and fit, K their kernel
+        matrix (for columns of `functions`: ``alpha * c²``). With all atoms this is kernel ridge regression.
+    shrinkage : float, default=1
+        Share of the full step that the basic variant takes.
+    fit_intercept : bool, default=True
+    tol : float, default=1e-10
+        Stop when the training loss has fallen to this share of what it was without atoms.
+    stop : {"leave_one_out", "validation"}, callable or None, default=None
+        A stop rule, ``stop(path) -> Stop | None``, beside `n_atoms`.
+    validation_fraction : float, default=0.2
+        Share of the rows that ``stop="validation"`` holds out. The final model is fitted on all rows.
+    patience : int, default=10
+        Steps without improvement after which "leave_one_out" and "validation" stop looking.
+    memory : int, optional
+        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
+        and computed in tiles, again at each step, if it does not.
+    storage : {"auto", "dense", "tiles"}, default="auto"
+        Force one or the other.
+    random_state : int, RandomState or None, default=None
+        For `centers`, `active_set` and the validation split.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (k,)
+        Atoms in the order chosen. For one kernel the index of the training row (of `centers`, if those were given);
+        kernel i of a list counts from ``i * n_centers``, and the columns of `functions` follow the last kernel.
+    support_vectors_ : {ndarray, CSR array} of shape (number of kernel atoms, n_features)
+        Their centres; empty for a precomputed kernel.
+    support_kernels_ : ndarray of shape (k,)
+        Which kernel of the list each atom belongs to, -1 for a column of `functions`.
+    dual_coef_ : ndarray of shape (k,) or (k, n_targets)
+    intercept_ : float or ndarray of shape (n_targets,)
+    path_ : Path
+        A `Step` for each step taken, and why the pursuit ended.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has column names.
+
+    References
+    ----------
+    Vincent and Bengio, Kernel matching pursuit, Machine Learning 48 (2002).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import KMPRegressor
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> model = KMPRegressor(n_atoms=5).fit(X, np.sin(X[:, 0]))
+    >>> len(model.support_), round(model.score(X, np.sin(X[:, 0])), 4)
+    (5, 0.9999)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **STOP_CONSTRAINTS,
+        "loss": REGRESSION_LOSS,
+        "huber_delta": [Interval(Real, 0, None, closed="neither"), None],
+        **PURSUIT_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        variant="prefit",
+        loss="squared",
+        huber_delta=None,
+        refit_every=1,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        functions=None,
+        centers=None,
+        active_set=None,
+        alpha=0.0,
+        shrinkage=1.0,
+        fit_intercept=True,
+        tol=1e-10,
+        stop=None,
+        validation_fraction=0.2,
+        patience=10,
+        memory=None,
+        storage="auto",
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.variant = variant
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.refit_every = refit_every
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.active_set = active_set
+        self.alpha = alpha
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressor:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Several targets share the atoms; scale them alike if they should count alike.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot become an atom.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel))
+        check_square(X, self.kernel)
+        self._one_target = y.ndim == 1
+        targets, unit = scale_targets(y.reshape(len(y), -1).astype(X.dtype))
+        rng = generator(self.random_state)
+        data = training_data(X, targets, sample_weight)
+        loss = regression_loss(self.loss, self.huber_delta, data, unit)
+        fitted = choose_and_fit(
+            data, data.y, loss, rng, self.get_params(deep=False), split=random_split, error=squared_error
+        )
+        self._set(in_units(fitted, unit))
+        return self
+
+
+def scale_targets(y: np.ndarray) -> tuple[np.ndarray, float]:
+    """Targets divided by a power of two that brings them near 1: exact, and their squares cannot overflow."""
+    largest = float(np.max(np.abs(y)))
+    exponent = int(np.clip(np.frexp(largest)[1], -120, 1000)) if largest > 0 else 0
+    exponent = min(exponent, 120) if y.dtype == np.float32 else exponent
+    return np.ldexp(y, -exponent), float(2.0**exponent)
+
+
+def in_units(fitted: Fitted, unit: float) -> Fitted:
+    """Model of the targets in their own units; the losses on the path too."""
+    path = fitted.path
+
+    def convert(step):
+        values = {"loss": step.loss * unit**2, "score": step.score * unit**2}
+        values |= {"leave_one_out": step.leave_one_out * unit**2}
+        return step._replace(weight=tuple(w * unit for w in step.weight), **values)
+
+    path.start = convert(path.start)
+    path.steps = [convert(step) for step in path.steps]
+    path.discarded = [convert(step) for step in path.discarded]
+    return fitted._replace(coef_path=fitted.coef_path * unit)
+
+
+def regression_loss(loss: Any, delta: float | None, data: TrainingData, unit: float) -> Loss | None:
+    """Loss behind the parameters; None is the squared one, which has a criterion of its own."""
+    if loss == "squared":
+        return None
+    if not isinstance(loss, str):
+        return loss
+    return huber(1.345 * spread(data) if delta is None else delta / unit)
+
+
+def spread(data: TrainingData) -> float:
+    """Standard deviation of normal targets, from the weighted median of |y - median|; robust against outliers."""
+    weights = np.ones(len(data.y)) if data.weights is None else data.weights
+    deviation = np.concatenate([np.abs(y - weighted_median(y, weights)) for y in data.y.T])
+    weights = np.tile(weights, data.y.shape[1])
+    return float(1.4826 * weighted_median(deviation, weights)) or float(np.average(deviation, weights=weights)) or 1.0
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Smallest value with at least half of the weight at or below it."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(cumulative, 0.5 * cumulative[-1])])
+
+
+def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows to hold out."""
+    seed = int(rng.integers(2**31))
+    train, held_out = train_test_split(np.arange(len(data.y)), test_size=share, random_state=seed)
+    return np.sort(train), np.sort(held_out)
+
+
+def squared_error(y: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean squared error, summed over targets."""
+    return float(np.average(np.sum((y - values) ** 2, axis=1), weights=weights))
