@@ -77,14 +77,18 @@ class Basis:
         self.size = k + 1
         return self._rows[k, :]
 
-    def complement(self, columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
-        """Part of `columns` (n_samples, b) and `tails` (b, any) outside the span; coordinates (size, b) inside."""
+    def complement(self, columns: Array, tails: np.ndarray, rounds: int = 2) -> tuple[Array, np.ndarray, np.ndarray]:
+        """Part of `columns` (n_samples, b) and `tails` (b, any) outside the span; coordinates (size, b) inside.
+
+        One round leaves eps times the original norm inside the span, which is enough for norms and products. A vector
+        that is to become a direction needs two.
+        """
         coordinates = np.zeros((self.size, columns.shape[1]))
         if self.size == 0:
             return columns, tails, coordinates
         Q = self.directions
         tails, T = tails.copy(), self.tails[:, : tails.shape[1]]
-        for _ in range(2):
+        for _ in range(rounds):
             inside = to_host(Q @ columns) + T @ tails[:, : T.shape[1]].T
             tails[:, : T.shape[1]] -= inside.T @ T
             columns = columns - Q.T @ from_host(inside, Q)

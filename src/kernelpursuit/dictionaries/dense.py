@@ -28,7 +28,7 @@ class DenseDictionary:
            [6.]])
     """
 
-    def __init__(self, matrix: Array, gram: np.ndarray | None = None, tile: int = 1024):
+    def __init__(self, matrix: Array, gram: np.ndarray | None = None, tile: int = 128):
         self.matrix = matrix
         self.shape = tuple(matrix.shape)
         self.tile = tile
@@ -36,9 +36,9 @@ class DenseDictionary:
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
-        if len(J) == 1:  # a view will do, and slicing is what all array libraries agree on
-            return self.matrix[:, int(J[0]) : int(J[0]) + 1]
-        xp = namespace(self.matrix)
+        if len(J) > 1 and J[-1] - J[0] == len(J) - 1 and np.all(np.diff(J) == 1):
+            return self.matrix[:, int(J[0]) : int(J[-1]) + 1]  # a tile: no need to copy
+        xp = namespace(self.matrix)  # one column is copied: products with a strided vector do not go through BLAS
         return xp.take(self.matrix, xp.asarray(J, device=self.matrix.device), axis=1)
 
     def correlate(self, V: Array) -> np.ndarray:

@@ -121,7 +121,7 @@ class Deflation:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = squared_norms(columns)
-        columns, tails, _ = self.basis.complement(columns, tails)
+        columns, tails, _ = self.basis.complement(columns, tails, rounds=1)
         squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
         return Deflated(columns, tails, squared, start + penalty, raw + penalty)
 
@@ -221,7 +221,10 @@ class Deflation:
         Yields the atoms whose norm had to be recomputed, tile by tile, so that the caller can do likewise.
         """
         self.squared -= products**2
-        stale = np.flatnonzero(self.alive & (self.squared <= np.sqrt(self.eps) * self._reference))
+        lost = np.where(self.alive, self.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
+        stale = np.zeros(0, dtype=np.intp)
+        if lost.min() <= np.sqrt(self.eps):  # those that would follow soon come along: few large blocks, not many small
+            stale = np.flatnonzero(lost <= 16 * np.sqrt(self.eps))
         for start in range(0, len(stale), self.D.tile):
             J = stale[start : start + self.D.tile]
             part = self.deflate(J)
