@@ -8,7 +8,7 @@ demo: .venv/demo
 	$(BIN)/kernelpursuit compare
 
 test: lint types
-	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -q -n 2 --cov --cov-report=term
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --cov --cov-fail-under=95
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -30,9 +30,16 @@ _HOME = {
     "leave_one_out": "pursuit.stopping",
     "minimum": "pursuit.stopping",
     "n_atoms": "pursuit.stopping",
+    "search_charge": "pursuit.stopping",
     "tolerance": "pursuit.stopping",
     "validation": "pursuit.stopping",
 }
+
+__all__ = sorted(_HOME)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
 
 
 def __getattr__(name: str) -> Any:

@@ -37,8 +37,9 @@ def eps(x: Array) -> float:
 
 
 def squared_norms(columns: Array) -> np.ndarray:
-    """Squared norm of each column, on the host."""
-    return to_host(namespace(columns).sum(columns * columns, axis=0))
+    """Squared norm of each column, on the host; infinite where it overflows."""
+    with np.errstate(over="ignore"):
+        return to_host(namespace(columns).sum(columns * columns, axis=0))
 
 
 def in_span_limit(x: Array) -> float:
@@ -49,6 +50,9 @@ def in_span_limit(x: Array) -> float:
     conditioned.
     """
     return 100 * eps(x)
+
+
+WIDEST_TIE = 1e-8
 
 
 def tie_tolerance(x: Array) -> float:

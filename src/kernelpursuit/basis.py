@@ -69,7 +69,7 @@ class Basis:
         after = squared_norms(rest)[0] + np.sum(rest_tail**2)
         if not after > in_span_limit(column) * before:
             return None
-        length = np.sqrt(after)
+        length = float(np.sqrt(after))
         k = self.size
         self._rows[k, :] = rest[:, 0] / length
         self._tails[k] = rest_tail[0] / length

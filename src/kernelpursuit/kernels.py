@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,14 @@ class Kernel:
         self.offset = offset
 
     def prepare(self, X: Any) -> Any:
-        """Data as `__call__` expects them."""
+        """Data as `__call__` expects them: both sides prepared, or neither."""
         return X if self.offset is None or sparse.issparse(X) else X - self.offset
+
+    def between(self, X: Any, Z: Any) -> np.ndarray:
+        """Kernel values, (n_x, n_z), of data as they come."""
+        if sparse.issparse(X) or sparse.issparse(Z):  # not centred, so the other side must not be either
+            return self.function(X, Z)
+        return self.function(self.prepare(X), self.prepare(Z))
 
     def __call__(self, X: Any, Z: Any) -> np.ndarray:
         """Kernel values, (n_x, n_z), of prepared data."""
@@ -61,12 +68,15 @@ def feature_mean(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
 
 def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
     """scikit-learn's ``gamma="scale"``, 1 / (n_features * variance of all entries), with rows counted by weight."""
-    if sparse.issparse(X):
-        mean, variance = mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)
-    else:
-        mean = np.average(X, axis=0, weights=weights).astype(np.float64)
-        variance = np.average((X - mean) ** 2, axis=0, weights=weights)
-    total = float(np.mean(variance) + np.var(mean))  # variance within the columns plus variance of the column means
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sparse.issparse(X):
+            mean, variance = mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)
+        else:
+            mean = np.average(X, axis=0, weights=weights).astype(np.float64)
+            variance = np.average((X - mean) ** 2, axis=0, weights=weights)
+        total = float(np.mean(variance) + np.var(mean))  # variance within the columns and of their means
+    if not np.isfinite(total):
+        raise ValueError("gamma='scale' needs the variance of X, which overflows: scale X or give gamma as a number")
     return 1.0 / (X.shape[1] * total) if total > 0 else 1.0
 
 
@@ -76,6 +86,8 @@ def resolve_gamma(gamma: float | str, X: Any, weights: np.ndarray | None = None)
         return scale_gamma(X, weights)
     if gamma == "auto":
         return 1.0 / X.shape[1]
+    if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number from 0 on, got {gamma!r}")
     return float(gamma)
 
 
@@ -123,13 +135,16 @@ def make_kernel(
             f"kernel_params is for a callable kernel, got kernel={kernel!r}; set gamma, degree or coef0, "
             "or give the kernel as a pair such as ('rbf', {'gamma': 0.5})"
         )
-    name, own = (kernel, {}) if isinstance(kernel, str) else kernel
-    if name not in KERNEL_NAMES:
+    pair: Any = kernel if _is_pair(kernel) else (kernel, {})
+    name, own = pair
+    if not isinstance(name, str) or name not in KERNEL_NAMES:
         raise ValueError(f"kernel={name!r} is unknown; valid: {sorted(KERNEL_NAMES)}, a callable or a list of these")
     allowed = _PARAMETERS.get(name, ())
     if unknown := set(own) - set(allowed):
         raise ValueError(f"kernel {name!r} has no parameter {sorted(unknown)}; valid: {list(allowed)}")
-    params = {key: value for key, value in {"gamma": gamma, "degree": degree, "coef0": coef0}.items() if key in allowed}
+    params: dict[str, Any] = {
+        key: value for key, value in {"gamma": gamma, "degree": degree, "coef0": coef0}.items() if key in allowed
+    }
     params |= own
     if "gamma" in params:
         params["gamma"] = resolve_gamma(params["gamma"], X, weights)
@@ -141,8 +156,13 @@ def kernel_list(kernel: Any) -> list:
     """Kernels of a `kernel` parameter: a list stays one, a single kernel becomes a list of one, None an empty list."""
     if kernel is None:
         return []
-    is_pair = isinstance(kernel, tuple) and len(kernel) == 2 and isinstance(kernel[1], dict)
-    return list(kernel) if isinstance(kernel, Sequence) and not isinstance(kernel, str) and not is_pair else [kernel]
+    several = isinstance(kernel, Sequence) and not isinstance(kernel, str) and not _is_pair(kernel)
+    return list(kernel) if several else [kernel]
+
+
+def _is_pair(kernel: Any) -> bool:
+    """Whether this is a kernel with parameters of its own."""
+    return isinstance(kernel, tuple) and len(kernel) == 2 and isinstance(kernel[1], dict)
 
 
 def uses_gamma(kernel: Any) -> bool:
@@ -153,14 +173,14 @@ def uses_gamma(kernel: Any) -> bool:
 def _matrix_form(function: Callable, X: Any) -> Callable[[Any, Any], np.ndarray]:
     """The callable as a function of matrices; a function of two rows is called on every pair.
 
-    Two rows against three tell the forms apart: operations between the entries of two rows cannot be broadcast there.
+    Two rows against n_features + 2 tell the forms apart: neither entry by entry nor as a product do they fit together.
     """
-    two, three = X[[0, 0]], X[[0, 0, 0]]
+    few, many = X[[0] * 2], X[[0] * (X.shape[1] + 2)]
     try:
-        if np.shape(function(two, three)) == (2, 3):
+        if np.shape(function(few, many)) == (2, X.shape[1] + 2):
             return function
     except Exception:
         pass  # not a function of matrices; if it is one of rows neither, the call below raises what the user must see
-    if np.ndim(pairwise_kernels(two, three, metric=function)) != 2:
+    if np.ndim(pairwise_kernels(few, many, metric=function)) != 2:
         raise ValueError("kernel must return one number for two rows or an (n, m) array for n and m rows")
     return partial(pairwise_kernels, metric=function)

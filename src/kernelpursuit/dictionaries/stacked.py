@@ -48,7 +48,10 @@ class StackedDictionary:
         pieces = [self.parts[p].columns(inner[part == p]) for p in np.unique(part)]
         joined = pieces[0] if len(pieces) == 1 else namespace(pieces[0]).concat(pieces, axis=1)
         order = np.argsort(np.argsort(part, kind="stable"), kind="stable")  # where each atom of J went
-        return joined if np.array_equal(order, np.arange(len(order))) else joined[:, order]
+        if np.array_equal(order, np.arange(len(order))):
+            return joined
+        xp = namespace(joined)
+        return xp.take(joined, xp.asarray(order, device=joined.device), axis=1)
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Expansion:
         for source in np.unique(kernel_atoms):
             kernel = self.kernels[source]
             centers = self.centers[np.flatnonzero(kernel_atoms == source)]
-            out[:, self.sources == source] = kernel(kernel.prepare(X), kernel.prepare(centers))
+            out[:, self.sources == source] = kernel.between(X, centers)
         if len(self.function_columns):
             out[:, self.sources < 0] = evaluate(self.functions, X)[:, self.function_columns]
         return out
@@ -125,7 +126,8 @@ class AtomFamily:
     ):
         self.precomputed = isinstance(kernel, str) and kernel == "precomputed"
         self.functions = list(functions or [])
-        if self.precomputed and (self.functions or np.ndim(centers) > 0):
+        given = centers is not None and not isinstance(centers, Integral)
+        if self.precomputed and (self.functions or given):
             raise ValueError("kernel='precomputed' cannot be combined with functions or with an array of centers")
         names = [] if self.precomputed else kernel_list(kernel)
         if not (self.precomputed or names or self.functions):
@@ -136,7 +138,7 @@ class AtomFamily:
         self.kernels = [settle(name, X) for name in names]
         self._X = X
         self._drawn: Any = slice(None)
-        if centers is None or np.ndim(centers) == 0:
+        if not given:
             if centers is not None:
                 self._drawn = draw_centers(int(centers), X.shape[0], rng)
             self._Z = X if centers is None else X[self._drawn]

@@ -25,7 +25,15 @@ from kernelpursuit.pursuit.candidates import Candidates, active_set_size, everyt
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule, pursue
 from kernelpursuit.pursuit.squares import VARIANTS, Squares
-from kernelpursuit.pursuit.stopping import first_of, leave_one_out, n_atoms, tolerance, validation
+from kernelpursuit.pursuit.stopping import (
+    first_of,
+    gcv,
+    leave_one_out,
+    n_atoms,
+    search_charge,
+    tolerance,
+    validation,
+)
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 # Parameters of every estimator here, with what scikit-learn checks them against.
@@ -36,7 +44,7 @@ KERNEL_CONSTRAINTS: dict[str, list] = {
     "coef0": [Interval(Real, None, None, closed="neither")],
     "kernel_params": [dict, None],
     "functions": [list, tuple, None],
-    "centers": [_AT_LEAST_ONE, "array-like", None],
+    "centers": [_AT_LEAST_ONE, "array-like", "sparse matrix", None],
 }
 PURSUIT_CONSTRAINTS: dict[str, list] = {
     "variant": [StrOptions(set(VARIANTS))],
@@ -53,7 +61,7 @@ PURSUIT_CONSTRAINTS: dict[str, list] = {
 }
 STOP_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
-    "stop": [StrOptions({"leave_one_out", "validation"}), callable, None],
+    "stop": [StrOptions({"gcv", "leave_one_out", "validation"}), callable, None],
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
     "patience": [_AT_LEAST_ONE],
 }
@@ -124,7 +132,7 @@ def fit_pursuit(
     options : dict
         The parameters named in `KERNEL_CONSTRAINTS` and `PURSUIT_CONSTRAINTS`.
     limit : int, optional
-        Most steps to take; default as many as there are rows.
+        Most steps to take; default as many as memory allows.
     rules : callable
         Makes further stop rules from the atoms and the criterion.
 
@@ -135,8 +143,10 @@ def fit_pursuit(
     family = AtomFamily(
         data.X, data.rows, data.n_rows, data.weights, rng, **{name: options[name] for name in KERNEL_CONSTRAINTS}
     )
-    memory = plan_memory(data.X.shape[0], limit, data.X.dtype.itemsize, options["memory"])
-    dictionary = family.dictionary(memory, options["storage"])
+    n, itemsize = data.X.shape[0], data.X.dtype.itemsize
+    columns = 1 if options["variant"] == "basic" else limit
+    matrix, most_atoms = plan_memory(n, columns, itemsize, options["memory"])
+    dictionary = family.dictionary(matrix, options["storage"])
     common = {name: options[name] for name in ("variant", "alpha", "shrinkage")}
     common |= {"weights": data.weights, "intercept": options["fit_intercept"]}
     criterion: Any
@@ -146,8 +156,8 @@ def fit_pursuit(
         criterion = Gradient(dictionary, targets, loss, refit_every=options["refit_every"], **common)
     # Below the rounding error of the targets there is nothing left to fit.
     floor = 0.0 if loss else (16 * np.finfo(targets.dtype).eps) ** 2 * float(np.max(np.abs(targets), initial=0)) ** 2
-    limit = data.X.shape[0] if limit is None else limit
-    stop = first_of(n_atoms(limit), tolerance(options["tol"], floor), *rules(family, criterion))
+    most = n_atoms(most_atoms, reason="memory") if limit is None else n_atoms(limit)
+    stop = first_of(most, tolerance(options["tol"], floor), *rules(family, criterion))
     callback = progress(options["verbose"]) if options["verbose"] else None
     path = pursue(criterion, stop, candidates(options["active_set"], rng), callback)
     if path.reason == "interrupted":
@@ -168,21 +178,23 @@ def candidates(active_set: Any, rng: np.random.Generator) -> Candidates:
     return random_subset(active_set, rng)
 
 
-def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> int:
-    """Bytes for the kernel matrix or a tile of it; refuses a fit whose basis alone would not fit.
+def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
+    """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
 
     `memory` bounds the fit. By default the matrix may take scikit-learn's ``working_memory``, and the machine's memory
-    is the bound.
+    is the bound. A fit of `limit` atoms that cannot fit is refused; with no limit half of the bound is for the basis.
     """
-    basis = n * (limit or 1) * itemsize
+    column = n * itemsize
+    basis = column * min(limit or 1, n)
     bound = physical_memory() if memory is None else memory
     if basis > bound:
-        raise ValueError(
-            f"{limit} atoms on {n} rows need {basis / MIB:.0f} MiB for their orthonormal basis, more than "
-            f"{'this machine has' if memory is None else f'memory={memory} allows'} ({bound / MIB:.0f} MiB); "
-            f"n_atoms={bound // (n * itemsize)} would fit"
-        )
-    return int(get_config()["working_memory"] * MIB) if memory is None else max(memory - basis, n * itemsize)
+        what = f"memory={bound}" if memory is not None else f"the {bound} bytes of this machine"
+        fits = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
+        raise ValueError(f"{limit} atoms on {n} rows need {basis} bytes, more than {what} allows; {fits}")
+    if limit is None:
+        basis = bound // 2
+    matrix = int(get_config()["working_memory"] * MIB) if memory is None else memory - basis
+    return max(matrix, column), max(1, basis // column)
 
 
 def physical_memory() -> int:
@@ -228,9 +240,15 @@ def validation_rule(
     return rules
 
 
-def loo_rule(patience: int) -> Callable[[AtomFamily, Any], list[StopRule]]:
-    """Rule that follows the leave-one-out error."""
-    return lambda family, criterion: [leave_one_out(patience)]
+def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> list[StopRule]:
+    """Stop rules that read the path alone, from the parameter `stop`."""
+    if stop == "gcv":
+        # A row of weight w counts as w rows, but weights that were scaled down still stand for whole rows.
+        n = len(targets) if data.weights is None else max(len(targets), float(np.sum(data.weights)))
+        return [gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)]
+    if stop == "leave_one_out":
+        return [leave_one_out(patience)]
+    return [] if stop is None else [stop]
 
 
 def warn_if_short(path: Path, wanted: Any) -> None:
@@ -300,6 +318,8 @@ class PursuitModel(BaseEstimator):
         X = validate_data(self, X, reset=False, **x_options(self.kernel))
         columns = self._expansion.columns(X)
         steps, width, targets = self._coef_path.shape
+        if steps == 1:
+            return
         for block in gen_batches(steps - 1, 32):  # one matrix product for 32 stages
             coef = np.moveaxis(self._coef_path[1:][block], 0, 1).reshape(width, -1).astype(X.dtype)
             values = columns @ coef[1:] + coef[0]
@@ -316,14 +336,25 @@ def x_options(kernel: Any) -> dict[str, Any]:
     return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": [np.float64, np.float32]}
 
 
+def fewer_centers(centers: Any, n: int) -> Any:
+    """As many random centres as there are rows at most; anything else as it is."""
+    return min(centers, n) if isinstance(centers, Integral) else centers
+
+
 def check_centers(centers: Any, X: Any) -> Any:
     """User's array of centres with the dtype and the columns of X."""
-    if centers is None or np.ndim(centers) == 0:
+    if centers is None or isinstance(centers, Integral):
         return centers
     centers = check_array(centers, accept_sparse="csr", dtype=X.dtype, input_name="centers")
     if centers.shape[1] != X.shape[1]:
         raise ValueError(f"centers must have the {X.shape[1]} columns of X, got {centers.shape[1]}")
     return centers
+
+
+def check_split(n: int, share: float) -> None:
+    """Whether `n` rows can be split for validation."""
+    if n - int(np.ceil(share * n)) < 1:
+        raise ValueError(f"validation_fraction={share} of {n} rows leaves none to train on: give more rows, or n_atoms")
 
 
 def check_square(X: Any, kernel: Any) -> None:
@@ -358,9 +389,9 @@ def choose_and_fit(
     stop, patience = options["stop"], options["patience"]
     closed_form = loss is None and options["variant"] != "basic"
     if stop is None and limit is None:
-        stop = "leave_one_out" if closed_form else "validation"
-    if stop == "leave_one_out" and not closed_form:
-        raise ValueError("stop='leave_one_out' needs loss='squared' and variant 'prefit' or 'backfit'")
+        stop = "gcv" if closed_form else "validation"
+    if stop in ("gcv", "leave_one_out") and not closed_form:
+        raise ValueError(f"stop={stop!r} needs loss='squared' and variant 'prefit' or 'backfit'; 'validation' does not")
     if stop == "validation":
         train, held_out = split(data, options["validation_fraction"], rng)
         aside = data.subset(held_out)
@@ -369,13 +400,15 @@ def choose_and_fit(
             return error(targets[held_out], values, aside.weights)
 
         rules = validation_rule(aside, held_out_error, patience)
-        first = fit_pursuit(data.subset(train), targets[train], loss, rng, options, limit=limit, rules=rules)
+        fewer = options | {"centers": fewer_centers(options["centers"], len(train))}
+        first = fit_pursuit(data.subset(train), targets[train], loss, rng, fewer, limit=limit, rules=rules)
         if first.path.reason == "interrupted":
             return first
         fitted = fit_pursuit(data, targets, loss, rng, options, limit=len(first.path))
-        fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
+        if fitted.path.reason != "interrupted":
+            fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
-    rules = loo_rule(patience) if stop == "leave_one_out" else lambda family, criterion: [stop] if stop else []
-    fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=rules)
+    from_path = path_rule(stop, data, targets, patience)
+    fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=lambda family, criterion: from_path)
     warn_if_short(fitted.path, options["n_atoms"])
     return fitted

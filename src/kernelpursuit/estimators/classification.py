@@ -20,6 +20,7 @@ from kernelpursuit.estimators._fitting import (
     STOP_CONSTRAINTS,
     PursuitModel,
     TrainingData,
+    check_split,
     check_square,
     choose_and_fit,
     generator,
@@ -294,6 +295,7 @@ def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:
 
 def stratified_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and rows to hold out, with classes in proportion where they have enough rows."""
+    check_split(len(data.y), share)
     seed = int(rng.integers(2**31))
     rows = np.arange(len(data.y))
     counts = np.unique(data.y, return_counts=True)[1]

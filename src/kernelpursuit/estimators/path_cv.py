@@ -346,7 +346,8 @@ def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> 
         counted = X if weights is None else X[np.flatnonzero(weights > 0)]
         positive = None if weights is None else weights[weights > 0]
         return [scale_gamma(counted, positive) * 4.0**power for power in range(-3, 2)]
-    grid = np.asarray(gammas, dtype=np.float64)
+    grid = np.asarray(gammas)
+    grid = grid.astype(np.float64) if grid.dtype.kind in "iuf" else np.empty(0)
     if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid) & (grid >= 0)):
         raise ValueError(f"gammas must be a list of non-negative numbers with at least one entry, got {gammas!r}")
     return [float(gamma) for gamma in grid]
@@ -364,13 +365,17 @@ def path_scores(
         model.fit(X_train, y[train], sample_weight=w_train)
     if model.path_.reason == "interrupted":
         raise KeyboardInterrupt
+    options = {} if w_test is None else {"sample_weight": w_test}
     if scorer is None:
         scores = [metric(y[test], prediction, w_test) for prediction in model.staged_predict(X_test)]
     else:
-        options = {} if w_test is None else {"sample_weight": w_test}
         scores = [scorer(model.truncate(k), X_test, y[test], **options) for k in range(1, len(model.path_) + 1)]
     if not scores:  # nothing to fit: the constant
-        scores = [metric(y[test], model.predict(X_test), w_test) if scorer is None else scorer(model, X_test, y[test])]
+        scores = [
+            metric(y[test], model.predict(X_test), w_test)
+            if scorer is None
+            else scorer(model, X_test, y[test], **options)
+        ]
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
 
 
@@ -378,7 +383,7 @@ def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
     """Index of the width and number of atoms with the best mean score in `table` (widths, folds, numbers)."""
     mean = table.mean(axis=1)
     width, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
-    if one_standard_error:
+    if one_standard_error and table.shape[1] > 1:  # one fold has no standard error
         error = table[width, :, k].std(ddof=1) / np.sqrt(table.shape[1])
         k = int(np.argmax(np.any(mean >= mean[width, k] - error, axis=0)))  # the fewest atoms at any width
         width = int(np.argmax(mean[:, k]))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, eps, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit._array import WIDEST_TIE, Array, eps, in_span_limit, namespace, squared_norms, tie_tolerance, to_host
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries import sweep
 from kernelpursuit.pursuit.ridge import Ridge
@@ -77,6 +77,7 @@ class Deflation:
         self.eps = eps(like)
         self.passes = 0.0
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
+        self._tie = tie_tolerance(like)
         self._limit = in_span_limit(like) if alpha == 0 else max(in_span_limit(like), 1e-10)
         self._weights = weights
         self._root = None if weights is None else xp.sqrt(weights)[:, None]
@@ -117,6 +118,8 @@ class Deflation:
             tails = self.ridge.tails(J)
             rest = self.ridge.rest(J, tails)
         penalty = np.sum(tails**2, axis=1) + rest
+        if not np.all(np.isfinite(raw)):
+            raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
         if self.intercept:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
@@ -145,15 +148,38 @@ class Deflation:
         """
         if running is None:
             assert J is not None
-            part = self.deflate(J)
-            self.bar(J, part)
-            a, norms = products(part), part.squared if jointly else part.start
+            tiles = [J[start : start + self.D.tile] for start in range(0, len(J), self.D.tile)]
+            looks = [self._look(tile, products, jointly) for tile in tiles]
+            a, norms = (np.concatenate(part) for part in zip(*looks, strict=True))
         else:
             a, norms = running, self.squared if jointly else self.start
             if J is not None:
                 a, norms = a[J], norms[J]
         alive = self.alive if J is None else self.alive[J]
-        return np.where(alive, np.sum(a * a, axis=1) / np.where(alive, norms, 1.0), -np.inf)
+        with np.errstate(over="ignore"):
+            gain = np.sum(a * a, axis=1) / np.where(alive, norms, 1.0)
+        if not np.all(np.isfinite(gain)):
+            raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
+        return np.where(alive, gain, -np.inf)
+
+    def _look(
+        self, J: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Products and norms of atoms `J` from the definition; those in the span are barred."""
+        part = self.deflate(J)
+        self.bar(J, part)
+        return products(part), part.squared if jointly else part.start
+
+    @property
+    def tie(self) -> Any:
+        """Relative difference under which scores are equal, for each atom where its running norm says how exact it is.
+
+        A deflated norm that has fallen to a share x of what it was knows 1/x times fewer digits.
+        """
+        if not len(self.squared):
+            return self._tie
+        lost = self._raw / np.where(self.alive, np.maximum(self.squared, np.finfo(float).tiny), self._raw + 1)
+        return np.maximum(self._tie, np.minimum(self._tie * lost, WIDEST_TIE))
 
     def bar(self, J: np.ndarray, part: Deflated) -> None:
         """Never look again at those of `J` that lie in the span."""
@@ -164,8 +190,6 @@ class Deflation:
 
         def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
             part = self.deflate(J)
-            if not np.all(np.isfinite(part.raw)):
-                raise ValueError("the atoms overflow: scale X, or choose another kernel or gamma")
             self.bar(J, part)
             return products(part), part.squared, part.start, part.raw
 

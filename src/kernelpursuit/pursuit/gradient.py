@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from kernelpursuit._array import Array, from_host, namespace, tie_tolerance, to_host
+from kernelpursuit._array import WIDEST_TIE, Array, from_host, namespace, to_host
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.deflation import Deflated, Deflation
 from kernelpursuit.pursuit.loop import Step
@@ -78,7 +78,6 @@ class Gradient:
         self.atoms = Deflation(
             dictionary, targets, alpha=alpha, weights=weights, intercept=intercept, orthogonal=orthogonal
         )
-        self.tie = tie_tolerance(targets)
         self._variant = variant
         self._refit_every = refit_every if orthogonal else None
         self._shrinkage = 1.0 if orthogonal else shrinkage
@@ -100,6 +99,11 @@ class Gradient:
         return self.atoms.alive
 
     @property
+    def tie(self) -> Any:
+        """Relative difference under which two scores are equal."""
+        return self.atoms.tie
+
+    @property
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
@@ -118,6 +122,8 @@ class Gradient:
         """Take the first atom of the block: the gradient after it is not known before it is fitted."""
         score = float(self.scores(np.array(block[:1]))[0])
         best = score if self._a is None else float(self.scores().max())
+        if score < weakness * best * (1 - WIDEST_TIE):
+            return
         for direction in self.atoms.extend(block[:1]):
             sample, tail = direction.sample, direction.tail
             self._f_tail = np.pad(self._f_tail, ((0, max(0, len(tail) - len(self._f_tail))), (0, 0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,8 +70,9 @@ class Path:
         (no other atom would change the fit), ``"interrupted"``, or what the user's own rule says.
     sentence : str
         The same in words.
-    passes : int
-        How often all atoms were correlated with something, each a pass over the data.
+    passes : float
+        How often the data were read: once for each time all atoms are correlated with something, and a share of that
+        where only some had to be recomputed.
     ending : bool
         True while a rule is asked what to keep of a path that is over.
     """
@@ -81,7 +82,7 @@ class Path:
     discarded: list[Step] = field(default_factory=list)
     reason: str = ""
     sentence: str = ""
-    passes: int = 0
+    passes: float = 0.0
     ending: bool = False
 
     def __len__(self) -> int:
@@ -124,15 +125,18 @@ class Criterion(Protocol):
     ----------
     alive : ndarray of bool, shape (n_atoms,)
         Atoms that may still be taken.
-    tie : float
-        Relative difference under which two scores are equal.
-    passes : int
+    tie : float or ndarray of shape (n_atoms,)
+        Relative uncertainty of the scores; scores that differ by less are equal.
+    passes : float
         Passes over the data so far.
     """
 
-    alive: np.ndarray
-    tie: float
-    passes: int
+    @property
+    def alive(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def tie(self) -> Any: ...  # noqa: D102
+    @property
+    def passes(self) -> float: ...  # noqa: D102
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -212,14 +216,24 @@ def pursue(
 
 
 def propose(criterion: Criterion, candidates: Candidates = everything) -> list[int]:
-    """Best atom among the candidates, the lowest index among ties; an empty list if none would change the fit."""
-    while criterion.alive.any():
-        J = candidates(criterion.alive)
-        scores = criterion.scores(J)
-        best = scores.max()
-        if best > 0:
-            winner = int(np.argmax(scores >= best * (1 - criterion.tie)))
-            return [winner if J is None else int(J[winner])]
-        if J is None or best > -np.inf:  # a sample of dead atoms only: they are barred now, draw again
-            return []
+    """Best atom among the candidates, the lowest index among ties; an empty list if none would change the fit.
+
+    Where a sample of candidates holds no atom that would, all are looked at before the pursuit is over.
+    """
+    if not criterion.alive.any():
+        return []
+    J = candidates(criterion.alive)
+    for look in [None] if J is None else [J, np.flatnonzero(criterion.alive)]:
+        scores = criterion.scores(look)
+        if scores.max() > 0:
+            tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]
+            winner = int(np.argmax(tied(scores, tie)))
+            return [winner if look is None else int(look[winner])]
     return []
+
+
+def tied(scores: np.ndarray, tie: Any) -> np.ndarray:
+    """Which scores equal the best, `tie` being the relative uncertainty of all or of each."""
+    best = int(np.argmax(scores))
+    tie = np.broadcast_to(tie, scores.shape)
+    return scores >= scores[best] * (1 - tie - tie[best])

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit._array import Array, from_host, namespace, squared_norms, to_host
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
-from kernelpursuit.pursuit.loop import Step
+from kernelpursuit.pursuit.loop import Step, tied
 
 VARIANTS = ("prefit", "backfit", "basic")
 _DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
@@ -76,7 +76,6 @@ class Squares:
         self.atoms = Deflation(
             dictionary, targets, alpha=alpha, weights=weights, intercept=intercept, orthogonal=orthogonal
         )
-        self.tie = tie_tolerance(targets)
         self._variant = variant
         self._shrinkage = shrinkage
         self._r = self.atoms.weigh(targets)
@@ -95,6 +94,11 @@ class Squares:
     def alive(self) -> np.ndarray:
         """Atoms that may still be taken."""
         return self.atoms.alive
+
+    @property
+    def tie(self) -> Any:
+        """Relative difference under which two scores are equal."""
+        return self.atoms.tie
 
     @property
     def passes(self) -> float:
@@ -129,7 +133,7 @@ class Squares:
         try:
             for direction in directions:
                 score, share = self._certify(direction.atom)
-                if share < weakness * (1 - self.tie):
+                if share < weakness:
                     break
                 length = self._advance(direction, self._shrinkage)
                 self.atoms.chosen(direction.atom)
@@ -179,8 +183,9 @@ class Squares:
         if self._a is None:
             return float(self.scores(np.array([atom]))[0]), 1.0
         scores = self.scores()
-        best = float(scores.max())
-        return float(scores[atom]), float(scores[atom]) / best if best > 0 else 0.0
+        if tied(scores, self.tie)[atom]:
+            return float(scores[atom]), 1.0
+        return float(scores[atom]), float(max(scores[atom], 0) / scores.max())
 
     def _advance(self, direction: Direction, share: float) -> np.ndarray:
         """Move the residual along a unit direction and update the leverages; returns the step length per target."""

@@ -9,11 +9,11 @@ import numpy as np
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule
 
 
-def n_atoms(k: int) -> StopRule:
-    """Stop after `k` steps."""
+def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
+    """Stop after `k` steps; `reason` says what limits them."""
 
     def rule(path: Path) -> Stop | None:
-        return Stop(k, "n_atoms", f"n_atoms={k} steps were taken") if len(path) >= k else None
+        return Stop(k, reason, f"{k} steps were taken, the most that {reason} allows") if len(path) >= k else None
 
     return rule
 
@@ -42,7 +42,7 @@ def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, ma
     patience : int
         Steps without a new minimum after which to stop.
     margin : float
-        Keep the fewest steps whose value is within this share of the minimum.
+        Keep the fewest steps whose value exceeds the minimum by at most this share of its size.
 
     Examples
     --------
@@ -58,7 +58,8 @@ def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, ma
         best = int(np.argmin(curve))
         if not path.ending and len(curve) - 1 - best < patience:
             return None
-        keep = int(np.argmax(curve <= curve[best] * (1 + margin)))
+        limit = curve[best] + margin * abs(curve[best]) if np.isfinite(curve[best]) else curve[best]
+        keep = int(np.argmax(curve <= limit))
         return Stop(keep, reason, f"{reason} was lowest after {keep} of {len(curve) - 1} steps")
 
     return rule
@@ -73,7 +74,7 @@ def gcv(n: float, charge: float, patience: int) -> StopRule:
     """Minimum of the generalised cross-validation score with a charge for the search.
 
     ``loss / (1 - (1 + charge * k) / n)**2`` after k steps on `n` samples: `charge` degrees of freedom for each atom,
-    one for fitting its weight and the rest for having chosen it.
+    one for fitting its weight and the rest for having chosen it. `search_charge` gives the charge that proved best.
     """
 
     def values(path: Path) -> np.ndarray:
@@ -81,6 +82,25 @@ def gcv(n: float, charge: float, patience: int) -> StopRule:
         return np.where(left > 0, path.values("loss") / np.where(left > 0, left, 1) ** 2, np.inf)
 
     return minimum(values, "gcv", patience)
+
+
+def search_charge(targets: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Degrees of freedom that an atom costs under `gcv`: one for its weight, one for the search, shared by the targets.
+
+    ``1 + sum(S**2) / trace(S)**2`` with S the covariance matrix of the targets: 2 for one target, 1 + 1/t for t
+    uncorrelated ones of equal variance, and no change when a target is given twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([1.0, -1.0, 1.0, -1.0])
+    >>> search_charge(y[:, None]), search_charge(np.stack([y, [1, 1, -1, -1]], axis=1))
+    (2.0, 1.5)
+    """
+    centred = targets - np.average(targets, axis=0, weights=weights)
+    S = (centred * (1.0 if weights is None else weights[:, None])).T @ centred
+    trace = float(np.trace(S))
+    return 1.0 + float(np.sum(S**2)) / trace**2 if trace > 0 else 2.0
 
 
 def validation(error: Callable[[Path], float], patience: int) -> StopRule:

@@ -1,0 +1,125 @@
+"""Who may import whom, and how long files and functions may be."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import kernelpursuit
+
+ROOT = Path(kernelpursuit.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+LONGEST_FILE, LONGEST_FUNCTION = 420, 60
+
+# Layer -> layers of the package that it may import from.
+ALLOWED = {
+    "_array": set(),
+    "losses": {"_array"},
+    "basis": {"_array"},
+    "kernels": {"_array"},
+    "dictionaries": {"_array", "kernels"},
+    "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
+    "estimators": {"_array", "basis", "losses", "kernels", "dictionaries", "pursuit"},
+}
+FREE = {"tables", "compare", "cli", "__main__"}  # may import everything of the package
+SCIKIT_LEARN = {"kernels", "estimators", "compare"}
+OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax"}
+REQUIRED = {"numpy", "scipy", "sklearn"}
+FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich", "threadpoolctl"}  # the last comes with scikit-learn
+
+
+def layer(path):
+    relative = path.relative_to(ROOT)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imports(path, inside_functions=True):
+    """(module, name) pairs that a file imports; name is None for a plain import."""
+    tree = ast.parse(path.read_text())
+    inner = set()
+    if not inside_functions:
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        inner = {id(node) for function in functions for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if id(node) in inner:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_inside_the_package(path):
+    here = layer(path)
+    if here in FREE:
+        return
+    found = [(module, name) for module, name in imports(path) if module.split(".")[0] == "kernelpursuit"]
+    if here == "__init__":
+        assert not found, "the package itself loads its names on first use"
+        return
+    for module, name in found:
+        parts = module.split(".")[1:]
+        assert parts, f"import from the module that defines {name}, not from the package"
+        assert parts[0] == here or parts[0] in ALLOWED[here] or f"{parts[0]}.{name}" in ALLOWED[here], (module, name)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_of_other_packages(path):
+    here = layer(path)
+    anywhere = {module.split(".")[0] for module, _ in imports(path)}
+    at_import = {module.split(".")[0] for module, _ in imports(path, inside_functions=False)}
+    assert "sklearn" not in anywhere or here in SCIKIT_LEARN
+    assert not at_import & OPTIONAL
+    foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
+    assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED)
+
+
+def test_no_cycles():
+    """Modules import each other in one direction only."""
+    graph = {}
+    for path in FILES:
+        module = ".".join(("kernelpursuit", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        targets = set()
+        for source, name in imports(path):
+            targets |= {source, f"{source}.{name}"}
+        graph[module] = targets
+    graph = {module: {target for target in targets if target in graph} for module, targets in graph.items()}
+    done, open_ = set(), []
+
+    def visit(module):
+        assert module not in open_, " -> ".join([*open_[open_.index(module) :], module])
+        if module in done:
+            return
+        open_.append(module)
+        for target in graph[module]:
+            visit(target)
+        open_.pop()
+        done.add(module)
+
+    for module in graph:
+        visit(module)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_lengths(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= LONGEST_FILE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"
+
+
+def test_public_names_exist():
+    for name in kernelpursuit._HOME:
+        assert getattr(kernelpursuit, name) is not None
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = kernelpursuit.nothing_of_the_kind
