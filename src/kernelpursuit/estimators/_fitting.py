@@ -6,7 +6,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,17 +14,16 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from kernelpursuit.dictionaries.kernel import MIB, STORAGES
+from kernelpursuit.dictionaries.kernel import MIB
 from kernelpursuit.estimators._atoms import AtomFamily, Expansion
-from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.candidates import Candidates, active_set_size, everything, random_subset
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule, pursue
-from kernelpursuit.pursuit.squares import VARIANTS, Squares
+from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import (
     first_of,
     gcv,
@@ -34,37 +33,6 @@ from kernelpursuit.pursuit.stopping import (
     tolerance,
     validation,
 )
-
-_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-# Parameters of every estimator here, with what scikit-learn checks them against.
-KERNEL_CONSTRAINTS: dict[str, list] = {
-    "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, list, tuple, None],
-    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})],
-    "degree": [Interval(Real, 0, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
-    "kernel_params": [dict, None],
-    "functions": [list, tuple, None],
-    "centers": [_AT_LEAST_ONE, "array-like", "sparse matrix", None],
-}
-PURSUIT_CONSTRAINTS: dict[str, list] = {
-    "variant": [StrOptions(set(VARIANTS))],
-    "refit_every": [_AT_LEAST_ONE, None],
-    "active_set": [_AT_LEAST_ONE, tuple, None],
-    "alpha": [Interval(Real, 0, None, closed="left")],
-    "shrinkage": [Interval(Real, 0, 1, closed="right")],
-    "fit_intercept": ["boolean"],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "memory": [_AT_LEAST_ONE, None],
-    "storage": [StrOptions(set(STORAGES))],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
-STOP_CONSTRAINTS: dict[str, list] = {
-    "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
-    "stop": [StrOptions({"gcv", "leave_one_out", "validation"}), callable, None],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-    "patience": [_AT_LEAST_ONE],
-}
 
 
 class TrainingData(NamedTuple):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.model_selection import train_test_split
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit.estimators._fitting import (
-    KERNEL_CONSTRAINTS,
-    PURSUIT_CONSTRAINTS,
-    STOP_CONSTRAINTS,
     PursuitModel,
     TrainingData,
     check_split,
@@ -27,6 +23,7 @@ from kernelpursuit.estimators._fitting import (
     training_data,
     x_options,
 )
+from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.losses import LOSSES, Loss, huber
 
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
@@ -136,7 +133,7 @@ class ClassifierModel(ClassifierMixin, PursuitModel):
         return self.classes_[index]
 
 
-class KMPClassifier(ClassifierModel):
+class KMPClassifier(PursuitParameters, ClassifierModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1; more share one set of atoms, each class with weights of its own against the rest.
@@ -149,8 +146,8 @@ class KMPClassifier(ClassifierModel):
     variant : {"prefit", "backfit", "basic"}, default="prefit"
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
         "tanh" is the squared error of tanh(f) against ±0.65; "doom2" is 1 - tanh of the margin.
-    huber_delta : float, default=1.0
-        Residual from which the Huber loss is linear.
+    huber_delta : float, optional
+        Residual from which the Huber loss is linear. Default: 1.
     refit_every : int or None, default=1
         For losses other than the squared one: steps between refits of all weights.
     kernel, gamma, degree, coef0, kernel_params, functions, centers, active_set, alpha, shrinkage, fit_intercept, tol
@@ -180,66 +177,7 @@ class KMPClassifier(ClassifierModel):
     (8, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **STOP_CONSTRAINTS,
-        "loss": CLASSIFICATION_LOSS,
-        "huber_delta": [Interval(Real, 0, None, closed="neither")],
-        **PURSUIT_CONSTRAINTS,
-        **KERNEL_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_atoms="auto",
-        *,
-        variant="prefit",
-        loss="squared",
-        huber_delta=1.0,
-        refit_every=1,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        active_set=None,
-        alpha=0.0,
-        shrinkage=1.0,
-        fit_intercept=True,
-        tol=1e-10,
-        stop=None,
-        validation_fraction=0.2,
-        patience=10,
-        memory=None,
-        storage="auto",
-        random_state=None,
-        verbose=0,
-    ):
-        self.n_atoms = n_atoms
-        self.variant = variant
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.refit_every = refit_every
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.active_set = active_set
-        self.alpha = alpha
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.stop = stop
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.memory = memory
-        self.storage = storage
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
@@ -271,11 +209,11 @@ class KMPClassifier(ClassifierModel):
         return self
 
 
-def classification_loss(loss: Any, delta: float = 1.0) -> Loss:
+def classification_loss(loss: Any, delta: float | None = None) -> Loss:
     """Loss behind the parameter."""
     if not isinstance(loss, str):
         return loss
-    return huber(delta) if loss == "huber" else LOSSES[loss]
+    return huber(delta or 1.0) if loss == "huber" else LOSSES[loss]
 
 
 def two_or_more_classes(y: np.ndarray) -> np.ndarray:

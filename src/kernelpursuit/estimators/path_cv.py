@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,35 +11,24 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, check_scoring, mean_squared_error
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kernelpursuit.estimators._fitting import (
-    KERNEL_CONSTRAINTS,
-    PURSUIT_CONSTRAINTS,
     check_square,
     is_precomputed,
     x_options,
 )
+from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParameters
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 
-_CV_CONSTRAINTS: dict[str, list] = {
-    "max_atoms": [Interval(Integral, 1, None, closed="left")],
-    "gammas": ["array-like", None],
-    "cv": ["cv_object"],
-    "scoring": [str, callable, None],
-    "n_jobs": [Integral, None],
-    "one_standard_error": ["boolean"],
-}
-_BASE_CONSTRAINTS = {name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "gamma"}
 _FITTED = ("_expansion", "_coef_path", "_one_target", "path_", "support_", "support_kernels_", "support_vectors_")
 
 
-class KMPRegressorCV(RegressorModel):
+class KMPRegressorCV(SearchParameters, RegressorModel):
     """`KMPRegressor` with the number of atoms and the kernel width chosen by cross-validation.
 
     A path of `max_atoms` steps holds the models of all smaller numbers, so each fold and width costs one fit and every
@@ -88,67 +76,7 @@ class KMPRegressorCV(RegressorModel):
     ((50,), True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **_CV_CONSTRAINTS,
-        "loss": REGRESSION_LOSS,
-        "huber_delta": [Interval(Real, 0, None, closed="neither"), None],
-        **_BASE_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        max_atoms=100,
-        *,
-        gammas=None,
-        cv=None,
-        scoring=None,
-        n_jobs=None,
-        one_standard_error=False,
-        variant="prefit",
-        loss="squared",
-        huber_delta=None,
-        refit_every=1,
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        active_set=None,
-        alpha=0.0,
-        shrinkage=1.0,
-        fit_intercept=True,
-        tol=1e-10,
-        memory=None,
-        storage="auto",
-        random_state=None,
-        verbose=0,
-    ):
-        self.max_atoms = max_atoms
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.one_standard_error = one_standard_error
-        self.variant = variant
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.refit_every = refit_every
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.active_set = active_set
-        self.alpha = alpha
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.memory = memory
-        self.storage = storage
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": REGRESSION_LOSS}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressorCV:
@@ -171,7 +99,7 @@ class KMPRegressorCV(RegressorModel):
         return self
 
 
-class KMPClassifierCV(ClassifierModel):
+class KMPClassifierCV(SearchParameters, ClassifierModel):
     """`KMPClassifier` with the number of atoms and the kernel width chosen by cross-validation.
 
     See `KMPRegressorCV` for how, and for the parameters and attributes not listed.
@@ -205,67 +133,7 @@ class KMPClassifierCV(ClassifierModel):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **_CV_CONSTRAINTS,
-        "loss": CLASSIFICATION_LOSS,
-        "huber_delta": [Interval(Real, 0, None, closed="neither")],
-        **_BASE_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        max_atoms=100,
-        *,
-        gammas=None,
-        cv=None,
-        scoring=None,
-        n_jobs=None,
-        one_standard_error=False,
-        variant="prefit",
-        loss="squared",
-        huber_delta=1.0,
-        refit_every=1,
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        active_set=None,
-        alpha=0.0,
-        shrinkage=1.0,
-        fit_intercept=True,
-        tol=1e-10,
-        memory=None,
-        storage="auto",
-        random_state=None,
-        verbose=0,
-    ):
-        self.max_atoms = max_atoms
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.one_standard_error = one_standard_error
-        self.variant = variant
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.refit_every = refit_every
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.active_set = active_set
-        self.alpha = alpha
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.memory = memory
-        self.storage = storage
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifierCV:
@@ -303,9 +171,9 @@ def search(
     X, y, sample_weight
         Checked data.
     options : dict
-        Values of the parameters in `_CV_CONSTRAINTS`, and those of the estimator.
+        Values of the parameters in `SEARCH_CONSTRAINTS`, and those of the estimator.
     """
-    params = {name: value for name, value in options.items() if name not in _CV_CONSTRAINTS}
+    params = {name: value for name, value in options.items() if name not in SEARCH_CONSTRAINTS}
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
     if weights is not None and not np.any(weights > 0):
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")

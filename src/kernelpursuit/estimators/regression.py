@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.model_selection import train_test_split
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit.estimators._fitting import (
-    KERNEL_CONSTRAINTS,
-    PURSUIT_CONSTRAINTS,
-    STOP_CONSTRAINTS,
     Fitted,
     PursuitModel,
     TrainingData,
@@ -26,6 +22,7 @@ from kernelpursuit.estimators._fitting import (
     training_data,
     x_options,
 )
+from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.losses import Loss, huber
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber"}), Loss]
@@ -68,7 +65,7 @@ class RegressorModel(RegressorMixin, PursuitModel):
         return tags
 
 
-class KMPRegressor(RegressorModel):
+class KMPRegressor(PursuitParameters, RegressorModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
@@ -161,66 +158,7 @@ class KMPRegressor(RegressorModel):
     (5, 0.9999)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **STOP_CONSTRAINTS,
-        "loss": REGRESSION_LOSS,
-        "huber_delta": [Interval(Real, 0, None, closed="neither"), None],
-        **PURSUIT_CONSTRAINTS,
-        **KERNEL_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_atoms="auto",
-        *,
-        variant="prefit",
-        loss="squared",
-        huber_delta=None,
-        refit_every=1,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        active_set=None,
-        alpha=0.0,
-        shrinkage=1.0,
-        fit_intercept=True,
-        tol=1e-10,
-        stop=None,
-        validation_fraction=0.2,
-        patience=10,
-        memory=None,
-        storage="auto",
-        random_state=None,
-        verbose=0,
-    ):
-        self.n_atoms = n_atoms
-        self.variant = variant
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.refit_every = refit_every
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.active_set = active_set
-        self.alpha = alpha
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.stop = stop
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.memory = memory
-        self.storage = storage
-        self.random_state = random_state
-        self.verbose = verbose
+    _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": REGRESSION_LOSS}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressor:

@@ -1,0 +1,175 @@
+"""Parameters of the estimators: their defaults, and what scikit-learn checks them against."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kernelpursuit.dictionaries.kernel import STORAGES
+from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.pursuit.squares import VARIANTS
+
+_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+# Parameters of every estimator here, with what scikit-learn checks them against.
+KERNEL_CONSTRAINTS: dict[str, list] = {
+    "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, list, tuple, None],
+    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    "functions": [list, tuple, None],
+    "centers": [_AT_LEAST_ONE, "array-like", "sparse matrix", None],
+}
+PURSUIT_CONSTRAINTS: dict[str, list] = {
+    "variant": [StrOptions(set(VARIANTS))],
+    "huber_delta": [Interval(Real, 0, None, closed="neither"), None],
+    "refit_every": [_AT_LEAST_ONE, None],
+    "active_set": [_AT_LEAST_ONE, tuple, None],
+    "alpha": [Interval(Real, 0, None, closed="left")],
+    "shrinkage": [Interval(Real, 0, 1, closed="right")],
+    "fit_intercept": ["boolean"],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "memory": [_AT_LEAST_ONE, None],
+    "storage": [StrOptions(set(STORAGES))],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+STOP_CONSTRAINTS: dict[str, list] = {
+    "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
+    "stop": [StrOptions({"gcv", "leave_one_out", "validation"}), callable, None],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "patience": [_AT_LEAST_ONE],
+}
+SEARCH_CONSTRAINTS: dict[str, list] = {
+    "max_atoms": [_AT_LEAST_ONE],
+    "gammas": ["array-like", None],
+    "cv": ["cv_object"],
+    "scoring": [str, callable, None],
+    "n_jobs": [Integral, None],
+    "one_standard_error": ["boolean"],
+}
+
+
+class PursuitParameters:
+    """Constructor of the estimators that run one pursuit."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**STOP_CONSTRAINTS, **PURSUIT_CONSTRAINTS, **KERNEL_CONSTRAINTS}
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        variant="prefit",
+        loss="squared",
+        huber_delta=None,
+        refit_every=1,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        functions=None,
+        centers=None,
+        active_set=None,
+        alpha=0.0,
+        shrinkage=1.0,
+        fit_intercept=True,
+        tol=1e-10,
+        stop=None,
+        validation_fraction=0.2,
+        patience=10,
+        memory=None,
+        storage="auto",
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.variant = variant
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.refit_every = refit_every
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.active_set = active_set
+        self.alpha = alpha
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class SearchParameters:
+    """Constructor of the estimators that choose width and number of atoms by cross-validation."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SEARCH_CONSTRAINTS,
+        **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "gamma"},
+    }
+
+    def __init__(
+        self,
+        max_atoms=100,
+        *,
+        gammas=None,
+        cv=None,
+        scoring=None,
+        n_jobs=None,
+        one_standard_error=False,
+        variant="prefit",
+        loss="squared",
+        huber_delta=None,
+        refit_every=1,
+        kernel="rbf",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        functions=None,
+        centers=None,
+        active_set=None,
+        alpha=0.0,
+        shrinkage=1.0,
+        fit_intercept=True,
+        tol=1e-10,
+        memory=None,
+        storage="auto",
+        random_state=None,
+        verbose=0,
+    ):
+        self.max_atoms = max_atoms
+        self.gammas = gammas
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.one_standard_error = one_standard_error
+        self.variant = variant
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.refit_every = refit_every
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.active_set = active_set
+        self.alpha = alpha
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+        self.verbose = verbose
