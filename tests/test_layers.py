@@ -22,7 +22,7 @@ ALLOWED = {
     "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
     "estimators": {"_array", "basis", "losses", "kernels", "dictionaries", "pursuit"},
 }
-FREE = {"tables", "compare", "cli", "__main__"}  # may import everything of the package
+FREE = {"tables", "reporting", "compare", "cli", "__main__"}  # may import everything of the package
 SCIKIT_LEARN = {"kernels", "estimators", "compare"}
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax"}
 REQUIRED = {"numpy", "scipy", "sklearn"}

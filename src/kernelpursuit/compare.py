@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -23,19 +24,14 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit.reporting import FOOTNOTE, Record, conclusion, heading, row
 from kernelpursuit.tables import MIN_ROWS_PER_CLASS, Task, printable, read_table
 
 SIZES = (10, 30, 100)
+WIDTHS = (1 / 16, 1 / 4, 1.0)  # times gamma="scale"
 PENALTIES_SVM = [0.1, 1.0, 10.0, 100.0]
 PENALTIES_RIDGE = [1e-6, 1e-4, 1e-2, 1e-1, 1.0, 10.0]
-DIGITS: dict[Task, str] = {"regression": ".5g", "classification": ".4f"}
-FOOTNOTE = """\
-Inputs are standardised and every model has the RBF kernel with gamma="scale".
-Settings: C of SVC and SVR and alpha of the others by 3-fold cross-validation on
-the training rows; KMP with its defaults, "auto" choosing its number of atoms.
-Terms are kernel evaluations per prediction: atoms, support vectors, training
-rows, components. Fit seconds are those of the final fit alone, without the
-cross-validation of the settings. Times are the best of 2 to 7, on one thread."""
+PENALTIES_KMP = [0.0, 1e-2, 1e-1, 1.0]
 
 
 class Problem(NamedTuple):
@@ -71,18 +67,6 @@ class Contender(NamedTuple):
     one_hot: bool = False  # a regressor that votes for classes
 
 
-class Record(NamedTuple):
-    """One line of the comparison."""
-
-    model: str
-    family: str
-    error: float
-    terms: int
-    fit_seconds: float
-    predict_us: float  # per row
-    losses: NDArray[np.float64]  # of each test row: 0 or 1, or the squared error
-
-
 def reports(
     table: str | os.PathLike[str] | None = None,
     *,
@@ -108,7 +92,8 @@ def reports(
     Yields
     ------
     str
-        A text for each data set as soon as it is ready, then the footnote.
+        Lines, each as soon as it is known: for each data set a title, a row for each model and a conclusion; then the
+        footnote.
 
     Raises
     ------
@@ -123,7 +108,17 @@ def reports(
     for problem in problems:
         problem = draw_rows(problem, max_rows, seed)
         split = make_split(problem, seed)
-        yield render(problem, split, measure_all(split))
+        yield f"{problem.name}: {split.task}, {len(split.y_train)} rows to train and {len(split.y_test)} to test, " + (
+            f"{problem.X.shape[1]} features"
+        )
+        yield from problem.notes
+        yield heading(split.task)
+        records = []
+        for record in measure_all(split):
+            yield row(record, split.task)
+            records.append(record)
+        yield conclusion(records, split.task)
+        yield ""
     yield FOOTNOTE
 
 
@@ -196,21 +191,24 @@ def make_split(problem: Problem, seed: int) -> Split:
     return Split(scaler.transform(X_train), scaler.transform(X_test), y_train, y_test, unit, problem.task, seed)
 
 
-def measure_all(split: Split) -> list[Record]:
+def measure_all(split: Split) -> Iterator[Record]:
     """Compare the models on a split.
 
     Parameters
     ----------
     split : Split
 
-    Returns
-    -------
-    list of Record
+    Yields
+    ------
+    Record
         Nystroem is there with as many terms as kernel matching pursuit, the number it chose by itself included.
     """
     sizes = {min(size, len(split.y_train)) for size in SIZES}
-    records = [measure(contender, split) for contender in _pursuits(split, sizes)]
-    return records + [measure(contender, split) for contender in _peers(split, sizes | {max(records[-1].terms, 1)})]
+    for contender in _pursuits(split, sizes):
+        record = measure(contender, split)
+        yield record
+    for contender in _peers(split, sizes | {max(record.terms, 1)}):
+        yield measure(contender, split)
 
 
 def _count_support(model: Any) -> int:
@@ -220,23 +218,34 @@ def _count_support(model: Any) -> int:
 def _pursuits(split: Split, sizes: Collection[int]) -> list[Contender]:
     """List kernel matching pursuit with each number of atoms, and last with a number it chooses."""
     model = KMPClassifier if split.task == "classification" else KMPRegressor
-    fixed = [Contender(f"KMP, {n} atoms", "KMP", model(n_atoms=n), {}, _count_support) for n in sorted(sizes)]
-    return [*fixed, Contender("KMP, auto", "KMP auto", model(), {}, _count_support)]
+    grid = {"gamma": _widths(split), "alpha": PENALTIES_KMP}
+    auto = Contender("KMP, auto", "KMP auto", model(), grid, _count_support)
+    with quiet():
+        best = _best_settings(auto, split, split.y_train)
+    fixed = [Contender(f"KMP, {n} atoms", "KMP", model(n_atoms=n, **best), {}, _count_support) for n in sorted(sizes)]
+    return [*fixed, auto._replace(estimator=model(**best), grid={})]
+
+
+def _widths(split: Split) -> list[float]:
+    """Values of gamma to try, around gamma="scale"."""
+    scale = 1.0 / (split.X_train.shape[1] * (float(split.X_train.var()) or 1.0))
+    return [width * scale for width in WIDTHS]
 
 
 def _peers(split: Split, sizes: Collection[int]) -> list[Contender]:
     """List the exact models, then Nystroem with each number of components."""
     classes = split.task == "classification"
     machine, linear = (SVC, RidgeClassifier) if classes else (SVR, Ridge)
-    gamma = 1.0 / (split.X_train.shape[1] * (float(split.X_train.var()) or 1.0))  # what gamma="scale" means to SVC
-    ridge = KernelRidge(kernel="rbf", gamma=gamma)
-    listed = [
-        Contender(machine.__name__, "exact", machine(gamma=gamma), {"C": PENALTIES_SVM}, _count_support),
-        Contender("KernelRidge", "exact", ridge, {"alpha": PENALTIES_RIDGE}, lambda model: len(model.X_fit_), classes),
-    ]
+    widths = _widths(split)
+    settings = {"gamma": widths, "C": PENALTIES_SVM}
+    listed = [Contender(machine.__name__, "exact", machine(), settings, _count_support)]
+    settings = {"gamma": widths, "alpha": PENALTIES_RIDGE}
+    listed.append(
+        Contender("KernelRidge", "exact", KernelRidge(kernel="rbf"), settings, lambda model: len(model.X_fit_), classes)
+    )
     for size in sorted(sizes):
-        sketch = make_pipeline(Nystroem(gamma=gamma, n_components=size, random_state=split.seed), linear())
-        grid = {f"{linear.__name__.lower()}__alpha": PENALTIES_RIDGE}
+        sketch = make_pipeline(Nystroem(n_components=size, random_state=split.seed), linear())
+        grid = {"nystroem__gamma": widths, f"{linear.__name__.lower()}__alpha": PENALTIES_RIDGE}
         name = f"Nystroem {size} + {linear.__name__}"
         listed.append(Contender(name, "Nystroem", sketch, grid, lambda model: len(model[0].component_indices_)))
     return listed
@@ -255,12 +264,7 @@ def measure(contender: Contender, split: Split) -> Record:
     Record
     """
     targets = np.eye(split.y_train.max() + 1)[split.y_train] if contender.one_hot else split.y_train
-    with warnings.catch_warnings(), threadpool_limits(limits=1):
-        # Fewer atoms than asked for show in the table. While settings are tried, systems may be nearly singular, and
-        # a fold may have fewer rows than Nystroem has components.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", LinAlgWarning)
-        warnings.filterwarnings("ignore", message="n_components > n_samples")
+    with quiet(), threadpool_limits(limits=1):
         model = contender.estimator.set_params(**_best_settings(contender, split, targets))
         fit_seconds = _best_seconds(lambda: model.fit(split.X_train, targets))
         if contender.family.startswith("KMP") and model.path_.reason == "interrupted":
@@ -277,6 +281,20 @@ def measure(contender: Contender, split: Split) -> Record:
         predict_us=1e6 * predict_seconds / len(split.y_test),
         losses=losses,
     )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings that settings give which are only tried.
+
+    Fewer atoms than asked for show in the table. Systems may be nearly singular, and a fold may have fewer rows than
+    Nystroem has components.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", LinAlgWarning)
+        warnings.filterwarnings("ignore", message="n_components > n_samples")
+        yield
 
 
 def _best_settings(contender: Contender, split: Split, targets: NDArray[Any]) -> dict[str, Any]:
@@ -315,88 +333,3 @@ def _best_seconds(action: Callable[[], Any], repetitions: int = 7, budget: float
         action()
         times.append(perf_counter() - start)
     return min(times)
-
-
-def render(problem: Problem, split: Split, records: Sequence[Record]) -> str:
-    """Write the records as a plain text table with a title in front and a conclusion after it.
-
-    Parameters
-    ----------
-    problem : Problem
-    split : Split
-    records : sequence of Record
-
-    Returns
-    -------
-    str
-        Lines of at most 80 characters, the title, notes and conclusion aside.
-    """
-    measure_name = "misclassified" if split.task == "classification" else "RMSE"
-    lines = [
-        f"{problem.name}: {split.task}, {len(split.y_train)} rows to train and {len(split.y_test)} to test, "
-        f"{problem.X.shape[1]} features",
-        *problem.notes,
-        f"{'model':<30}{measure_name:>14}{'terms':>8}{'fit s':>11}{'predict us/row':>17}",
-    ]
-    for record in records:
-        error = f"{record.error:{DIGITS[split.task]}}"
-        lines.append(
-            f"{record.model:<30}{error:>14}{record.terms:>8}{record.fit_seconds:>11.4f}{record.predict_us:>17.2f}"
-        )
-    return "\n".join([*lines, conclusion(records, split.task), ""])
-
-
-def conclusion(records: Sequence[Record], task: Task) -> str:
-    """Say in one sentence what kernel matching pursuit gained over the more accurate of the exact models.
-
-    The "auto" row speaks for it: its number of atoms was chosen without the test rows.
-
-    Parameters
-    ----------
-    records : sequence of Record
-    task : {"regression", "classification"}
-
-    Returns
-    -------
-    str
-    """
-    pursuit = next(record for record in records if record.family == "KMP auto")
-    peer = min((record for record in records if record.family == "exact"), key=lambda record: record.error)
-    digits = DIGITS[task]
-    sketches = [record for record in records if record.family == "Nystroem"]
-    return (
-        f"{_verdict(pursuit, peer)}: KMP with {_terms(pursuit)} has error {pursuit.error:{digits}}, "
-        f"{peer.model} needs {_terms(peer)} for {peer.error:{digits}}; {_speed(pursuit, peer)}; "
-        f"{_beside_nystroem(pursuit, sketches, digits)}."
-    )
-
-
-def _verdict(pursuit: Record, peer: Record) -> str:
-    """Weigh the errors by the standard error of their difference, row by row, and the terms by their number."""
-    difference = pursuit.losses - peer.losses
-    noise = difference.std() / np.sqrt(len(difference))
-    if difference.mean() < -noise:
-        return "Gained accuracy"
-    if difference.mean() > noise:
-        return "Traded accuracy for terms" if pursuit.terms < peer.terms else "Nothing gained"
-    return "Gained terms at no loss beyond noise" if pursuit.terms < peer.terms else "Nothing gained"
-
-
-def _terms(record: Record) -> str:
-    return f"{record.terms} term" if record.terms == 1 else f"{record.terms} terms"
-
-
-def _speed(pursuit: Record, peer: Record) -> str:
-    ratio = peer.predict_us / pursuit.predict_us
-    if 0.95 < ratio < 1.05:
-        return "prediction takes as long"
-    return f"prediction is {ratio:.1f} times faster" if ratio > 1 else f"prediction is {1 / ratio:.1f} times slower"
-
-
-def _beside_nystroem(pursuit: Record, sketches: Sequence[Record], digits: str) -> str:
-    rivals = [record for record in sketches if record.terms <= pursuit.terms and record.error <= pursuit.error]
-    if rivals:
-        rival = min(rivals, key=lambda record: record.terms)
-        return f"but Nystroem does as well with {_terms(rival)}: {rival.error:{digits}}"
-    equal = next(record for record in sketches if record.terms >= pursuit.terms)
-    return f"Nystroem with {_terms(equal)}: {equal.error:{digits}}"
