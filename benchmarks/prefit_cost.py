@@ -4,7 +4,7 @@ Claim: on a 4,000 x 4,000 kernel matrix in memory, 200 atoms cost at most 1.5 ti
 matrix with a vector, measured in the same run. The second ratio is to ``sklearn.linear_model.orthogonal_mp``, which
 does the same job as the back-fitting variant.
 
-Run: ``python benchmarks/prefit_cost.py [--n 4000] [--atoms 200] [--repeat 3] [--out FILE]``
+Run: ``python benchmarks/prefit_cost.py [--n 4000] [--atoms 200] [--repeat 7] [--out FILE]``
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kernelpursuit import DenseDictionary, Squares, n_atoms, pursue
 
 
-def best_seconds(action: Callable[[], object], repeat: int) -> float:
-    """Shortest of several runs: the one least disturbed by others on the machine."""
-    times = []
-    for _ in range(repeat):
-        start = perf_counter()
-        action()
-        times.append(perf_counter() - start)
-    return min(times)
+def seconds(action: Callable[[], object]) -> float:
+    """Time of one call."""
+    start = perf_counter()
+    action()
+    return perf_counter() - start
 
 
 def problem(n: int, width: float) -> tuple[np.ndarray, np.ndarray]:
@@ -53,18 +50,19 @@ def measure(n: int, atoms: int, width: float, repeat: int) -> dict[str, float]:
             v = K.T @ v
             v /= np.abs(v).max()
 
+    actions = {
+        "products": products,
+        "prefit": lambda: pursue(Squares(D, y, intercept=False), n_atoms(atoms)),
+        "backfit": lambda: pursue(Squares(D, y, variant="backfit", intercept=False), n_atoms(atoms)),
+        "orthogonal_mp": lambda: orthogonal_mp(normalised, y, n_nonzero_coefs=atoms, precompute=False),
+    }
+    # In turns, so that whatever else the machine does falls on all of them; then the median of the ratios.
+    rounds = [[seconds(action) for action in actions.values()] for _ in range(repeat)]
+    times = dict(zip(actions, np.array(rounds).T, strict=True))
     record = {"n": n, "atoms": atoms, "gamma": width}
-    record["products_s"] = best_seconds(products, repeat)
-    for variant in ("prefit", "backfit"):
-        record[f"{variant}_s"] = best_seconds(
-            lambda variant=variant: pursue(Squares(D, y, variant=variant, intercept=False), n_atoms(atoms)), repeat
-        )
-    record["orthogonal_mp_s"] = best_seconds(
-        lambda: orthogonal_mp(normalised, y, n_nonzero_coefs=atoms, precompute=False), repeat
-    )
-    record["prefit_over_products"] = record["prefit_s"] / record["products_s"]
-    record["orthogonal_mp_over_prefit"] = record["orthogonal_mp_s"] / record["prefit_s"]
-    record["orthogonal_mp_over_backfit"] = record["orthogonal_mp_s"] / record["backfit_s"]
+    record |= {f"{name}_s": float(np.median(column)) for name, column in times.items()}
+    for above, below in (("prefit", "products"), ("backfit", "products"), ("prefit", "orthogonal_mp")):
+        record[f"{above}_over_{below}"] = float(np.median(times[above] / times[below]))
     return record
 
 
@@ -73,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=4000)
     parser.add_argument("--atoms", type=int, default=200)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "prefit_cost.json")
     arguments = parser.parse_args()
     records = [measure(arguments.n, arguments.atoms, width, arguments.repeat) for width in (0.1, 1.0)]

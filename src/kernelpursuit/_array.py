@@ -39,6 +39,10 @@ def eps(x: Array) -> float:
 def squared_norms(columns: Array) -> np.ndarray:
     """Squared norm of each column, on the host; infinite where it overflows."""
     with np.errstate(over="ignore"):
+        if columns.shape[1] == 1:  # a sum over the long axis of a narrow array is slow, a product of vectors is not
+            return np.atleast_1d(to_host(columns[:, 0] @ columns[:, 0]))
+        if namespace(columns) is np:
+            return to_host(np.einsum("ij,ij->j", columns, columns))  # no array of squares in between
         return to_host(namespace(columns).sum(columns * columns, axis=0))
 
 

@@ -78,6 +78,7 @@ class Deflation:
         self.passes = 0.0
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         self._tie = tie_tolerance(like)
+        self._ties: np.ndarray | None = None  # of each atom, until the next step
         self._limit = in_span_limit(like) if alpha == 0 else max(in_span_limit(like), 1e-10)
         self._weights = weights
         self._root = None if weights is None else xp.sqrt(weights)[:, None]
@@ -178,8 +179,10 @@ class Deflation:
         """
         if not len(self.squared):
             return self._tie
-        lost = self._raw / np.where(self.alive, np.maximum(self.squared, np.finfo(float).tiny), self._raw + 1)
-        return np.maximum(self._tie, np.minimum(self._tie * lost, WIDEST_TIE))
+        if self._ties is None:
+            kept = np.maximum(np.where(self.alive, self.squared, 1.0), np.finfo(float).tiny)
+            self._ties = np.clip(self._tie * self._raw / kept, self._tie, max(self._tie, WIDEST_TIE))
+        return self._ties
 
     def bar(self, J: np.ndarray, part: Deflated) -> None:
         """Never look again at those of `J` that lie in the span."""
@@ -194,6 +197,7 @@ class Deflation:
             return products(part), part.squared, part.start, part.raw
 
         joined, self.squared, self.start, self._raw = sweep(self.D, tile)
+        self._ties = None
         self._reference = self.squared.copy()
         self.passes += 1
         return joined
@@ -245,10 +249,11 @@ class Deflation:
         Yields the atoms whose norm had to be recomputed, tile by tile, so that the caller can do likewise.
         """
         self.squared -= products**2
+        self._ties = None
         lost = np.where(self.alive, self.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
         stale = np.zeros(0, dtype=np.intp)
         if lost.min() <= np.sqrt(self.eps):  # those that would follow soon come along: few large blocks, not many small
-            stale = np.flatnonzero(lost <= 16 * np.sqrt(self.eps))
+            stale = np.flatnonzero(lost <= 4 * np.sqrt(self.eps))
         for start in range(0, len(stale), self.D.tile):
             J = stale[start : start + self.D.tile]
             part = self.deflate(J)

@@ -81,6 +81,7 @@ class Squares:
         self._r = self.atoms.weigh(targets)
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._a: np.ndarray | None = None  # (n_atoms, n_targets), running d̃ᵀr
+        self._scores: np.ndarray | None = None  # of all atoms, until the next step
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         # Leave-one-out needs the leverages h of the rows: the left-out residual is r / (1 - h).
         self._gap = namespace(self._r).ones_like(self._r[:, 0]) if orthogonal else None
@@ -123,11 +124,17 @@ class Squares:
         """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.sweep(self._products)
-        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
+        if J is None and self._scores is not None:
+            return self._scores
+        scores = self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
+        self._scores = scores if J is None else self._scores
+        return scores
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
         directions = self.atoms.extend(block)
+        if len(directions) < len(block):  # an atom turned out to lie in the span: it is barred now
+            self._scores = None
         products = self._correlate(directions)
         taken = 0
         try:
@@ -136,12 +143,13 @@ class Squares:
                 if share < weakness:
                     break
                 length = self._advance(direction, self._shrinkage)
+                loss = self._loss()
                 self.atoms.chosen(direction.atom)
                 if products is not None:
-                    self._downdate(products[:, taken], length)
+                    self._downdate(products[:, taken], length, loss)
                 self._steps.append((direction.atom, length))
                 taken += 1
-                yield Step(direction.atom, score, share, self._loss(), self._leave_one_out(), tuple(length.tolist()))
+                yield Step(direction.atom, score, share, loss, self._leave_one_out(), tuple(length.tolist()))
         finally:
             self.atoms.give_back(directions[taken:])
 
@@ -190,7 +198,8 @@ class Squares:
     def _advance(self, direction: Direction, share: float) -> np.ndarray:
         """Move the residual along a unit direction and update the leverages; returns the step length per target."""
         sample, tail = direction.sample, direction.tail
-        self._r_tail = np.pad(self._r_tail, ((0, max(0, len(tail) - len(self._r_tail))), (0, 0)))
+        if len(tail) > len(self._r_tail):
+            self._r_tail = np.pad(self._r_tail, ((0, len(tail) - len(self._r_tail)), (0, 0)))
         length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
         self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
@@ -203,16 +212,17 @@ class Squares:
             self._left_out = xp.where(determined, self._left_out, self._r / gap)
         return length
 
-    def _downdate(self, products: np.ndarray, length: np.ndarray) -> None:
+    def _downdate(self, products: np.ndarray, length: np.ndarray, loss: float) -> None:
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
         assert self._a is not None
         self._a -= products[:, None] * length[None, :]
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products):
                 self._a[J] = self._products(part)
-        if self._loss() < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did dᵀr
-            self._refreshed_at = self._loss()
+        if loss < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did dᵀr
+            self._refreshed_at = loss
             self._a = self.atoms.correlate(self._r, self._r_tail)
+        self._scores = None
 
     def _loss(self) -> float:
         return float((np.sum(squared_norms(self._r)) + np.sum(self._r_tail**2)) / self.atoms.total_weight)
