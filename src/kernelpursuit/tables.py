@@ -122,6 +122,10 @@ def read_table(
     source = _open(os.fspath(path))
     names, notes = _feature_columns(source, target, drop)
     assert target is not None  # _feature_columns has refused it
+    for name in [*names, target]:
+        _load(source, name)  # what is wrong with a cell is told before what is wrong with the whole
+    if (rows := source.columns.num_rows) < MIN_ROWS:
+        source.fail(f"{_count(rows, 'row')} of data; at least {MIN_ROWS} are needed")
     y, decided, guessed = _read_target(source, target, task)
     if guessed:
         notes.append(f"Task guessed from {_quoted(target)}: {decided} (--task says otherwise).")
@@ -163,9 +167,8 @@ def _check_shape(source: _Source) -> None:
     for name, count in Counter(source.columns.column_names).items():
         if count > 1:
             source.fail(f"{count} columns have this name", name)
-    rows = source.columns.num_rows
-    if rows < MIN_ROWS:
-        source.fail(f"{_count(rows, 'row')} of data; at least {MIN_ROWS} are needed")
+    if source.columns.num_rows == 0:
+        source.fail(f"no rows of data; at least {MIN_ROWS} are needed")
 
 
 def _open_parquet(path: str, data: bytes) -> _Source:

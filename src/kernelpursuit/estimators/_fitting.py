@@ -270,7 +270,7 @@ class PursuitModel(BaseEstimator):
         self.support_ = fitted.support
         self.support_kernels_ = fitted.expansion.sources
         self.support_vectors_ = fitted.expansion.centers
-        coef = self._coef_path[-1]
+        coef = self._coef_path[-1].astype(fitted.expansion.centers.dtype)
         self.dual_coef_ = coef[1:, 0] if self._one_target else coef[1:]
         self.intercept_ = float(coef[0, 0]) if self._one_target else coef[0]
 
