@@ -11,6 +11,7 @@ from kernelpursuit.kernels import Kernel
 
 STORAGES = ("auto", "dense", "tiles")
 MIB = 2**20
+LARGEST_TILE = 32 * MIB
 
 
 class KernelDictionary:
@@ -37,8 +38,8 @@ class KernelDictionary:
         column = n * self.dtype.itemsize
         if column > memory:
             raise ValueError(f"memory={memory} bytes is too small for one kernel column of {n} rows: needs {column}")
-        # A tile, its deflated copy and temporaries must fit together.
-        self.tile = int(min(m, max(1, memory // (4 * column))))
+        # A tile, its deflated copy and temporaries must fit together; larger ones than this are not faster.
+        self.tile = int(min(m, max(1, min(memory // 4, LARGEST_TILE) // column)))
         self._X = kernel.prepare(X)
         self._Z = self._X if Z is X else kernel.prepare(Z)
         self._matrix = None
