@@ -221,3 +221,14 @@ def test_wrong_arguments_are_named(criterion):
         criterion(DenseDictionary(np.eye(3)), np.ones(3), variant="forward")
     with pytest.raises(ValueError, match="rows"):
         criterion(DenseDictionary(np.eye(3)), np.ones(4))
+
+
+@pytest.mark.parametrize("criterion", [Squares, lambda D, y, **kw: Gradient(D, y, LOSSES["squared"], **kw)])
+def test_an_atom_in_the_span_is_barred_and_adds_nothing(criterion):
+    D = np.column_stack([np.zeros(4), np.arange(4.0), 2 * np.arange(4.0)])
+    run = criterion(DenseDictionary(D), np.array([1.0, 0.0, 2.0, 1.0]), intercept=False)
+    assert list(run.take([0], weakness=0.0)) == [] and not run.alive[0]
+    assert [step.atom for step in run.take([1], weakness=0.0)] == [1]
+    run.scores()
+    assert list(run.take([2], weakness=0.0)) == [] and not run.alive[2]
+    assert pursue(run, n_atoms(3)).reason == "exhausted"

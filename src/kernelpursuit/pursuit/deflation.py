@@ -76,9 +76,9 @@ class Deflation:
         self.intercept = intercept
         self.eps = eps(like)
         self.passes = 0.0
-        # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         self._tie = tie_tolerance(like)
         self._ties: np.ndarray | None = None  # of each atom, until the next step
+        # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         self._limit = in_span_limit(like) if alpha == 0 else max(in_span_limit(like), 1e-10)
         self._weights = weights
         self._root = None if weights is None else xp.sqrt(weights)[:, None]
@@ -208,19 +208,16 @@ class Deflation:
         for atom in block:
             tail = np.zeros(0) if self.ridge is None else self.ridge.append(atom)
             column = self.weigh(self.D.columns(np.array([atom])))
-            sample: Array | None
-            if self.orthogonal:
-                sample = self.basis.append(column[:, 0], tail)
-                tail = self.basis.tails[-1, : len(tail)]
-            else:
+            if not self.orthogonal:
                 rest, _, inside = self.basis.complement(column, np.zeros((1, 0)))
                 length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
                 self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
-                sample, tail = rest[:, 0] / length, tail / length
-            if sample is None:
+                directions.append(Direction(atom, rest[:, 0] / length, tail / length))
+            elif (sample := self.basis.append(column[:, 0], tail)) is not None:
+                directions.append(Direction(atom, sample, self.basis.tails[-1, : len(tail)]))
+            else:
                 self.alive[atom] = False
                 break
-            directions.append(Direction(atom, sample, tail))
         return directions
 
     def give_back(self, directions: list[Direction]) -> None:
