@@ -20,6 +20,7 @@ from sklearn.linear_model import orthogonal_mp
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from kernelpursuit import KMPClassifier, KMPRegressor, Stop
+from kernelpursuit.bounds import vc_bound
 from kernelpursuit.losses import LOSSES, Loss, huber
 
 
@@ -699,6 +700,26 @@ def test_stop_parameter():
         for stop in ("leave_one_out", "gcv"):
             with pytest.raises(ValueError, match=stop):
                 KMPRegressor(stop=stop, **options).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_stop_by_a_bound(loss):
+    X, _ = data(400)
+    for n_classes in (2, 3):
+        y = classes(X, n_classes)
+        model = KMPClassifier(stop="bound", loss=loss, alpha=0.01, patience=5).fit(X, y)
+        assert model.path_.reason == "bound" and len(model.path_.discarded) == 5
+        longer = KMPClassifier(len(model.path_) + 5, loss=loss, alpha=0.01).fit(X, y)
+        values = [np.inf]
+        for k, predicted in enumerate(longer.staged_predict(X), start=1):
+            outside = np.setdiff1d(np.arange(len(X)), longer.support_[:k])
+            values.append(vc_bound(k, len(X), np.sum(predicted[outside] != y[outside]), form="tight"))
+        assert np.argmin(values) == len(model.support_)
+    X, y = data(400)
+    model = KMPRegressor(stop="bound").fit(X, y)
+    assert model.path_.reason == "bound" and 0 < len(model.support_) < 50
+    with pytest.raises(ValueError, match="sample_weight"):
+        KMPRegressor(stop="bound").fit(X, y, sample_weight=np.ones(400))
 
 
 def test_classifier_stops():

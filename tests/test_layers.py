@@ -21,7 +21,7 @@ ALLOWED = {
     "kernels": {"_array"},
     "dictionaries": {"_array", "kernels"},
     "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
-    "estimators": {"_array", "basis", "losses", "kernels", "dictionaries", "pursuit"},
+    "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit"},
 }
 FREE = {"tables", "reporting", "compare", "cli", "__main__"}  # may import everything of the package
 SCIKIT_LEARN = {"kernels", "estimators", "compare"}

@@ -167,6 +167,13 @@ class AtomFamily:
         kernels = np.maximum(source, 0) * self.n_centers + self._index[np.where(source < 0, 0, center)]
         return np.where(source < 0, functions, kernels)
 
+    def rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Training rows (among those of positive weight) on which atoms sit, for centres taken from them."""
+        if self._Z is not self._X and isinstance(self._drawn, slice):
+            return np.empty(0, dtype=np.intp)  # centres of the user's own
+        source, center = self._locate(atoms)
+        return np.unique(np.arange(self._X.shape[0])[self._drawn][center[source >= 0]])
+
     def expansion(self, atoms: np.ndarray) -> Expansion:
         """The chosen atoms as functions of new data."""
         source, center = self._locate(atoms)

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
+from kernelpursuit.bounds import vc_bound
 from kernelpursuit.dictionaries.kernel import MIB
 from kernelpursuit.estimators._atoms import AtomFamily, Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS
@@ -28,6 +29,7 @@ from kernelpursuit.pursuit.stopping import (
     first_of,
     gcv,
     leave_one_out,
+    minimum,
     n_atoms,
     search_charge,
     tolerance,
@@ -208,6 +210,28 @@ def validation_rule(
     return rules
 
 
+def bound_rule(
+    targets: np.ndarray, wrong: Callable[[np.ndarray, np.ndarray], np.ndarray], patience: int
+) -> Callable[[AtomFamily, Any], list[StopRule]]:
+    """Rule that follows the compression bound `vc_bound` on the share of `wrong(targets, residuals)` rows."""
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        known: list[float] = []
+
+        def values(path: Path) -> np.ndarray:
+            if len(known) <= len(path):
+                atoms, n = path.atoms, len(targets)
+                misses = wrong(targets, np.asarray(criterion.residual()))
+                misses[family.rows(atoms)] = False  # only rows outside the support test the model
+                k, errors = len(atoms), int(misses.sum())
+                known.append(vc_bound(k, n, errors, form="tight") if k + errors < n else np.inf)
+            return np.array(known)
+
+        return [minimum(values, "bound", patience)]
+
+    return rules
+
+
 def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> list[StopRule]:
     """Stop rules that read the path alone, from the parameter `stop`."""
     if stop == "gcv":
@@ -340,6 +364,7 @@ def choose_and_fit(
     *,
     split: Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]],
     error: Callable[[np.ndarray, np.ndarray, np.ndarray | None], float],
+    wrong: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Fitted:
     """Fit with the stop rule that `n_atoms` and `stop` ask for.
 
@@ -351,6 +376,8 @@ def choose_and_fit(
         ``split(data, share, rng)``: rows to train on and rows to hold out, for the validation rule.
     error : callable
         ``error(targets, values, weights)`` on rows held out.
+    wrong : callable
+        ``wrong(targets, residuals)``, which training rows count as errors of the bound.
     """
     options = options | {"centers": check_centers(options["centers"], data.X)}
     limit = None if options["n_atoms"] == "auto" else options["n_atoms"]
@@ -376,7 +403,13 @@ def choose_and_fit(
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
-    from_path = path_rule(stop, data, targets, patience)
-    fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=lambda family, criterion: from_path)
+    if stop == "bound":
+        if data.weights is not None:
+            raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
+        rules = bound_rule(targets, wrong, patience)
+    else:
+        from_path = path_rule(stop, data, targets, patience)
+        rules = lambda family, criterion: from_path  # noqa: E731
+    fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=rules)
     warn_if_short(fitted.path, options["n_atoms"])
     return fitted

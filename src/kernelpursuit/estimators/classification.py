@@ -205,7 +205,11 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         loss = None if self.loss == "squared" else classification_loss(self.loss, self.huber_delta)
         rng = generator(self.random_state)
         options = self.get_params(deep=False)
-        self._set(choose_and_fit(data, targets, loss, rng, options, split=stratified_split, error=error_rate))
+        self._set(
+            choose_and_fit(
+                data, targets, loss, rng, options, split=stratified_split, error=error_rate, wrong=misclassified
+            )
+        )
         return self
 
 
@@ -242,11 +246,16 @@ def stratified_split(data: TrainingData, share: float, rng: np.random.Generator)
     return np.sort(train), np.sort(held_out)
 
 
+def misclassified(targets: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+    """Rows whose class is wrong, given the residuals of their ±1 targets."""
+    values = targets - residuals
+    if targets.shape[1] == 1:
+        return (values[:, 0] > 0) != (targets[:, 0] > 0)
+    return np.argmax(values, axis=1) != np.argmax(targets, axis=1)
+
+
 def error_rate(targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
     """Weighted share of wrong classes, ties broken by the mean squared error of the values."""
-    if targets.shape[1] == 1:
-        wrong = (values[:, 0] > 0) != (targets[:, 0] > 0)
-    else:
-        wrong = np.argmax(values, axis=1) != np.argmax(targets, axis=1)
+    wrong = misclassified(targets, targets - values)
     spread = np.mean((targets - np.clip(values, -1, 1)) ** 2, axis=1)
     return float(np.average(wrong + 1e-6 * spread, weights=weights))

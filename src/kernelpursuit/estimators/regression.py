@@ -113,7 +113,8 @@ class KMPRegressor(PursuitParameters, RegressorModel):
     stop : {"gcv", "leave_one_out", "validation"}, callable or None, default=None
         Rule that chooses the number of steps. "gcv": generalised cross-validation that charges two degrees of freedom
         for an atom, one of them for the search. "leave_one_out": exact for the atoms as they are, but blind to their
-        having been chosen. "validation": rows held out. Or a rule of your own, ``stop(path) -> Stop | None``.
+        having been chosen. "validation": rows held out. "bound": `bounds.vc_bound` on the share of rows missed by more
+        than the standard deviation of y. Or a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction : float, default=0.2
         Share of the rows that ``stop="validation"`` holds out. The final model is fitted on all rows.
     patience : int, default=10
@@ -185,7 +186,14 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         data = training_data(X, targets, sample_weight)
         loss = regression_loss(self.loss, self.huber_delta, data, unit)
         fitted = choose_and_fit(
-            data, data.y, loss, rng, self.get_params(deep=False), split=random_split, error=squared_error
+            data,
+            data.y,
+            loss,
+            rng,
+            self.get_params(deep=False),
+            split=random_split,
+            error=squared_error,
+            wrong=beyond_spread,
         )
         self._set(in_units(fitted, unit))
         return self
@@ -256,6 +264,11 @@ def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> 
     seed = int(rng.integers(2**31))
     train, held_out = train_test_split(np.arange(len(data.y)), test_size=share, random_state=seed)
     return np.sort(train), np.sort(held_out)
+
+
+def beyond_spread(targets: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+    """Rows that miss a target by more than its standard deviation."""
+    return np.any(np.abs(residuals) > np.std(targets, axis=0), axis=1)
 
 
 def squared_error(y: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:

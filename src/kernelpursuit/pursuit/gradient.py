@@ -153,6 +153,10 @@ class Gradient:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
         return self.atoms.solve(self._chosen, self._theta)
 
+    def residual(self) -> Array:
+        """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
+        return self._y - self._f
+
     def _fit_constant(self) -> None:
         """Start at the mean of the targets and, where the loss is convex, go on to the best constant."""
         constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))

@@ -166,6 +166,10 @@ class Squares:
         theta = np.stack([self._constant, *lengths])[1 - self.atoms.intercept :]
         return self.atoms.solve([atom for atom, _ in self._steps], theta)
 
+    def residual(self) -> Array:
+        """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
+        return self.atoms.unweigh(self._r)
+
     def left_out(self) -> Array:
         """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
 
