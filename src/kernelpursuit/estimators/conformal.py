@@ -1,0 +1,220 @@
+"""Prediction intervals with a guaranteed coverage, from any regressor: split conformal prediction."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from fractions import Fraction
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, _fit_context, clone, is_regressor
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_y,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from kernelpursuit.estimators.regression import KMPRegressor
+
+
+class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+    """Regressor with prediction intervals that cover the target with probability at least ``1 - alpha``.
+
+    Some rows are set aside. The estimator is fitted to the others, and `quantile_`, a quantile of its absolute errors
+    on the rows set aside, is half the width of every interval. If these rows and the new one are exchangeable (drawn
+    independently from one distribution, say), a new target lies in its interval with probability at least
+    ``1 - alpha``, whatever the distribution and however bad the model; without ties among the errors at most
+    ``1 / (n_calibration + 1)`` above it. The probability is over the calibration rows and the new row together: it
+    does not hold for each x, and the share covered with one set of calibration rows varies around it.
+
+    Parameters
+    ----------
+    estimator : regressor, optional
+        Default: ``KMPRegressor()``.
+    alpha : float, default=0.1
+        Share of new targets that may lie outside.
+    calibration_fraction : float, default=0.25
+        Share of the rows set aside. For a finite interval ``1 / alpha - 1`` rows at least are needed there.
+    random_state : int, RandomState or None, default=None
+        For the split; `estimator` has its own.
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        Fitted to the rows not set aside.
+    quantile_ : float
+        Half the width of the intervals; infinite if too few rows were set aside.
+    residuals_ : ndarray of shape (n_calibration,)
+        Absolute errors on the rows set aside, increasing.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has column names.
+
+    References
+    ----------
+    Papadopoulos, Proedrou, Vovk and Gammerman, Inductive confidence machines for regression, ECML 2002; Lei, G'Sell,
+    Rinaldo, Tibshirani and Wasserman, Distribution-free predictive inference for regression, JASA 113 (2018).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import PursuitConformalRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, size=(600, 1))
+    >>> y = np.sin(X[:, 0]) + rng.normal(scale=0.2, size=600)
+    >>> model = PursuitConformalRegressor(random_state=0).fit(X[:400], y[:400])
+    >>> low, high = model.predict_interval(X[400:]).T
+    >>> bool(abs(np.mean((low <= y[400:]) & (y[400:] <= high)) - 0.9) < 0.05)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "calibration_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, estimator=None, *, alpha=0.1, calibration_fraction=0.25, random_state=None):
+        self.estimator = estimator
+        self.alpha = alpha
+        self.calibration_fraction = calibration_fraction
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any) -> PursuitConformalRegressor:
+        """Fit the estimator to some rows and measure its errors on the others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Whatever the estimator accepts; the square kernel matrix if its kernel is precomputed.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        estimator = self._base()
+        if not is_regressor(estimator):
+            raise ValueError(f"estimator must be a regressor, got {estimator!r}")
+        pairwise = get_tags(estimator).input_tags.pairwise
+        y = one_target(y, type(self).__name__)
+        X = self._checked(X, pairwise, reset=True)
+        check_consistent_length(X, y)
+        rows, aside = split_rows(_num_samples(X), self.calibration_fraction, self.random_state)
+        self._rows = rows if pairwise else None
+        X_fit, y_fit = _safe_split(estimator, X, y, rows)
+        X_aside, y_aside = _safe_split(estimator, X, y, aside, rows)
+        self.estimator_ = clone(estimator).fit(X_fit, y_fit)
+        self.residuals_ = np.sort(np.abs(y_aside.astype(np.float64) - self.estimator_.predict(X_aside)))
+        self.quantile_ = conformal_quantile(self.residuals_, self.alpha)
+        if np.isinf(self.quantile_):
+            warnings.warn(
+                f"{len(aside)} calibration rows are too few for alpha={self.alpha}: the intervals are infinite. Give "
+                f"{rows_needed(self.alpha)} calibration rows at least, or a larger alpha or calibration_fraction",
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions of the estimator, the middle of the intervals.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = self._checked(X, pairwise=self._rows is not None, reset=False)
+        return self.estimator_.predict(X if self._rows is None else _safe_indexing(X, self._rows, axis=1))
+
+    def predict_interval(self, X: Any) -> np.ndarray:
+        """Lower and upper end of the interval for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+        """
+        middle = self.predict(X).astype(np.float64)
+        return np.column_stack([middle - self.quantile_, middle + self.quantile_])
+
+    def _checked(self, X: Any, pairwise: bool, reset: bool) -> Any:
+        """X as rows that can be taken; its values are the estimator's to check, but for a kernel matrix."""
+        if pairwise:
+            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if reset:
+            validate_data(self, X, skip_check_array=True)
+        else:
+            _check_feature_names(self, X, reset=False)
+        return indexable(X)[0]
+
+    def _base(self) -> Any:
+        return KMPRegressor() if self.estimator is None else self.estimator
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._base()).input_tags
+        tags.input_tags.pairwise = inner.pairwise
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
+        return tags
+
+
+def conformal_quantile(residuals: np.ndarray, alpha: float) -> float:
+    """Entry ``ceil((n + 1) (1 - alpha))`` of `residuals`, which are sorted; infinite if there is none.
+
+    `alpha` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
+
+    Examples
+    --------
+    >>> conformal_quantile(np.arange(1.0, 10.0), alpha=0.1), conformal_quantile(np.arange(1.0, 10.0), alpha=0.05)
+    (9.0, inf)
+    """
+    rank = math.ceil((len(residuals) + 1) * (1 - Fraction(repr(float(alpha)))))
+    return float(residuals[rank - 1]) if rank <= len(residuals) else math.inf
+
+
+def rows_needed(alpha: float) -> int:
+    """Fewest calibration rows with a finite quantile.
+
+    Examples
+    --------
+    >>> rows_needed(0.1), rows_needed(0.05)
+    (9, 19)
+    """
+    return math.ceil(1 / Fraction(repr(float(alpha)))) - 1
+
+
+def one_target(y: Any, name: str) -> np.ndarray:
+    """One column of finite numbers."""
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None")
+    shape = np.asarray(y).shape
+    if len(shape) > 1 and shape[1] > 1:
+        raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
+    return _check_y(y, multi_output=False, y_numeric=True)
+
+
+def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to set aside, at least one of each."""
+    if n < 2 or n - math.ceil(share * n) < 1:
+        raise ValueError(f"calibration_fraction={share} of n_samples = {n} rows leaves none to fit: give more rows")
+    rows, aside = train_test_split(np.arange(n), test_size=share, random_state=random_state)
+    return np.sort(rows), np.sort(aside)

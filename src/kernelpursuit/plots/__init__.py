@@ -1,0 +1,11 @@
+"""Pictures of pursuits, in scikit-learn's Display convention; needs matplotlib (``pip install 'kernelpursuit[plot]'``).
+
+A display holds the numbers and draws them as often as wanted: ``Display.from_estimator(...)`` computes and draws,
+``display.plot(ax=...)`` draws again. Nothing here shows a window.
+"""
+
+from kernelpursuit.plots.curves import BoundDisplay, ResidualTraceDisplay
+from kernelpursuit.plots.path import PursuitPathDisplay
+from kernelpursuit.plots.support import SupportDisplay
+
+__all__ = ["BoundDisplay", "PursuitPathDisplay", "ResidualTraceDisplay", "SupportDisplay"]

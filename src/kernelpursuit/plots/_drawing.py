@@ -1,0 +1,112 @@
+"""What the pictures share: axes, colours, labels, bounds with their vacuous part marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+Curve = tuple[np.ndarray, np.ndarray]  # numbers of atoms, and a value for each
+
+# Told apart by all common kinds of colour vision (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A")
+PALE = ("#CFE5F2", "#FADFCC", "#CDEBE1", "#F6E4EE", "#FBEBCC", "#E4F3FB", "#EBDCC9")
+STYLES = ("-", "--", "-.", ":")
+HEADROOM = 1.3  # how far above the trivial value bounds are drawn
+
+
+def figure_and_axes(ax: Any) -> tuple[Any, Any]:
+    """The axes given and their figure, or new ones."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'kernelpursuit[plot]'") from error
+    if ax is None:
+        return plt.subplots(layout="constrained")
+    return ax.figure, ax
+
+
+def plain(name: Any) -> str:
+    r"""Label that matplotlib shows as it is: no formula between dollar signs, not hidden for a leading underscore.
+
+    Examples
+    --------
+    >>> plain("price_$"), plain("_x")
+    ('price_\\$', ' _x')
+    """
+    text = str(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def colours() -> Iterator[str]:
+    """The colours, again and again."""
+    return cycle(COLOURS)
+
+
+def count_axis(ax: Any, label: str) -> None:
+    """Horizontal axis of whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    ax.set_xlabel(label)
+
+
+def highest(curves: Iterable[Curve]) -> float:
+    """Largest finite value of all curves, 0 if there is none."""
+    return max((float(np.max(v[np.isfinite(v)], initial=0.0)) for _, v in curves), default=0.0)
+
+
+def draw_bounds(
+    ax: Any, bounds: Mapping[str, Curve], trivial: float | None, palette: Iterator[str], top: float
+) -> tuple[dict[str, Any], list[Any]]:
+    """Draw bounds, dotted above `trivial`; the view ends a little above that and `top`, the labels say what is beyond.
+
+    Returns
+    -------
+    lines : dict of str to Line2D
+        The part of each bound that says something.
+    handles : list of artists
+        For the legend.
+    """
+    from matplotlib.lines import Line2D
+
+    limit = np.inf if trivial is None else trivial
+    view = HEADROOM * max(limit, top)
+    lines, handles = {}, []
+    for name, (k, values) in bounds.items():
+        colour = next(palette)
+        low, high = values[np.isfinite(values)].min(initial=np.inf), values[np.isfinite(values)].max(initial=-np.inf)
+        ax.plot(k, values, color=colour, linestyle=":", linewidth=1.6, label="_vacuous")
+        label = f"{plain(name)} {_remark(low, high, limit, view)}".rstrip()
+        informative = np.where(values <= limit, values, np.nan)
+        lines[name] = ax.plot(k, informative, color=colour, linewidth=1.8, label=label)[0]
+        handles.append(lines[name] if low <= limit else Line2D([], [], color=colour, linestyle=":", label=label))
+    if highest(bounds.values()) > limit:
+        ax.axhline(limit, color="0.6", linewidth=0.8, zorder=0)
+        note = f"dotted: vacuous (above {limit:.4g})"
+        handles.append(Line2D([], [], color="0.4", linestyle=":", label=note))
+        ax.set_ylim(top=view, **({} if ax.get_yscale() == "log" else {"bottom": 0.0}))
+    return lines, handles
+
+
+def _remark(low: float, high: float, limit: float, view: float) -> str:
+    """What the legend says of a bound that leaves the view."""
+    if low > limit:
+        return f"(vacuous, from {low:.3g} on)"
+    return f"(up to {high:.3g})" if high > view else ""
+
+
+def legend(ax: Any, handles: list[Any], *, columns_below: int = 0) -> None:
+    """Legend inside where there is room, or in columns below the axes, where no title is in its way."""
+    from matplotlib.transforms import ScaledTranslation
+
+    if not handles:
+        return
+    if columns_below:
+        below = ax.transAxes + ScaledTranslation(0, -32 / 72, ax.figure.dpi_scale_trans)  # tick labels and axis label
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "frameon": False}
+        ax.legend(handles=handles, ncols=columns_below, fontsize=9, **place)
+    else:
+        ax.legend(handles=handles, loc="best", fontsize=9, framealpha=0.9)

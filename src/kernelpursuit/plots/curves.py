@@ -1,0 +1,177 @@
+"""Bounds, and residual traces, against the number of atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.plots._drawing import (
+    STYLES,
+    colours,
+    count_axis,
+    draw_bounds,
+    figure_and_axes,
+    highest,
+    legend,
+    plain,
+)
+
+
+class BoundDisplay:
+    """Several bounds against the number of atoms, dotted where they are above their trivial value.
+
+    Parameters
+    ----------
+    k : array-like of shape (n_numbers,)
+        Numbers of atoms.
+    curves : dict of str to array-like of shape (n_numbers,)
+        Bounds.
+    trivial : float, default=1.0
+        Value from which on they say nothing.
+    observed : array-like of shape (n_numbers,) or dict of these, optional
+        What was measured on new data.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    lines_ : dict of str to matplotlib Line2D
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from kernelpursuit import BoundDisplay
+    >>> from kernelpursuit.bounds import binomial_bound, vc_bound
+    >>> k = np.arange(1, 30)
+    >>> curves = {"VC": vc_bound(k, n=450, errors=0), "binomial": binomial_bound(k, n=450, errors=0)}
+    >>> display = BoundDisplay(k, curves).plot()
+    >>> len(display.informative("VC")) < len(display.informative("binomial"))
+    True
+    """
+
+    def __init__(self, k: Any, curves: Mapping[str, Any], trivial: float = 1.0, observed: Any = None):
+        self.k = k
+        self.curves = curves
+        self.trivial = trivial
+        self.observed = observed
+
+    def informative(self, name: str) -> np.ndarray:
+        """Numbers of atoms for which a bound is below its trivial value."""
+        return np.asarray(self.k)[np.asarray(self.curves[name]) < self.trivial]
+
+    def plot(self, ax: Any = None, *, yscale: str = "linear") -> BoundDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        yscale : {"linear", "log"}, default="linear"
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = figure_and_axes(ax)
+        self.ax_.set_yscale(yscale)
+        k = np.asarray(self.k)
+        observed = self.observed if isinstance(self.observed, Mapping) else {"observed": self.observed}
+        measured = {name: (k, np.asarray(values)) for name, values in observed.items() if values is not None}
+        self.lines_ = {}
+        for (name, curve), style in zip(measured.items(), cycle(STYLES), strict=False):
+            self.lines_[name] = self.ax_.plot(*curve, color="black", linestyle=style, label=plain(name))[0]
+        handles = list(self.lines_.values())
+        curves = {name: (k, np.asarray(values, dtype=np.float64)) for name, values in self.curves.items()}
+        lines, notes = draw_bounds(self.ax_, curves, self.trivial, colours(), highest(measured.values()))
+        self.lines_ |= lines
+        count_axis(self.ax_, "number of atoms")
+        self.ax_.set_ylabel("bound")
+        legend(self.ax_, handles + notes, columns_below=2)
+        return self
+
+
+class ResidualTraceDisplay:
+    """What the span of the chosen points leaves of the kernel matrix, tr(K - K̃), on a logarithmic axis.
+
+    Parameters
+    ----------
+    residual_trace : array-like of shape (k + 1,)
+        Trace after 0, 1, ..., k points.
+    name : str
+    compare : dict of str to array-like, optional
+        The same of other ways to choose, or the smallest possible: sums of eigenvalues.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    lines_ : dict of str to matplotlib Line2D
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelpursuit import ResidualTraceDisplay, SparseKernelPCA
+    >>> model = SparseKernelPCA(n_atoms=20).fit(load_iris().data)
+    >>> display = ResidualTraceDisplay.from_estimator(model)
+    >>> display.ax_.get_yscale(), len(display.residual_trace)
+    ('log', 21)
+    """
+
+    def __init__(self, residual_trace: Any, *, name: str = "chosen points", compare: Mapping[str, Any] | None = None):
+        self.residual_trace = residual_trace
+        self.name = name
+        self.compare = {} if compare is None else compare
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, name: str | None = None, compare: Mapping[str, Any] | None = None, ax: Any = None
+    ) -> ResidualTraceDisplay:
+        """Draw `residual_trace_` of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        name : str, optional
+            Default: the class.
+        compare : dict of str to array-like, optional
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        ResidualTraceDisplay
+        """
+        name = type(estimator).__name__ if name is None else name
+        return cls(estimator.residual_trace_, name=name, compare=compare).plot(ax)
+
+    def plot(self, ax: Any = None) -> ResidualTraceDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = figure_and_axes(ax)
+        self.ax_.set_yscale("log")
+        curves = {self.name: self.residual_trace, **self.compare}
+        self.lines_ = {}
+        for (name, trace), colour, style in zip(curves.items(), colours(), cycle(STYLES), strict=False):
+            values = np.array(trace, dtype=np.float64)
+            values[values <= 1e-15 * np.nanmax(values)] = np.nan  # rounding error; a logarithm has no zero
+            steps = np.arange(len(values))
+            self.lines_[name] = self.ax_.plot(steps, values, color=colour, linestyle=style, label=plain(name))[0]
+        count_axis(self.ax_, "number of atoms")
+        self.ax_.set_ylabel("residual trace, tr(K − K̃)")
+        legend(self.ax_, list(self.lines_.values()))
+        return self

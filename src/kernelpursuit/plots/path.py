@@ -1,0 +1,288 @@
+"""Errors along a pursuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.plots._drawing import (
+    Curve,
+    colours,
+    count_axis,
+    draw_bounds,
+    figure_and_axes,
+    highest,
+    legend,
+    plain,
+)
+
+
+class PursuitPathDisplay:
+    """Errors along a pursuit against the number of atoms, with bounds, a baseline and the number chosen.
+
+    Parameters
+    ----------
+    curves : dict of str to (k, values)
+        What to draw, each against its own numbers of atoms.
+    chosen : int, optional
+        Number of atoms of the model.
+    loss : (k, values), optional
+        Training loss in units of its own, drawn against an axis on the right.
+    bounds : dict of str to (k, values), optional
+    trivial : float, optional
+        Value from which on a bound says nothing; dotted from there.
+    baseline : (str, float), optional
+        Name and error of another model.
+    error_name, step_name : str
+        Labels of the axes.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    lines_ : dict of str to matplotlib Line2D
+        The curves and the bounds; of a bound the part that says something.
+    chosen_line_, baseline_line_ : matplotlib Line2D or None
+    loss_ax_ : matplotlib Axes or None
+        The axis on the right.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kernelpursuit import KMPRegressor, PursuitPathDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KMPRegressor().fit(X[:300], y[:300])
+    >>> display = PursuitPathDisplay.from_estimator(model, X[300:], y[300:], baseline=("mean of y", y[300:].var()))
+    >>> display.chosen == len(model.path_), sorted(display.lines_)
+    (True, ['test error', 'training error'])
+    """
+
+    def __init__(
+        self,
+        curves: Mapping[str, Curve],
+        *,
+        chosen: int | None = None,
+        loss: Curve | None = None,
+        bounds: Mapping[str, Curve] | None = None,
+        trivial: float | None = None,
+        baseline: tuple[str, float] | None = None,
+        error_name: str = "error",
+        step_name: str = "number of atoms",
+    ):
+        self.curves = curves
+        self.chosen = chosen
+        self.loss = loss
+        self.bounds = {} if bounds is None else bounds
+        self.trivial = trivial
+        self.baseline = baseline
+        self.error_name = error_name
+        self.step_name = step_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        X_train: Any = None,
+        y_train: Any = None,
+        bounds: Mapping[str, Any] | None = None,
+        trivial: float | None = None,
+        baseline: Any = None,
+        ax: Any = None,
+    ) -> PursuitPathDisplay:
+        """Draw the path of a fitted estimator: mean squared error, or the error rate of a classifier.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            With `path_` and `staged_predict`. Of a cross-validated one the errors of cross-validation are drawn too.
+        X, y : array-like, optional
+            New data, for the test error.
+        X_train, y_train : array-like, optional
+            Training data, for the training error. Without them the training loss on the path is drawn: the same for
+            regression with the squared loss, up to the penalty, else against an axis of its own.
+        bounds : dict of str to array or callable, optional
+            Each a value for 1, 2, ... atoms, or for 0, 1, ...; or a function of the array of numbers from 1 on.
+        trivial : float, optional
+            Value from which on a bound says nothing. Default: 1 for error rates, else the error of the constant.
+        baseline : fitted estimator or (str, float), optional
+            Estimators are measured on X and y.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        PursuitPathDisplay
+        """
+        path, classifier = estimator.path_, hasattr(estimator, "classes_")
+        measure = _error_rate if classifier else _squared_error
+        same_units = not classifier and getattr(estimator, "loss", None) == "squared"
+        curves = {}
+        if X_train is not None:
+            curves["training error"] = _staged(estimator, X_train, y_train, measure)
+        elif same_units:
+            curves["training error + penalty" if estimator.alpha else "training error"] = _losses(path)
+        if X is not None:
+            curves["test error"] = _staged(estimator, X, y, measure)
+        if getattr(estimator, "scoring", "") is None:
+            curves["cross-validated error"] = _cross_validated(estimator, classifier)
+        if baseline is not None and hasattr(baseline, "predict"):
+            baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
+        if trivial is None:
+            trivial = 1.0 if classifier else _error_of_constant(curves)
+        return cls(
+            curves,
+            chosen=len(path),
+            loss=None if same_units or X_train is not None else _losses(path),
+            bounds=_evaluated(bounds, len(path)),
+            trivial=trivial,
+            baseline=baseline,
+            error_name="error rate" if classifier else "mean squared error",
+            step_name=_step_name(path),
+        ).plot(ax)
+
+    @classmethod
+    def from_path(
+        cls, path: Any, *, bounds: Mapping[str, Any] | None = None, trivial: float | None = None, ax: Any = None
+    ) -> PursuitPathDisplay:
+        """Draw what a Path knows by itself: the training loss and, where there is one, the leave-one-out error.
+
+        Parameters
+        ----------
+        path : Path
+        bounds, trivial, ax
+            See `from_estimator`.
+
+        Returns
+        -------
+        PursuitPathDisplay
+        """
+        curves = {"training loss": _losses(path)}
+        left_out = path.values("leave_one_out")
+        if np.any(np.isfinite(left_out)):
+            curves["leave-one-out error"] = (np.arange(len(left_out)), left_out)
+        trivial = float(path.start.loss) if trivial is None else trivial
+        evaluated = _evaluated(bounds, len(path))
+        return cls(
+            curves, chosen=len(path), bounds=evaluated, trivial=trivial, error_name="loss", step_name=_step_name(path)
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> PursuitPathDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = figure_and_axes(ax)
+        palette = colours()
+        self.lines_ = {}
+        for name, (k, values) in self.curves.items():
+            style = {"marker": "."} if len(k) <= 40 else {}
+            self.lines_[name] = self.ax_.plot(k, values, color=next(palette), label=plain(name), **style)[0]
+        handles = list(self.lines_.values())
+        lines, notes = draw_bounds(self.ax_, self.bounds, self.trivial, palette, highest(self.curves.values()))
+        self.lines_ |= lines
+        self.chosen_line_, self.baseline_line_ = self._draw_reference_lines()
+        self.loss_ax_ = self._draw_loss() if self.loss is not None else None
+        handles += [] if self.loss_ax_ is None else [self.loss_ax_.lines[0]]
+        handles += [line for line in (self.baseline_line_, self.chosen_line_) if line is not None]
+        count_axis(self.ax_, self.step_name)
+        self.ax_.set_ylabel(self.error_name)
+        if self.loss is not None:
+            self.ax_.set_ylim(bottom=0.0)
+        legend(self.ax_, handles + notes, columns_below=2 if self.bounds or self.loss is not None else 0)
+        return self
+
+    def _draw_reference_lines(self) -> tuple[Any, Any]:
+        chosen = baseline = None
+        if self.baseline is not None:
+            name, error = self.baseline
+            label = f"{plain(name)} ({error:.4g})"
+            baseline = self.ax_.axhline(error, color="0.35", linestyle="--", linewidth=1.2, label=label)
+        if self.chosen is not None:
+            label = f"chosen, k = {self.chosen}"
+            chosen = self.ax_.axvline(self.chosen, color="0.35", linestyle="-.", linewidth=1, label=label)
+        return chosen, baseline
+
+    def _draw_loss(self) -> Any:
+        assert self.loss is not None
+        right = self.ax_.twinx()
+        right.plot(*self.loss, color="0.55", linewidth=1, label="training loss (right)")
+        right.set_ylabel("mean training loss")
+        right.set_ylim(bottom=0.0)
+        return right
+
+
+def _losses(path: Any) -> Curve:
+    """Training loss after 0, 1, ... steps, those discarded at the end too."""
+    values = np.array([step.loss for step in [path.start, *path.steps, *path.discarded]], dtype=np.float64)
+    return np.arange(len(values)), values
+
+
+def _step_name(path: Any) -> str:
+    """Steps that go back to an old atom, or release one, are not a count of atoms."""
+    return "number of atoms" if len(path.atoms) == len(path) else "number of steps"
+
+
+def _staged(estimator: Any, X: Any, y: Any, measure: Callable[[Any, Any], float]) -> Curve:
+    """Error after 1, 2, ... steps; after 0 where the estimator can be cut to that."""
+    if not hasattr(estimator, "staged_predict"):
+        raise TypeError(f"{type(estimator).__name__} has no staged_predict: give bounds and path alone (`from_path`)")
+    if y is None:
+        raise ValueError("y must be given with X")
+    values = [measure(y, prediction) for prediction in estimator.staged_predict(X)]
+    first = 1
+    if hasattr(estimator, "truncate"):
+        values, first = [measure(y, estimator.truncate(0).predict(X)), *values], 0
+    return np.arange(first, first + len(values)), np.array(values)
+
+
+def _cross_validated(estimator: Any, classifier: bool) -> Curve:
+    """Mean error of the folds for the kernel width chosen."""
+    results = estimator.cv_results_
+    chosen = results["param_gamma"] == estimator.gamma_
+    score = results["mean_test_score"][chosen]
+    targets = 1 if np.ndim(estimator.dual_coef_) == 1 else estimator.dual_coef_.shape[1]  # the score is their mean
+    return results["param_n_atoms"][chosen], 1 - score if classifier else -score * targets
+
+
+def _error_of_constant(curves: Mapping[str, Curve]) -> float | None:
+    """Error without atoms, of the first curve that has it."""
+    return next((float(values[0]) for k, values in curves.values() if k[0] == 0), None)
+
+
+def _evaluated(bounds: Mapping[str, Any] | None, steps: int) -> dict[str, Curve]:
+    """Bounds as arrays beside their numbers of atoms."""
+    curves = {}
+    for name, bound in (bounds or {}).items():
+        values = np.asarray(bound(np.arange(1, steps + 1)) if callable(bound) else bound, dtype=np.float64)
+        if values.ndim == 0:
+            values = np.full(steps, values)
+        if values.ndim != 1 or len(values) not in (steps, steps + 1):
+            raise ValueError(
+                f"bounds[{name!r}] must have {steps} values, for 1 to {steps} steps, or {steps + 1}, from 0 on; "
+                f"got shape {values.shape}"
+            )
+        curves[name] = (np.arange(steps + 1 - len(values), steps + 1), values)
+    return curves
+
+
+def _error_rate(y: Any, prediction: Any) -> float:
+    return float(np.mean(np.asarray(y) != np.asarray(prediction)))
+
+
+def _squared_error(y: Any, prediction: Any) -> float:
+    """Mean over rows, sum over targets, as on the path."""
+    difference = np.asarray(y, dtype=np.float64) - np.asarray(prediction)
+    return float(np.sum(difference**2) / len(difference))

@@ -1,0 +1,317 @@
+"""The pictures: what is drawn is what was measured, names are shown as they are, nothing is opened."""
+
+import builtins
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_diabetes, load_iris, make_moons
+from sklearn.dummy import DummyClassifier
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC
+
+from kernelpursuit import (
+    BoundDisplay,
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    Path,
+    PursuitPathDisplay,
+    ResidualTraceDisplay,
+    SparseKernelPCA,
+    Step,
+    SupportDisplay,
+)
+from kernelpursuit.plots.support import _offsets
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def closed_and_never_shown(monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda *args, **kwargs: pytest.fail("plt.show was called"))
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    return X[:120], y[:120], X[120:], y[120:]
+
+
+def labels(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+def test_path_of_a_regressor(diabetes):
+    A, a, B, b = diabetes
+    model = KMPRegressor(n_atoms=12).fit(A, a)
+    other = KernelRidge(kernel="rbf").fit(A, a)
+    display = PursuitPathDisplay.from_estimator(model, B, b, baseline=other)
+    train, test = display.lines_["training error"], display.lines_["test error"]
+    np.testing.assert_allclose(train.get_ydata(), model.path_.values("loss"))
+    assert test.get_xdata().tolist() == list(range(13))
+    assert test.get_ydata()[-1] == pytest.approx(np.mean((model.predict(B) - b) ** 2))
+    assert test.get_ydata()[0] == pytest.approx(np.mean((a.mean() - b) ** 2))
+    assert set(display.chosen_line_.get_xdata()) == {12}
+    assert set(display.baseline_line_.get_ydata()) == {np.mean((other.predict(B) - b) ** 2)}
+    assert display.ax_.get_ylabel() == "mean squared error" and display.loss_ax_ is None
+    assert labels(display)[-2].startswith("KernelRidge")
+
+
+def test_training_curve_goes_on_where_the_rule_looked(diabetes):
+    A, a, B, b = diabetes
+    model = KMPRegressor(patience=7).fit(A, a)
+    display = PursuitPathDisplay.from_estimator(model, B, b)
+    assert len(display.lines_["training error"].get_xdata()) == len(model.path_) + len(model.path_.discarded) + 1
+    assert len(display.lines_["test error"].get_xdata()) == len(model.path_) + 1
+    assert display.chosen == len(model.path_)
+
+
+def test_path_of_a_classifier(moons):
+    A, a, B, b = moons
+    model = KMPClassifier(n_atoms=8).fit(A, a)
+    display = PursuitPathDisplay.from_estimator(model, B, b, X_train=A, y_train=a, baseline=SVC().fit(A, a))
+    assert display.ax_.get_ylabel() == "error rate"
+    assert display.lines_["test error"].get_ydata()[-1] == pytest.approx(1 - model.score(B, b))
+    assert display.lines_["training error"].get_ydata()[-1] == pytest.approx(1 - model.score(A, a))
+    assert display.loss_ax_ is None
+    display = PursuitPathDisplay.from_estimator(model, B, b, baseline=DummyClassifier().fit(A, a))
+    assert "training error" not in display.lines_
+    np.testing.assert_allclose(display.loss_ax_.lines[0].get_ydata(), model.path_.values("loss"))
+    assert "training loss (right)" in labels(display)
+
+
+def test_losses_in_other_units_have_their_own_axis(diabetes):
+    A, a, B, b = diabetes
+    huber = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=4, loss="huber").fit(A, a), B, b)
+    assert huber.loss_ax_ is not None and huber.trivial == pytest.approx(huber.curves["test error"][1][0])
+    ridge = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=4, alpha=0.1).fit(A, a), B, b)
+    assert "training error + penalty" in ridge.lines_
+    alone = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=4, loss="huber").fit(A, a))
+    assert alone.trivial is None and not alone.lines_ and alone.loss_ax_ is not None
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_cross_validated_regressor(diabetes, targets):
+    A, a, B, b = diabetes
+    if targets == 2:
+        a, b = np.column_stack([a, a]), np.column_stack([b, b])
+    model = KMPRegressorCV(max_atoms=6, cv=3).fit(A, a)
+    display = PursuitPathDisplay.from_estimator(model, B, b)
+    curve = display.lines_["cross-validated error"]
+    assert curve.get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
+    assert curve.get_ydata()[model.best_n_atoms_ - 1] == pytest.approx(-model.best_score_ * targets)
+    assert display.lines_["test error"].get_ydata()[-1] == pytest.approx(targets * np.mean((model.predict(B) - b) ** 2))
+
+
+def test_cross_validated_classifier(moons):
+    A, a, B, b = moons
+    model = KMPClassifierCV(max_atoms=5, cv=3).fit(A, a)
+    curve = PursuitPathDisplay.from_estimator(model, B, b).lines_["cross-validated error"]
+    assert curve.get_ydata().min() == pytest.approx(1 - model.best_score_)
+    scored = KMPClassifierCV(max_atoms=5, cv=3, scoring="balanced_accuracy").fit(A, a)
+    assert "cross-validated error" not in PursuitPathDisplay.from_estimator(scored, B, b).lines_
+
+
+def test_bounds_are_drawn_and_flagged(moons):
+    A, a, B, b = moons
+    model = KMPClassifier(n_atoms=10).fit(A, a)
+    bounds = {
+        "rising": lambda k: 0.2 * k,
+        "from zero": np.linspace(0.5, 0.9, 11),
+        "vacuous": np.full(10, 7.0),
+        "flat": 0.6,
+    }
+    display = PursuitPathDisplay.from_estimator(model, B, b, bounds=bounds)
+    rising = display.lines_["rising"].get_ydata()
+    np.testing.assert_allclose(rising[:5], 0.2 * np.arange(1, 6))
+    assert np.all(np.isnan(rising[5:]))
+    assert display.lines_["from zero"].get_xdata().tolist() == list(range(11))
+    dotted = [line for line in display.ax_.lines if line.get_linestyle() == ":" and len(line.get_ydata()) == 10]
+    np.testing.assert_allclose(dotted[0].get_ydata(), 0.2 * np.arange(1, 11))  # nothing is clipped
+    text = labels(display)
+    assert "rising (up to 2)" in text and "vacuous (vacuous, from 7 on)" in text and "from zero" in text
+    assert "dotted: vacuous (above 1)" in text
+    assert display.ax_.get_ylim()[1] < 2
+    with pytest.raises(ValueError, match=r"bounds\['short'\] must have 10 values"):
+        PursuitPathDisplay.from_estimator(model, B, b, bounds={"short": [1, 2]})
+
+
+def test_no_flag_when_all_bounds_say_something(moons):
+    A, a, B, b = moons
+    model = KMPClassifier(n_atoms=3).fit(A, a)
+    display = PursuitPathDisplay.from_estimator(model, B, b, bounds={"good": [0.5, 0.4, 0.3]})
+    assert not any("dotted" in label for label in labels(display))
+
+
+def test_path_alone(diabetes):
+    A, a, _, _ = diabetes
+    display = PursuitPathDisplay.from_path(KMPRegressor(n_atoms=5).fit(A, a).path_)
+    assert sorted(display.lines_) == ["leave-one-out error", "training loss"]
+    assert display.ax_.get_xlabel() == "number of atoms"
+    path = Path(Step(-1, loss=2.0), [Step(3, loss=1.0), Step(3, loss=0.5)])
+    display = PursuitPathDisplay.from_path(path, bounds={"b": [3.0, 1.0]})
+    assert list(display.lines_) == ["training loss", "b"]
+    assert display.ax_.get_xlabel() == "number of steps" and display.trivial == 2.0
+
+
+def test_what_the_path_display_refuses(diabetes):
+    A, a, B, b = diabetes
+    model = KMPRegressor(n_atoms=3).fit(A, a)
+    with pytest.raises(ValueError, match="y must be given"):
+        PursuitPathDisplay.from_estimator(model, B)
+
+    class Unstaged:
+        path_ = model.path_
+
+    with pytest.raises(TypeError, match="no staged_predict"):
+        PursuitPathDisplay.from_estimator(Unstaged(), B, b)
+
+
+@pytest.mark.parametrize("yscale", ["linear", "log"])
+def test_bound_display(yscale):
+    k = np.arange(1, 21)
+    curves = {"a": k / 10, "b": k / 100, "all$x_$": k + 1.0, "infinite": np.where(k < 3, 0.5, np.inf)}
+    display = BoundDisplay(k, curves, observed={"train": k / 500, "test": k / 300}).plot(yscale=yscale)
+    assert display.informative("a").tolist() == list(range(1, 10))
+    assert display.ax_.get_yscale() == yscale
+    assert display.ax_.get_ylim()[1] == pytest.approx(1.3)
+    assert set(display.lines_) == {"train", "test", *curves}
+    display.figure_.draw_without_rendering()
+    assert "observed" in BoundDisplay(k, {"b": k / 100}, observed=k / 300).plot().lines_
+
+
+def test_support_of_a_classifier(moons):
+    A, a, _, _ = moons
+    model = KMPClassifier(n_atoms=7).fit(A, a)
+    display = SupportDisplay.from_estimator(model, A, a, resolution=40)
+    np.testing.assert_allclose(display.rings_.get_offsets(), model.support_vectors_)
+    assert [text.get_text() for text in display.texts_] == [str(i) for i in range(1, 8)]
+    for text, center in zip(display.texts_, model.support_vectors_, strict=True):
+        assert text.xy == tuple(center)
+    at = np.column_stack([axis.ravel() for axis in display.grid])
+    np.testing.assert_allclose(display.response.ravel(), model.decision_function(at))
+    few = display.plot(numbers=3)
+    assert len(few.texts_) == 3 and "atoms, the first 3 numbered" in labels(few)
+
+
+def test_support_of_several_classes_and_of_string_names():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["se$to_sa$", "_versi", "virginica"])[y]
+    display = SupportDisplay.from_estimator(KMPClassifier(n_atoms=6).fit(X[:, 2:], names), X[:, 2:], names)
+    assert set(np.unique(display.response)) <= {0.0, 1.0, 2.0}
+    display.figure_.draw_without_rendering()
+    shown = labels(display)
+    assert r"se\$to_sa\$" in shown and len(shown) == 4
+
+
+def test_support_of_a_regressor_with_functions_and_two_kernels(diabetes):
+    X, y = diabetes[0][:, [2, 8]], diabetes[1]
+    kernels = [("rbf", {"gamma": 10.0}), ("rbf", {"gamma": 100.0})]
+    model = KMPRegressor(n_atoms=10, kernel=kernels, centers=X[:4], functions=[lambda X: X]).fit(X, y)
+    display = SupportDisplay.from_estimator(model, sparse.csr_array(X), y, resolution=30)
+    assert len(display.order) == np.sum(model.support_kernels_ >= 0) < 10
+    shown = [int(number) for text in display.texts_ for number in text.get_text().split(", ")]
+    assert sorted(shown) == (1 + np.flatnonzero(model.support_kernels_ >= 0)).tolist()
+    assert len(display.texts_) <= 4  # one label for each place
+    display.figure_.draw_without_rendering()
+
+
+def test_column_names_are_shown_as_they_are(moons):
+    pd = pytest.importorskip("pandas")
+    A, a, _, _ = moons
+    frame = pd.DataFrame(A, columns=["a_$b_$", "_$c^$"])
+    display = SupportDisplay.from_estimator(KMPClassifier(n_atoms=3).fit(frame, a), frame, a, resolution=20)
+    display.figure_.draw_without_rendering()
+    assert display.ax_.get_xlabel() == r"a_\$b_\$"
+
+
+def test_what_the_support_display_refuses(moons):
+    A, a, _, _ = moons
+    model = KMPClassifier(n_atoms=3).fit(A, a)
+    with pytest.raises(ValueError, match="two features"):
+        SupportDisplay.from_estimator(model, A[:, :1], a)
+    with pytest.raises(ValueError, match="one target"):
+        SupportDisplay.from_estimator(model, A, a[:5])
+    precomputed = KMPClassifier(n_atoms=2, kernel="precomputed").fit(A @ A.T, a)
+    with pytest.raises(ValueError, match="precomputed"):
+        SupportDisplay.from_estimator(precomputed, A, a)
+
+
+def test_labels_keep_apart():
+    rng = np.random.default_rng(0)
+    box = np.array([[0.0, 0.0], [300.0, 300.0]])
+    places = rng.uniform(2, 298, size=(25, 2))
+    at = places + np.array(_offsets(places, [2] * 25, box))
+    gaps = np.hypot(*(at[:, None] - at[None]).T) + 1e3 * np.eye(25)
+    assert gaps.min() > 8
+    assert np.all((at > 0) & (at < 300))
+
+
+def test_residual_trace():
+    X = load_iris().data
+    model = SparseKernelPCA(n_atoms=20).fit(X)
+    display = ResidualTraceDisplay.from_estimator(model, compare={"co$mpare_$": model.residual_trace_ * 2})
+    line = display.lines_["SparseKernelPCA"]
+    np.testing.assert_allclose(line.get_ydata(), model.residual_trace_)
+    assert line.get_xdata()[0] == 0 and display.ax_.get_yscale() == "log"
+    display.figure_.draw_without_rendering()
+    zeros = ResidualTraceDisplay(np.array([3.0, 1.0, 0.0]), name="n").plot().lines_["n"]
+    assert np.isnan(zeros.get_ydata()[-1])
+
+
+def test_axes_given_are_used(moons):
+    A, a, B, b = moons
+    figure, axes = plt.subplots(2, 2)
+    model = KMPClassifier(n_atoms=3).fit(A, a)
+    shown = [
+        PursuitPathDisplay.from_estimator(model, B, b, ax=axes[0, 0]),
+        SupportDisplay.from_estimator(model, A, a, ax=axes[0, 1], resolution=20),
+        BoundDisplay([1, 2], {"b": [0.1, 2.0]}).plot(axes[1, 0]),
+        ResidualTraceDisplay([2.0, 1.0]).plot(axes[1, 1]),
+    ]
+    assert [display.ax_ for display in shown] == axes.ravel().tolist()
+    assert all(display.figure_ is figure for display in shown)
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_one_predicted_class_or_one_target_value_can_be_drawn(moons):
+    A, a, _, _ = moons
+    model = KMPClassifier(n_atoms=1).fit(A, a).truncate(0)
+    SupportDisplay.from_estimator(model, A, a, resolution=20).figure_.draw_without_rendering()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        flat = KMPRegressor(n_atoms=1).fit(A, np.ones(len(A)))
+    SupportDisplay.from_estimator(flat, A, np.ones(len(A)), resolution=20).figure_.draw_without_rendering()
+
+
+def test_without_matplotlib(monkeypatch):
+    real = builtins.__import__
+
+    def fake(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", fake)
+    with pytest.raises(ImportError, match=r"pip install 'kernelpursuit\[plot\]'"):
+        BoundDisplay([1, 2], {"b": [0.1, 2.0]}).plot()
+
+
+def test_matplotlib_is_not_imported_with_the_module():
+    code = "import sys, kernelpursuit.plots; sys.exit('matplotlib' in sys.modules or 'sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
