@@ -58,8 +58,12 @@ class KernelDictionary:
         return matrix
 
     def _evaluate(self, J: Any) -> np.ndarray:
+        return self._finite(self._X, J)
+
+    def _finite(self, points: Any, J: Any) -> np.ndarray:
+        """Kernel values of points with centres `J`."""
         with np.errstate(over="ignore", invalid="ignore"):
-            values = np.asarray(self.kernel(self._X, self._Z[J]), dtype=self.dtype)
+            values = np.asarray(self.kernel(points, self._Z[J]), dtype=self.dtype)
         if not np.all(np.isfinite(values)):
             raise ValueError("kernel gives infinite or undefined values on X: scale X, or change kernel or gamma")
         return values
@@ -80,7 +84,7 @@ class KernelDictionary:
 
     def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
         """Kernel values of centres `I` (None: all) with centres `J`: inner products in the kernel's feature space."""
-        return to_host(self.kernel(self._Z if I is None else self._Z[I], self._Z[J]))
+        return to_host(self._finite(self._Z if I is None else self._Z[I], J))
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """k(z, z) of centres `J` (None: all)."""

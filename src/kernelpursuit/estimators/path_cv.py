@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, check_scoring, mean_squared_error
 from sklearn.model_selection import check_cv
@@ -24,8 +24,6 @@ from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParam
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel
 from kernelpursuit.kernels import scale_gamma, uses_gamma
-
-_FITTED = ("_expansion", "_coef_path", "_one_target", "path_", "support_", "support_kernels_", "support_vectors_")
 
 
 class KMPRegressorCV(SearchParameters, RegressorModel):
@@ -95,7 +93,7 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel))
         check_square(X, self.kernel)
-        self.__dict__.update(search(KMPRegressor, _squared_error, X, y, sample_weight, self.get_params(deep=False)))
+        self.__dict__.update(search(KMPRegressor, squared_error, X, y, sample_weight, self.get_params(deep=False)))
         return self
 
 
@@ -153,7 +151,7 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
         X, y = validate_data(self, X, y, **x_options(self.kernel))
         check_square(X, self.kernel)
         check_classification_targets(y)
-        self.__dict__.update(search(KMPClassifier, _accuracy, X, y, sample_weight, self.get_params(deep=False)))
+        self.__dict__.update(search(KMPClassifier, accuracy_score, X, y, sample_weight, self.get_params(deep=False)))
         return self
 
 
@@ -167,7 +165,7 @@ def search(
     make : callable
         ``make(n_atoms=, gamma=, ...)`` gives the estimator.
     metric : callable
-        ``metric(y, prediction, weights)``, larger is better; used when no scorer is given.
+        ``metric(y, prediction, sample_weight=)``, larger is better; used when no scorer is given.
     X, y, sample_weight
         Checked data.
     options : dict
@@ -179,7 +177,7 @@ def search(
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     gammas = width_grid(options["gammas"], params["kernel"], X, weights)
     scorer = None if options["scoring"] is None else check_scoring(make(), scoring=options["scoring"])
-    splitter = check_cv(options["cv"], y, classifier=make is KMPClassifier)
+    splitter = check_cv(options["cv"], y, classifier=is_classifier(make()))
     folds = list(splitter.split(X, y))
     jobs = [(gamma, train, test) for gamma in gammas for train, test in folds]
     scores = Parallel(n_jobs=options["n_jobs"])(
@@ -192,11 +190,11 @@ def search(
     table = np.reshape(scores, (len(gammas), len(folds), options["max_atoms"]))
     width, k = best_pair(table, options["one_standard_error"])
     gamma = gammas[width]
-    model = make(n_atoms=k, gamma="scale" if gamma is None else gamma, **params).fit(X, y, sample_weight=weights)
-    attributes = {name: getattr(model, name) for name in (*_FITTED, "dual_coef_", "intercept_")}
-    if make is KMPClassifier:
-        attributes["classes_"] = model.classes_
-    return attributes | {
+    model = make(n_atoms=k, gamma="scale" if gamma is None else gamma, **params)
+    model.fit(X, y, **weight_option(weights))
+    given = {*model.get_params(deep=False), "n_features_in_", "feature_names_in_"}
+    fitted = {name: value for name, value in vars(model).items() if name not in given}
+    return fitted | {
         "cv_results_": cv_results(table, gammas),
         "best_n_atoms_": k,
         "best_score_": float(table[width, :, k - 1].mean()),
@@ -230,17 +228,17 @@ def path_scores(
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X_train, y[train], sample_weight=w_train)
+        model.fit(X_train, y[train], **weight_option(w_train))
     if model.path_.reason == "interrupted":
         raise KeyboardInterrupt
-    options = {} if w_test is None else {"sample_weight": w_test}
+    options = weight_option(w_test)
     if scorer is None:
-        scores = [metric(y[test], prediction, w_test) for prediction in model.staged_predict(X_test)]
+        scores = [metric(y[test], prediction, **options) for prediction in model.staged_predict(X_test)]
     else:
         scores = [scorer(model.truncate(k), X_test, y[test], **options) for k in range(1, len(model.path_) + 1)]
     if not scores:  # nothing to fit: the constant
         scores = [
-            metric(y[test], model.predict(X_test), w_test)
+            metric(y[test], model.predict(X_test), **options)
             if scorer is None
             else scorer(model, X_test, y[test], **options)
         ]
@@ -272,9 +270,11 @@ def cv_results(table: np.ndarray, gammas: list[float | None]) -> dict[str, np.nd
     return results | {f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)}
 
 
-def _squared_error(y: np.ndarray, prediction: np.ndarray, weights: np.ndarray | None) -> float:
-    return -mean_squared_error(y, prediction, sample_weight=weights)
+def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Keyword for functions that may not know of weights."""
+    return {} if weights is None else {"sample_weight": weights}
 
 
-def _accuracy(y: np.ndarray, prediction: np.ndarray, weights: np.ndarray | None) -> float:
-    return accuracy_score(y, prediction, sample_weight=weights)
+def squared_error(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
+    """Mean squared error, negative: larger is better."""
+    return -mean_squared_error(y, prediction, sample_weight=sample_weight)

@@ -1,0 +1,122 @@
+"""Sparse kernel Fisher discriminants with the number of atoms and the kernel width chosen by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sklearn.base import _fit_context
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from kernelpursuit.estimators._fitting import check_square, x_options
+from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
+from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
+from kernelpursuit.estimators.path_cv import search
+
+
+class SparseKernelFDACV(FisherModel):
+    """`SparseKernelFDA` with the number of atoms and the kernel width chosen by cross-validation.
+
+    A path of `max_atoms` steps holds the models of all smaller numbers, so each fold and width costs one fit and every
+    number of atoms is cross-validated.
+
+    Parameters
+    ----------
+    max_atoms : int, default=50
+        Longest path.
+    gammas : array-like, optional
+        Kernel widths to try. Default: five, a factor 4 apart, from 1/64 to 4 times ``gamma="scale"``. Kernels without
+        `gamma` have one path per fold.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn; None is 5-fold.
+    scoring : str, callable or None, default=None
+        None is the accuracy, computed for all numbers of atoms at once. A scorer is called for each.
+    n_jobs : int, optional
+        Paths run at the same time.
+    one_standard_error : bool, default=False
+        Take the fewest atoms whose mean score is within one standard error of the best.
+    labels, shrinkage, kernel, degree, coef0, kernel_params, active_set, tol, memory, storage, random_state, verbose
+        See `SparseKernelFDA`.
+
+    Attributes
+    ----------
+    best_n_atoms_, gamma_, best_score_, cv_results_
+        See `KMPClassifierCV`.
+    classes_, support_, support_vectors_, dual_coef_, intercept_, path_, n_features_in_, feature_names_in_
+        Of the model fitted to all rows with these choices, see `SparseKernelFDA`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelpursuit import SparseKernelFDACV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SparseKernelFDACV(max_atoms=10).fit(X, y)
+    >>> len(model.support_) == model.best_n_atoms_, model.score(X, y) > 0.95
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SEARCH_CONSTRAINTS,
+        **{name: rule for name, rule in FISHER_CONSTRAINTS.items() if name != "gamma"},
+    }
+
+    def __init__(
+        self,
+        max_atoms=50,
+        *,
+        gammas=None,
+        cv=None,
+        scoring=None,
+        n_jobs=None,
+        one_standard_error=False,
+        labels="centred",
+        shrinkage=1e-8,
+        kernel="rbf",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        active_set=None,
+        tol=1e-10,
+        memory=None,
+        storage="auto",
+        random_state=None,
+        verbose=0,
+    ):
+        self.max_atoms = max_atoms
+        self.gammas = gammas
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.one_standard_error = one_standard_error
+        self.labels = labels
+        self.shrinkage = shrinkage
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.active_set = active_set
+        self.tol = tol
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> SparseKernelFDACV:
+        """Choose width and number of atoms, then fit on all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, **x_options(self.kernel))
+        check_square(X, self.kernel)
+        check_classification_targets(y)
+        self.__dict__.update(search(SparseKernelFDA, accuracy_score, X, y, None, self.get_params(deep=False)))
+        return self

@@ -1,0 +1,263 @@
+"""Fisher's ratio: matching pursuit for discriminant analysis, two classes or more on one support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._array import WIDEST_TIE, Array, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
+from kernelpursuit.pursuit.loop import Step, tied
+from kernelpursuit.pursuit.scatter import LABELS, Discriminants, Within, check_index, class_codes
+
+_FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
+_NO_TAIL = np.zeros((0, 1))
+
+
+class Fisher:
+    """Criterion of matching pursuit kernel Fisher discriminant analysis.
+
+    With d̃ the part of an atom d outside the span of the chosen ones and ũ that of the class codes, the score is
+
+        ‖d̃ᵀũ‖² / d̃ᵀBd̃,
+
+    B the within-class scatter (see `Within`), the codes as in `class_codes`. With the centred codes it is the Fisher
+    ratio of the deflated atom: h (d̄₊ − d̄₋)² / (σ₊² + σ₋²) for two classes, and for C classes the ratio of the traces
+    between and within classes that all count alike,
+
+        2h Σ_c (d̄_c − d̄)² / Σ_c σ_c²,    d̄ = Σ_c d̄_c / C,
+
+    h the harmonic mean of the class sizes; for C = 2 the two are equal. The denominator is at least 1e-12 ‖d‖², so that
+    an atom that is constant on each class has a finite score.
+
+    A step costs one column, one ``correlate`` of two vectors and O(n (k + C)). With the new direction q, Q those before
+    it, w = (I − QQᵀ)Bq, p = Dᵀq and g = Dᵀw: d̃ᵀũ ← d̃ᵀũ − p qᵀũ, d̃ᵀBd̃ ← d̃ᵀBd̃ − 2pg + p² qᵀBq, ‖d̃‖² ← ‖d̃‖² − p².
+    A scatter is computed from its definition where the bound on its rounding error reaches half of its digits.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The atoms, (n_samples, n_atoms).
+    classes_index : ndarray of int, shape (n_samples,)
+        Class of each sample, 0 .. C - 1.
+    labels : {"centred", "raw"}
+        Centred codes give the Fisher ratio; raw ones the formula as it was published, which agrees with it for classes
+        of equal size only.
+
+    References
+    ----------
+    Diethe, Hussain, Hardoon and Shawe-Taylor, Matching pursuit kernel Fisher discriminant analysis, AISTATS 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary
+    >>> D = np.array([[1.0, 0.0], [2.0, 4.0], [4.0, 1.0], [5.0, 5.0]])
+    >>> run = Fisher(DenseDictionary(D), np.array([0, 0, 1, 1]))
+    >>> run.scores()
+    array([36.  ,  0.25])
+    >>> [step.atom for step in run.take([0])]
+    [0]
+    """
+
+    def __init__(self, dictionary: Any, classes_index: Any, *, labels: str = "centred"):
+        if labels not in LABELS:
+            raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
+        index = check_index(classes_index)
+        like = dictionary.columns(np.array([0]))
+        self._codes = from_host(class_codes(index, labels), like)
+        self.atoms = Deflation(dictionary, self._codes, intercept=False)
+        self.within = Within(index, like)
+        self._u = self._codes
+        self._tie = tie_tolerance(like)
+        # Running d̃ᵀũ (n_atoms, T), d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖².
+        self._a: np.ndarray | None = None
+        self._eta = self._error = self._raw = np.zeros(0)
+        self._scores: np.ndarray | None = None  # of all atoms, until the next step
+        self._steps: list[int] = []
+        self._refreshed_at = self._loss()
+        # Products below rounding error, as those of constant columns with centred codes, are zero.
+        self._noise = (16 * self.atoms.eps) ** 2 * float(np.sum(squared_norms(self._codes)))
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Atoms that may still be taken."""
+        return self.atoms.alive
+
+    @property
+    def tie(self) -> Any:
+        """Relative difference under which two scores are equal, for each atom where moments are kept.
+
+        A norm or scatter that is a share x of ‖d‖² knows 1/x times fewer digits.
+        """
+        if self._a is None:
+            return self._tie
+        eta = np.maximum(self._eta, _FLOOR * self._raw)
+        kept = np.where(self.alive, np.minimum(eta, self.atoms.squared), 1.0)
+        known = self._tie * self._raw / np.maximum(kept, np.finfo(float).tiny)
+        return np.clip(known, self._tie, max(self._tie, WIDEST_TIE))
+
+    @property
+    def passes(self) -> float:
+        """Passes over the data so far."""
+        return self.atoms.passes
+
+    def start(self) -> Step:
+        """State before the first atom."""
+        return Step(atom=-1, loss=self._loss())
+
+    def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Definition of the running quantities: d̃ᵀũ, (len(J), T), d̃ᵀBd̃ and ‖d̃‖² of atoms `J`."""
+        part = self.atoms.deflate(J)
+        joined = self._joined(part)
+        return joined[:, :-2], joined[:, -2], part.squared
+
+    def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same as they are kept up to date."""
+        assert self._a is not None, "moments run from the first call of scores() on"
+        return self._a[J], self._eta[J], self.atoms.squared[J]
+
+    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
+        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
+        if J is None and self._a is None:
+            self._begin()
+        if J is None and self._scores is not None:
+            return self._scores
+        if self._a is None:
+            assert J is not None
+            a, eta, raw = self._look(J)
+        else:
+            which = slice(None) if J is None else J
+            a, eta, raw = self._a[which], self._eta[which], self._raw[which]
+        alive = self.alive if J is None else self.alive[J]
+        with np.errstate(over="ignore"):
+            gain = np.sum(a * a, axis=1)
+            gain = np.where(gain <= self._noise * raw, 0.0, gain)
+            ratio = gain / np.where(alive, np.maximum(eta, _FLOOR * raw), 1.0)
+        if not np.all(np.isfinite(ratio[alive])):
+            raise ValueError("the products of atoms and labels overflow: scale X, or change kernel or gamma")
+        scores = np.where(alive, ratio, -np.inf)
+        self._scores = scores if J is None else self._scores
+        return scores
+
+    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
+        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+        before = self.atoms.basis.size
+        directions = self.atoms.extend(block)
+        if len(directions) < len(block):  # an atom turned out to lie in the span: it is barred now
+            self._scores = None
+        turned = [self._turn(direction, before + t) for t, direction in enumerate(directions)]
+        products = self._correlate(directions, turned)
+        taken = 0
+        try:
+            for direction, w in zip(directions, turned, strict=True):
+                score, share = self._certify(direction.atom)
+                if share < weakness:
+                    break
+                length = to_host(direction.sample @ self._u)
+                self._u = self._u - direction.sample[:, None] * from_host(length, self._u)[None, :]
+                loss = self._loss()
+                self.atoms.chosen(direction.atom)
+                if products is not None:
+                    p, g = products[:, taken], products[:, len(directions) + taken]
+                    self._downdate(p, g, direction.sample, w, length)
+                    self._refresh(loss)
+                self._steps.append(direction.atom)
+                taken += 1
+                yield Step(direction.atom, score, share, loss, weight=tuple(length.tolist()))
+        finally:
+            self.atoms.give_back(directions[taken:])
+
+    def discriminants(self, n_steps: int, shrinkage: float) -> Discriminants:
+        """Discriminant analysis in the span of the first `n_steps` atoms, see `Discriminants.in_span`."""
+        atoms = np.array(self._steps[:n_steps], dtype=np.intp)
+        k, basis = len(atoms), self.atoms.basis
+        return Discriminants.in_span(
+            basis.directions[:k, :],
+            basis.R[:k, :k],
+            self.atoms.D.gram(atoms, atoms) if k else np.zeros((0, 0)),
+            self.within,
+            self._codes,
+            shrinkage=shrinkage,
+            rounding=self.atoms.eps,
+        )
+
+    def _joined(self, part: Deflated) -> np.ndarray:
+        """Products with the codes, scatter and ‖d‖² side by side, (b, T + 2)."""
+        return np.column_stack([part.products(self._u, _NO_TAIL), self.within.forms(part.columns), part.raw])
+
+    def _begin(self) -> None:
+        """Make the running moments, in one pass."""
+        joined = self.atoms.sweep(self._joined)
+        self._a, self._eta, self._raw = joined[:, :-2].copy(), joined[:, -2].copy(), joined[:, -1].copy()
+        self._error = np.zeros_like(self._eta)
+
+    def _look(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Products, scatter and ‖d‖² of atoms `J` from the definition; those in the span are barred."""
+        looks = []
+        for start in range(0, len(J), self.atoms.D.tile):
+            tile = J[start : start + self.atoms.D.tile]
+            part = self.atoms.deflate(tile)
+            self.atoms.bar(tile, part)
+            looks.append(self._joined(part))
+        joined = np.concatenate(looks)
+        return joined[:, :-2], joined[:, -2], joined[:, -1]
+
+    def _turn(self, direction: Direction, before: int) -> Array:
+        """Vector w = (I − QQᵀ)Bq, Q the first `before` directions."""
+        w = self.within.apply(direction.sample[:, None])[:, 0]
+        Q = self.atoms.basis.directions[:before, :]
+        return w - Q.T @ (Q @ w) if before else w
+
+    def _correlate(self, directions: list[Direction], turned: list[Array]) -> np.ndarray | None:
+        """Products of all atoms with the directions q and then with the vectors w, where running moments are kept."""
+        if self._a is None or not directions:
+            return None
+        samples = [direction.sample for direction in directions] + turned
+        return self.atoms.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
+
+    def _certify(self, atom: int) -> tuple[float, float]:
+        """Score of `atom` now, and its share of the best of all where that is known."""
+        if self._a is None:
+            return float(self.scores(np.array([atom]))[0]), 1.0
+        scores = self.scores()
+        if tied(scores, self.tie)[atom]:
+            return float(scores[atom]), 1.0
+        return float(scores[atom]), float(max(scores[atom], 0) / scores.max())
+
+    def _downdate(self, p: np.ndarray, g: np.ndarray, q: Array, w: Array, length: np.ndarray) -> None:
+        """Take direction q out of the running moments of all atoms."""
+        assert self._a is not None
+        energy, turned = float(to_host(q @ w)), float(to_host(w @ w)) ** 0.5  # q ⊥ Q: qᵀw = qᵀBq
+        self._a -= p[:, None] * length[None, :]
+        # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
+        self._error += 2 * self.atoms.eps * np.sqrt(self._raw) * (np.abs(g) + np.abs(p) * (energy + turned))
+        self._eta = np.maximum(self._eta - 2 * p * g + energy * p * p, 0)
+        for J, part in self.atoms.downdate(p):
+            self._renew(J, part)
+        known = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * self._raw)
+        lost = np.where(self.alive, self._error, 0) / np.maximum(known, np.finfo(float).tiny)
+        if lost.max() > 1:  # those that would follow soon come along: few large blocks, not many small
+            stale = np.flatnonzero(lost > 0.25)
+            for start in range(0, len(stale), self.atoms.D.tile):
+                J = stale[start : start + self.atoms.D.tile]
+                self._renew(J, self.atoms.deflate(J))
+            self.atoms.passes += len(stale) / len(self.alive)
+        self._scores = None
+
+    def _renew(self, J: np.ndarray, part: Deflated) -> None:
+        """Moments of atoms `J` from the definition."""
+        assert self._a is not None
+        joined = self._joined(part)
+        self._a[J], self._eta[J], self._error[J] = joined[:, :-2], joined[:, -2], 0
+
+    def _refresh(self, loss: float) -> None:
+        """Recompute d̃ᵀũ where ũ has lost half its digits: so have they."""
+        if loss < self._refreshed_at * np.sqrt(self.atoms.eps):
+            self._refreshed_at = loss
+            self._a = self.atoms.correlate(self._u, _NO_TAIL)
+
+    def _loss(self) -> float:
+        return float(np.sum(squared_norms(self._u)) / self._u.shape[0])

@@ -1,0 +1,201 @@
+"""Classes as vectors over the samples: their codes, the scatter within them, discriminant analysis in a span."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from kernelpursuit._array import Array, from_host, namespace, to_host
+
+LABELS = ("centred", "raw")
+
+
+class Within:
+    """Within-class scatter dᵀBd of vectors over the samples, every class with equal say.
+
+    With n_c the size of class c and h the harmonic mean of the sizes, ``(Bv)_i = h / n_c * (v_i - v̄_c)`` for a sample i
+    of class c, so that dᵀBd = h Σ_c σ_c², the sum of the class variances. For two classes this is the matrix
+    B = D − C⁺ − C⁻ of kernel Fisher discriminant analysis. A product costs O(n C).
+
+    Parameters
+    ----------
+    index : ndarray of int, shape (n_samples,)
+        Class of each sample, 0 .. C - 1, none of them empty.
+    like : array
+        Sets namespace, device and dtype.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Within(np.array([0, 0, 1]), np.zeros(3)).apply(np.array([[1.0], [3.0], [5.0]]))[:, 0]
+    array([-0.66666667,  0.66666667,  0.        ])
+    """
+
+    def __init__(self, index: np.ndarray, like: Array):
+        self.index = index
+        self.sizes = np.bincount(index).astype(np.float64)
+        self.harmonic = float(len(self.sizes) / np.sum(1 / self.sizes))
+        self.weights = self.harmonic / self.sizes[index]
+        member = index[:, None] == np.arange(len(self.sizes))
+        self._indicators = from_host(member / np.sqrt(self.sizes), like)
+        self._weights = from_host(self.weights[:, None], like)
+
+    def centre(self, columns: Array) -> Array:
+        """Columns without their class means."""
+        return columns - self._indicators @ (self._indicators.T @ columns)
+
+    def apply(self, columns: Array) -> Array:
+        """B times the columns."""
+        return self._weights * self.centre(columns)
+
+    def forms(self, columns: Array) -> np.ndarray:
+        """dᵀBd of each column, on the host."""
+        centred = self.centre(columns)
+        return to_host(namespace(columns).sum(self._weights * centred * centred, axis=0))
+
+    def means(self, columns: Array) -> np.ndarray:
+        """Class means of the columns, (C, n_columns), on the host."""
+        return to_host(self._indicators.T @ columns) / np.sqrt(self.sizes)[:, None]
+
+
+def class_codes(index: np.ndarray, labels: str) -> np.ndarray:
+    """Labels as numbers: vectors u_t whose products with d are what separates the classes in d.
+
+    Two classes are one column, y = ±1 for ``"raw"`` and y − ȳ for ``"centred"``. C > 2 classes are C columns over √2:
+    ±1 for class c against the rest, or, with class means d̄_c and their mean d̄, the ones for which u_cᵀd = 2h(d̄_c − d̄).
+    Applied to C = 2 the same formulas give columns whose ‖Uᵀd‖² is that of the single one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class_codes(np.array([0, 1, 1]), "raw")[:, 0], class_codes(np.array([0, 1, 1]), "centred")[:, 0].round(2)
+    (array([-1.,  1.,  1.]), array([-1.33,  0.67,  0.67]))
+    """
+    sizes = np.bincount(index).astype(np.float64)
+    n_classes = len(sizes)
+    member = index[:, None] == np.arange(n_classes)
+    if labels == "raw":
+        codes = np.where(member, 1.0, -1.0)
+    else:
+        harmonic = n_classes / np.sum(1 / sizes)
+        codes = 2 * harmonic * (member - 1 / n_classes) / sizes[index][:, None]
+    return codes[:, 1:] if n_classes == 2 else codes / np.sqrt(2)
+
+
+class Discriminants(NamedTuple):
+    """Discriminant analysis in the span of k atoms, for all smaller numbers of atoms as well.
+
+    Coordinate t, a combination of the first t atoms only, has unit within-class scatter and is uncorrelated within the
+    classes with those before it; so the model of the first j atoms is the first j coordinates.
+    """
+
+    axes: np.ndarray  # (k, k) upper triangular: the coordinates are columns @ axes
+    codes: np.ndarray  # (k, T), products of the coordinates with the class codes
+    means: np.ndarray  # (C, k), class means of the coordinates
+    scale: float  # times a coordinate: unit variance within the classes on average
+
+    def leading(self, k: int) -> Discriminants:
+        """Those of the first `k` atoms."""
+        return Discriminants(self.axes[:k, :k], self.codes[:k], self.means[:, :k], self.scale)
+
+    @classmethod
+    def in_span(
+        cls,
+        Q: Array,
+        R: np.ndarray,
+        gram: np.ndarray,
+        within: Within,
+        codes: Array,
+        *,
+        shrinkage: float,
+        rounding: float,
+    ) -> Discriminants:
+        """Discriminant analysis in the span of k atoms.
+
+        The features F are the Nyström features of the atoms, FFᵀ their kernel approximation, and the within-class
+        scatter matrix S = FᵀBF becomes S + diag(λ), λ_t = shrinkage times the mean of the first t diagonal entries of
+        S, at least rounding error. Coordinates that make this the identity are a triangular solve, because λ_t depends
+        on the first t atoms only.
+
+        Parameters
+        ----------
+        Q : array of shape (k, n_samples)
+            Orthonormal directions of the span.
+        R : ndarray of shape (k, k)
+            Upper triangular; the atoms are the columns of QᵀR.
+        gram : ndarray of shape (k, k)
+            Kernel values of the centres of the atoms.
+        within : Within
+        codes : array of shape (n_samples, T)
+            As of `class_codes`.
+        shrinkage : float
+            Relative ridge.
+        rounding : float
+            Unit roundoff of the data.
+        """
+        k, n = Q.shape
+        scale = float(np.sqrt(within.harmonic * len(within.sizes)))
+        means = within.means(Q.T)
+        if k == 0:
+            return cls(R, np.zeros((0, codes.shape[1])), means, scale)
+        factor = feature_factor(gram, R, n, rounding)
+        features = solve_triangular(factor, R.T, lower=True).T  # F = Qᵀ features
+        scatter = scatter_root(Q, within, means) @ features
+        count = np.arange(1, k + 1)
+        ridge = max(shrinkage, rounding) * np.cumsum(np.sum(scatter**2, axis=0)) / count
+        ridge += rounding**2 * np.cumsum(np.sum(features**2, axis=0)) / count
+        inverse = solve_triangular(triangle(np.concatenate([scatter, np.diag(np.sqrt(ridge))])), np.eye(k))
+        axes = solve_triangular(factor, inverse, lower=True, trans="T")
+        turn = features @ inverse  # from directions to coordinates
+        return cls(axes, turn.T @ to_host(Q @ codes), means @ turn, scale)
+
+
+def check_index(classes_index: Any) -> np.ndarray:
+    """Class numbers 0 .. C - 1 of the samples, each class with a sample, C at least 2."""
+    index = np.asarray(classes_index)
+    if index.ndim != 1 or index.dtype.kind not in "iu" or len(index) == 0 or index.min() < 0:
+        raise ValueError("classes_index must be a vector of class numbers from 0 on")
+    index = index.astype(np.intp)
+    sizes = np.bincount(index)
+    if len(sizes) < 2 or sizes.min() == 0:
+        raise ValueError(f"classes_index must have two classes or more and no empty one, got sizes {sizes.tolist()}")
+    return index
+
+
+def scatter_root(Q: Array, within: Within, means: np.ndarray) -> np.ndarray:
+    """Upper triangular N with NᵀN = QBQᵀ, from blocks of samples; `means` are the class means of the directions."""
+    k, n = Q.shape
+    root = np.zeros((k, k))
+    for start in range(0, n, 4096):
+        rows = slice(start, min(start + 4096, n))
+        block = to_host(Q[:, rows]).T - means[within.index[rows]]
+        root = triangle(np.concatenate([root, np.sqrt(within.weights[rows])[:, None] * block]))
+    return root
+
+
+def feature_factor(gram: np.ndarray, R: np.ndarray, n: int, rounding: float) -> np.ndarray:
+    """Lower triangular Λ with ΛΛᵀ = `gram`, so that Λ⁻¹ maps kernel values to Nyström features.
+
+    An atom whose pivot is lost to rounding, or not positive because the kernel is indefinite, becomes a feature of its
+    own: the features are a change of coordinates of the atoms whatever the kernel.
+    """
+    k = len(gram)
+    factor = np.zeros((k, k))
+    size = np.abs(np.diagonal(gram))
+    least = np.diagonal(R) ** 2 / (n * (size.max() or np.max(np.diagonal(R)) / np.sqrt(n)))  # of a positive kernel
+    for t in range(k):
+        row = solve_triangular(factor[:t, :t], gram[:t, t], lower=True) if t else np.zeros(0)
+        pivot = gram[t, t] - row @ row
+        if pivot > 100 * rounding * size[t]:
+            factor[t, :t], factor[t, t] = row, np.sqrt(pivot)
+        else:
+            factor[t, t] = np.sqrt(max(size[t], least[t]))
+    return factor
+
+
+def triangle(rows: np.ndarray) -> np.ndarray:
+    """Upper triangular N with NᵀN = rowsᵀrows, its diagonal not negative."""
+    N = qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]
+    return N * np.where(np.diagonal(N) < 0, -1.0, 1.0)[:, None]
