@@ -1,0 +1,275 @@
+"""Nyström features on chosen landmarks: a drop-in for scikit-learn's Nystroem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
+from kernelpursuit.estimators._fitting import (
+    candidates,
+    check_square,
+    generator,
+    is_precomputed,
+    plan_memory,
+    x_options,
+)
+from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
+from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, storage_for, warn_if_few
+from kernelpursuit.estimators.regression import cast_targets, scale_targets
+from kernelpursuit.kernels import KERNEL_NAMES, Kernel, feature_mean, make_kernel
+from kernelpursuit.pursuit.candidates import Candidates
+from kernelpursuit.pursuit.loop import Path, pursue
+from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
+from kernelpursuit.pursuit.squares import Squares
+from kernelpursuit.pursuit.stopping import first_of, gcv, n_atoms, search_charge, tolerance
+
+
+class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Approximate a kernel map with landmarks that are chosen, not drawn: scikit-learn's `Nystroem`, fewer features.
+
+    With landmarks A the features are ``φ(x) = K[A, A]^(-1/2) k_A(x)``, so that ⟨φ(x), φ(z)⟩ approximates k(x, z). Each
+    landmark is the training row that helps most after those before it, where "helps" is `selection`.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        As for `Nystroem`; a callable may also take two matrices. "precomputed" works with any `n_components`.
+    gamma : float, default=None
+        None leaves it to the kernel, as for `Nystroem`: 1 / n_features, for chi2 1.
+    coef0 : float, default=None
+    degree : float, default=None
+    kernel_params : dict, default=None
+    n_components : int, default=100
+        Number of landmarks.
+    random_state : int, RandomState or None, default=None
+        For ``selection="random"`` and `active_set`.
+    n_jobs : int, default=None
+        For the kernel values.
+    selection : {"rayleigh", "diagonal", "random", "prefit"}, default="rayleigh"
+        "rayleigh" lowers the squared error of the features most, summed over the training rows; "diagonal" takes the
+        row farthest from the others in feature space; "random" draws it with probability proportional to its squared
+        distance: these two look at `n_components` columns of the kernel matrix only. "prefit" is supervised: it takes
+        the landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation
+        says that more would follow the noise of y; "rayleigh" adds what is missing to `n_components`. Targets that are
+        not floats are classes, with one indicator column each; floats are values.
+    active_set : None, int or (epsilon, quantile), default=None
+        Look at a fresh random set of rows each step; the pair means the size ceil(ln epsilon / ln quantile).
+    memory : int, optional
+        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
+        and computed in tiles, again at each step, if it does not.
+    storage : {"auto", "dense", "tiles"}, default="auto"
+
+    Attributes
+    ----------
+    components_ : {ndarray, CSR array} of shape (n_components, n_features)
+        The landmarks. Fewer than asked for when the others lie in their span.
+    component_indices_ : ndarray of shape (n_components,)
+        Which training rows they are, in the order chosen.
+    normalization_ : ndarray of shape (n_components, n_components)
+        Inverse root of the kernel matrix of the landmarks.
+    path_ : Path
+        A `Step` for each landmark, and why the pursuit ended.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from kernelpursuit import PursuitNystroem
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> model = make_pipeline(PursuitNystroem(gamma=0.2, n_components=40), RidgeClassifier()).fit(X[::2] / 16, y[::2])
+    >>> bool(model.score(X[1::2] / 16, y[1::2]) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "degree": [Interval(Real, 1, None, closed="left"), None],
+        "kernel_params": [dict, None],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "selection": [StrOptions({*SELECTIONS, "prefit"})],
+        **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "memory", "storage")},
+    }
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        gamma=None,
+        coef0=None,
+        degree=None,
+        kernel_params=None,
+        n_components=100,
+        random_state=None,
+        n_jobs=None,
+        selection="rayleigh",
+        active_set=None,
+        memory=None,
+        storage="auto",
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.selection = selection
+        self.active_set = active_set
+        self.memory = memory
+        self.storage = storage
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> PursuitNystroem:
+        """Choose the landmarks.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The square kernel matrix for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
+            For ``selection="prefit"``; ignored otherwise.
+
+        Returns
+        -------
+        self
+        """
+        if self.selection == "prefit" and y is None:
+            validate_data(self, X, y=None, **x_options(self.kernel))  # says that y is missing
+        X = validate_data(self, X, **x_options(self.kernel))
+        check_square(X, self.kernel)
+        n, rng = X.shape[0], generator(self.random_state)
+        self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(X)
+        limit = min(self.n_components, n)
+        matrix, _ = plan_memory(n, limit, 8, self.memory)
+        options = self.get_params(deep=False)
+        options["selection"] = "rayleigh" if self.selection == "prefit" else self.selection
+        dictionary: Dictionary
+        if self._kernel is None:
+            dictionary = DenseDictionary(X, gram=X)
+        else:
+            dictionary = KernelDictionary(X, X, self._kernel, memory=matrix, storage=storage_for(n, limit, options))
+        look = candidates(self.active_set, rng)
+        first = supervised(dictionary, targets_of(X, y), limit, look) if self.selection == "prefit" else None
+        if first is not None and (len(first) == self.n_components or (first.reason == "interrupted" and len(first))):
+            self.path_ = first
+        else:
+            criterion = Rayleigh(dictionary, selection=options["selection"], rng=rng)
+            self.path_ = fill(criterion, first, self.n_components, look)
+        if not len(self.path_):
+            raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to approximate")
+        warn_if_few(self.path_, self.n_components, "n_components")
+        self._set(X, dictionary)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of X, ``k_A(X) @ normalization_.T``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Kernel values with all training rows for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **x_options(self.kernel))
+        if self._kernel is None:
+            columns = X[:, self.component_indices_]
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                columns = np.asarray(self._kernel.between(X, self.components_), dtype=X.dtype)
+            if not np.all(np.isfinite(columns)):
+                raise ValueError(OVERFLOW)
+        return columns @ self.normalization_.T
+
+    def _set(self, X: Any, dictionary: Any) -> None:
+        """Attributes, as `Nystroem` computes them."""
+        atoms = self.path_.atoms
+        U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
+        self.normalization_ = (U / np.sqrt(np.maximum(S, 1e-12)) @ V).astype(X.dtype)
+        self.components_ = X[atoms]
+        self.component_indices_ = atoms
+        self._n_features_out = len(atoms)
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        """Kernel with the parameters that are set; those that are not are the kernel's own."""
+        given = {"gamma": self.gamma, "coef0": self.coef0, "degree": self.degree}
+        given = {name: value for name, value in given.items() if value is not None}
+        if callable(self.kernel):
+            if given:
+                raise ValueError(f"{sorted(given)} do not apply to a callable kernel: use kernel_params")
+            return make_kernel(self.kernel, X, kernel_params=self.kernel_params)
+        params = dict(self.kernel_params or {})
+        params |= {name: value for name, value in given.items() if name in KERNEL_PARAMS[self.kernel]}
+        offset = feature_mean(X) if self.kernel in ("rbf", "laplacian") and not sparse.issparse(X) else None
+        function: Callable = partial(
+            pairwise_kernels, metric=self.kernel, filter_params=True, n_jobs=self.n_jobs, **params
+        )
+        return Kernel(function, offset)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.selection == "prefit"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def targets_of(X: Any, y: Any) -> np.ndarray:
+    """Columns to fit, scaled to at most 1: the values of float targets, indicators of the classes of any others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> targets_of(np.eye(3), ["a", "b", "a"]).T, targets_of(np.eye(3), [0.5, 2.0, 1.0]).T
+    (array([[0.5, 0. , 0.5],
+           [0. , 0.5, 0. ]]), array([[0.125, 0.5  , 0.25 ]]))
+    """
+    values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    check_consistent_length(X, values)
+    if values.dtype.kind != "f" and (values.ndim == 1 or values.shape[1] == 1):
+        labels = column_or_1d(values)
+        classes = np.unique(labels)
+        values = (labels[:, None] == classes[None, :]).astype(np.float64)
+    return scale_targets(cast_targets(values.astype(np.float64), X.dtype))[0]
+
+
+def supervised(dictionary: Any, targets: np.ndarray, limit: int, look: Candidates) -> Path:
+    """Landmarks by which least squares fits `targets` best, as long as they promise to fit new data better too (`gcv`).
+
+    Landmarks chosen by y beyond that point follow its noise.
+    """
+    floor = (16 * np.finfo(targets.dtype).eps) ** 2
+    worth = gcv(len(targets), search_charge(targets.astype(np.float64)), patience=10)
+    return pursue(Squares(dictionary, targets), first_of(n_atoms(limit), tolerance(0.0, floor), worth), look)
+
+
+def fill(criterion: Rayleigh, first: Path | None, limit: int, look: Candidates) -> Path:
+    """Landmarks by `criterion`, after those of another path where there is one."""
+    for atom in [] if first is None else first.atoms:
+        list(criterion.take([int(atom)], weakness=0.0))
+    more = pursue(criterion, n_atoms(limit - (0 if first is None else len(first))), look)
+    if first is None:
+        return more
+    return Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)

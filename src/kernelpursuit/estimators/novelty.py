@@ -1,0 +1,210 @@
+"""Novelty detection by the distance to the span of normal data in feature space."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelpursuit.estimators._fitting import generator, x_options
+from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span
+from kernelpursuit.kernels import KERNEL_NAMES
+
+
+class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
+    """Outliers are points far, in feature space, from the span of a few training points.
+
+    The points A are chosen as in `SparseKernelPCA`. The score of x is minus its squared distance to their span,
+    ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``: 0 for a point that normal data explain, ``-k(x, x)`` for one that has
+    nothing in common with them.
+
+    Parameters
+    ----------
+    n_atoms : int, default=100
+        Most points to choose.
+    contamination : "auto" or float in (0, 0.5], default="auto"
+        Share of the training rows to call outliers. "auto" sets the threshold by `alpha` instead.
+    alpha : float in (0, 1), default=0.05
+        False-alarm level. A share `validation_fraction` of the rows, m of them, is held out, the span comes from the
+        others, and the threshold is the ⌊alpha (m + 1)⌋-th lowest held-out score: a new point that is exchangeable with
+        those rows is called an outlier with probability at most `alpha` (or 1 / (m + 1), if that is more).
+    validation_fraction : float, default=0.2
+        Share of the rows held out for `alpha`.
+    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
+        As in `SparseKernelPCA`. "diagonal" takes the most outlying points first: for clean training data only.
+    kernel : str, callable or (str, dict), default="rbf"
+        A positive semidefinite kernel; not precomputed, since k(x, x) of new points is needed.
+    gamma : {"scale", "auto"} or float, default="scale"
+    degree : float, default=3
+    coef0 : float, default=1
+    kernel_params : dict, optional
+        Keyword arguments of a callable kernel.
+    active_set : None, int or (epsilon, quantile), default=None
+        Look at a fresh random set of points each step.
+    tol : float, default=0.01
+        Stop when the mean squared distance to the span has fallen to this share of what it was.
+    memory : int, optional
+        Bytes the fit may take.
+    storage : {"auto", "dense", "tiles"}, default="auto"
+    random_state : int, RandomState or None, default=None
+        For the rows held out, ``selection="random"`` and `active_set`.
+
+    Attributes
+    ----------
+    offset_ : float
+        Threshold: ``decision_function(X) = score_samples(X) - offset_``, negative for outliers.
+    support_ : ndarray of shape (k,)
+        Training rows chosen, in order.
+    support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
+    path_ : Path
+        A `Step` for each point chosen, and why the pursuit ended.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import SparseKernelNovelty
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = SparseKernelNovelty(random_state=0).fit(X)
+    >>> model.predict([[0.0, 0.0], [6.0, 6.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SPAN_CONSTRAINTS,
+        "kernel": [StrOptions(set(KERNEL_NAMES)), callable, tuple],
+        "contamination": [StrOptions({"auto"}), Interval(Real, 0, 0.5, closed="right")],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_atoms=100,
+        *,
+        contamination="auto",
+        alpha=0.05,
+        validation_fraction=0.2,
+        selection="rayleigh",
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        active_set=None,
+        tol=0.01,
+        memory=None,
+        storage="auto",
+        random_state=None,
+    ):
+        self.n_atoms = n_atoms
+        self.contamination = contamination
+        self.alpha = alpha
+        self.validation_fraction = validation_fraction
+        self.selection = selection
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.active_set = active_set
+        self.tol = tol
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> SparseKernelNovelty:
+        """Choose the points and set the threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Normal data, or normal data with a share `contamination` of outliers.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, ensure_min_samples=2, **x_options(self.kernel))
+        rng = generator(self.random_state)
+        train = held_out = np.arange(X.shape[0])
+        if self.contamination == "auto":
+            train, held_out = hold_out(X.shape[0], self.validation_fraction, rng)
+        self._span, _ = fit_span(X[train], self.get_params(deep=False), rng)
+        self.path_ = self._span.path
+        self.support_ = train[self._span.support]
+        self.support_vectors_ = self._span.expansion.centers
+        scores = self._scores(X[held_out])
+        if self.contamination == "auto":
+            rank = max(1, int(np.floor(self.alpha * (len(scores) + 1))))
+            self.offset_ = float(np.sort(scores)[rank - 1])
+        else:
+            self.offset_ = float(np.percentile(scores, 100.0 * self.contamination))
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Minus the squared distance to the span: the lower, the more abnormal.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self._scores(validate_data(self, X, reset=False, **x_options(self.kernel)))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score less the threshold `offset_`: negative for outliers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """-1 for outliers, 1 for the rest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of int, shape (n_samples,)
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Minus the residuals in float64, whatever X is: nearly equal distances must not become ties."""
+        return -self._span.residual(X, self._span.diagonal(X))
+
+
+def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random rows to choose from and rows to hold out, at least one of each, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> train, held_out = hold_out(10, 0.2, np.random.default_rng(0))
+    >>> len(train), len(held_out)
+    (8, 2)
+    """
+    size = min(max(1, round(share * n)), n - 1)
+    order = rng.permutation(n)
+    return np.sort(order[size:]), np.sort(order[:size])

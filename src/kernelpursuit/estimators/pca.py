@@ -1,0 +1,248 @@
+"""Sparse kernel principal components: principal axes inside the span of a few training points."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from kernelpursuit.estimators._fitting import check_square, generator, is_precomputed, x_options
+from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span
+
+
+class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Kernel PCA in the span of a few training points, chosen one at a time.
+
+    Points A are chosen so that their span in feature space comes close to all the data: with the kernel matrix K and
+    its Nyström approximation ``K̃ = K[:, A] K[A, A]⁻¹ K[A, :]`` the trace of ``K - K̃`` is the sum of the squared
+    distances to the span, and each step lowers it. The coordinates ``ψ(x) = Λ⁻¹ k_A(x)``, ``ΛΛᵀ = K[A, A]``, then go
+    through an ordinary PCA. With all points this is :class:`sklearn.decomposition.KernelPCA`; with k points the fit
+    costs O(n² k) time and, unless the kernel matrix fits into `memory`, O(n k) space, and a new point k kernel values.
+
+    Parameters
+    ----------
+    n_atoms : int, default=100
+        Most points to choose.
+    n_components : int or None, default=None
+        Principal axes to keep; None keeps all whose eigenvalue is not zero.
+    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
+        "rayleigh" takes the point that lowers the trace most (one product of K with a vector per point);
+        "diagonal" the point farthest from the span (pivoted Cholesky, P-greedy; needs k columns of K only); "random"
+        draws it with probability proportional to its squared distance (randomly pivoted Cholesky; k columns).
+    center : bool, default=True
+        Remove the mean of the features ψ before the last step; points are chosen on the kernel as it is.
+    kernel : str, callable or (str, dict), default="rbf"
+        A positive semidefinite kernel of ``sklearn.metrics.pairwise``, ``"precomputed"``, or a function of two matrices
+        (as for SVC) or of two rows (as for KernelRidge).
+    gamma : {"scale", "auto"} or float, default="scale"
+    degree : float, default=3
+    coef0 : float, default=1
+    kernel_params : dict, optional
+        Keyword arguments of a callable kernel.
+    active_set : None, int or (epsilon, quantile), default=None
+        Look at a fresh random set of points each step; the pair means the size ceil(ln epsilon / ln quantile).
+    tol : float, default=0
+        Stop when the residual trace has fallen to this share of the trace of K.
+    memory : int, optional
+        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
+        and computed in tiles, again at each step, if it does not.
+    storage : {"auto", "dense", "tiles"}, default="auto"
+        Force one or the other.
+    random_state : int, RandomState or None, default=None
+        For ``selection="random"`` and `active_set`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (k,)
+        Training rows chosen, in order.
+    support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
+        The rows themselves; empty for a precomputed kernel.
+    eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the (centred) Nyström matrix K̃, decreasing, as `KernelPCA` scales them.
+    residual_trace_ : ndarray of shape (k + 1,)
+        Trace of K - K̃ after 0, 1, ..., k points.
+    path_ : Path
+        A `Step` for each point chosen, and why the pursuit ended.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        When X has column names.
+
+    References
+    ----------
+    Hussain and Shawe-Taylor, Theory of matching pursuit, NIPS 2008; Smola and Schölkopf, Sparse greedy matrix
+    approximation for machine learning, ICML 2000; Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import SparseKernelPCA
+    >>> t = np.linspace(0, 2 * np.pi, 200)
+    >>> X = np.column_stack([np.cos(t), np.sin(t)])
+    >>> model = SparseKernelPCA(n_atoms=12, n_components=2).fit(X)
+    >>> model.transform(X).shape, bool(model.residual(X).max() < 0.01)
+    ((200, 2), True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SPAN_CONSTRAINTS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "center": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_atoms=100,
+        *,
+        n_components=None,
+        selection="rayleigh",
+        center=True,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        active_set=None,
+        tol=0.0,
+        memory=None,
+        storage="auto",
+        random_state=None,
+    ):
+        self.n_atoms = n_atoms
+        self.n_components = n_components
+        self.selection = selection
+        self.center = center
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.active_set = active_set
+        self.tol = tol
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> SparseKernelPCA:
+        """Choose the points and find the principal axes in their span.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The square kernel matrix for ``kernel="precomputed"``.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, **x_options(self.kernel))
+        check_square(X, self.kernel)
+        if self.n_components is not None and self.n_components > self.n_atoms:
+            raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
+        self._span, features = fit_span(X, self.get_params(deep=False), generator(self.random_state))
+        self._mean, self._axes, self.eigenvalues_ = principal_axes(features, self.n_components, self.center)
+        self.path_ = self._span.path
+        self.support_ = self._span.support
+        self.support_vectors_ = self._span.expansion.centers
+        self.residual_trace_ = self.path_.values("loss") * X.shape[0]
+        self._n_features_out = len(self.eigenvalues_)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Coordinates along the principal axes, ``(ψ(x) - mean) @ axes``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Kernel values with all training rows for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        X = self._checked(X)
+        out = np.empty((X.shape[0], len(self.eigenvalues_)), dtype=X.dtype)
+        for batch, features in self._span.batches(X):
+            out[batch] = (features - self._mean) @ self._axes
+        return out
+
+    def residual(self, X: Any, diagonal: Any = None) -> np.ndarray:
+        """Squared distance to the span in feature space, ``k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x)``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x), needed for ``kernel="precomputed"`` only.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Not negative; zero at the points chosen.
+        """
+        X = self._checked(X)
+        if is_precomputed(self.kernel) and diagonal is None:
+            raise ValueError("diagonal, the values k(x, x), must be given when kernel='precomputed'")
+        known = self._span.diagonal(X) if diagonal is None else check_array(diagonal, ensure_2d=False)
+        if known.shape != (X.shape[0],):
+            raise ValueError(f"diagonal must have one value for each of the {X.shape[0]} rows, got shape {known.shape}")
+        return self._span.residual(X, known).astype(X.dtype)
+
+    def approximate_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Nyström approximation ``k_A(x)ᵀ K[A, A]⁻¹ k_A(y)`` of the kernel.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Y : {array-like, sparse matrix} of shape (n_others, n_features), optional
+            Default: X.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_others)
+        """
+        X = self._checked(X)
+        left = self._span.features(X)
+        right = left if Y is None else self._span.features(self._checked(Y))
+        return (left @ right.T).astype(X.dtype)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **x_options(self.kernel))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def principal_axes(
+    features: np.ndarray, n_components: int | None, center: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, principal axes (columns) and eigenvalues of the scatter matrix of `features`, decreasing.
+
+    Axes point to where the training row farthest along them is, as in `KernelPCA`. Eigenvalues below 1e-12 of the
+    largest are zero; they are left out, all but the first, unless `n_components` asks for them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean, axes, values = principal_axes(np.array([[0.0, 1.0], [4.0, 1.0]]), None, center=True)
+    >>> mean, values
+    (array([2., 1.]), array([8.]))
+    """
+    mean = features.mean(axis=0) if center else np.zeros(features.shape[1])
+    centred = features - mean
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    values, axes = np.maximum(values[::-1], 0), axes[:, ::-1]
+    values[values < 1e-12 * values[0]] = 0
+    kept = max(1, int(np.sum(values > 0))) if n_components is None else min(n_components, len(values))
+    values, axes = values[:kept], axes[:, :kept]
+    scores = centred @ axes
+    signs = np.sign(scores[np.argmax(np.abs(scores), axis=0), np.arange(kept)])
+    return mean, axes * np.where(signs == 0, 1.0, signs), values

@@ -1,0 +1,138 @@
+"""SparseKernelNovelty: scikit-learn's checks, scores, thresholds."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kernelpursuit import SparseKernelNovelty
+from kernelpursuit.estimators.novelty import hold_out
+
+ESTIMATORS = [
+    SparseKernelNovelty(),
+    SparseKernelNovelty(n_atoms=10, contamination=0.1),
+    SparseKernelNovelty(n_atoms=10, selection="random", alpha=0.2),
+    SparseKernelNovelty(n_atoms=10, selection="diagonal", active_set=20),
+]
+UNREACHED = [
+    "check_dataframe_column_names_consistency",
+    "check_estimators_data_not_an_array",
+    "check_inplace_ensure_writeable",
+    "check_param_validation",
+    "check_outliers_fit_predict",
+    "check_outlier_contamination",
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", UNREACHED)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_checks_that_the_generator_never_reaches(estimator, name):
+    estimator = clone(estimator).set_params(random_state=0)
+    check = getattr(estimator_checks, name)
+    if name == "check_estimators_data_not_an_array":
+        X = np.random.default_rng(0).normal(size=(20, 2))
+        check("SparseKernelNovelty", estimator, X, np.ones(20, dtype=int), "NotAnArray")
+    else:
+        check("SparseKernelNovelty", estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("readonly", [False, True])
+def test_outlier_checks(readonly):
+    estimator_checks.check_outliers_train("SparseKernelNovelty", SparseKernelNovelty(), readonly_memmap=readonly)
+
+
+def test_outlier_corruption():
+    X = normal(300)
+    model = SparseKernelNovelty(contamination=0.1, n_atoms=30).fit(X)
+    estimator_checks.check_outlier_corruption(int(np.sum(model.predict(X) == -1)), 30, model.decision_function(X))
+
+
+def normal(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 3))
+
+
+def test_scores_are_distances_to_the_span():
+    X, new = normal(100), normal(30, 1)
+    model = SparseKernelNovelty(15, contamination=0.1, gamma=0.2, tol=0).fit(X)
+    A = X[model.support_]
+    inside = rbf_kernel(new, A, gamma=0.2) @ np.linalg.inv(rbf_kernel(A, gamma=0.2)) @ rbf_kernel(A, new, gamma=0.2)
+    np.testing.assert_allclose(model.score_samples(new), np.diag(inside) - 1, atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(new), model.score_samples(new) - model.offset_)
+    np.testing.assert_array_equal(model.predict(new), np.where(model.decision_function(new) < 0, -1, 1))
+    np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
+    assert len(model.support_) == 15 == len(model.path_)
+    np.testing.assert_array_equal(model.support_vectors_, A)
+
+
+@pytest.mark.parametrize("contamination", [0.05, 0.2, 0.5])
+def test_contamination_is_the_share_of_training_rows(contamination):
+    X = normal(400)
+    predicted = SparseKernelNovelty(40, contamination=contamination).fit_predict(X)
+    assert np.mean(predicted == -1) == pytest.approx(contamination, abs=0.01)
+
+
+def test_false_alarms_stay_at_their_level():
+    """Mean over data sets of the share of normal points called outliers; exchangeability promises at most alpha."""
+    shares = []
+    for seed in range(40):
+        model = SparseKernelNovelty(20, alpha=0.1, random_state=seed).fit(normal(245, seed))
+        shares.append(np.mean(model.predict(normal(300, 1000 + seed)) == -1))
+    assert 0.06 < np.mean(shares) < 0.1 + 3 * np.std(shares) / np.sqrt(40)
+
+
+def test_few_rows_use_the_lowest_score():
+    model = SparseKernelNovelty(3, alpha=0.01, random_state=0).fit(normal(12))
+    assert np.isfinite(model.offset_)
+    assert [len(part) for part in hold_out(2, 0.9, np.random.default_rng(0))] == [1, 1]
+    with pytest.raises(ValueError, match="minimum of 2"):
+        SparseKernelNovelty().fit(normal(1))
+
+
+def test_outliers_are_found():
+    X = normal(400)
+    far = np.random.default_rng(5).uniform(-8, 8, size=(200, 3))
+    far = far[np.sum(far**2, axis=1) > 16]
+    model = SparseKernelNovelty(random_state=0).fit(X)
+    scores = -np.r_[model.score_samples(normal(200, 1)), model.score_samples(far)]
+    assert roc_auc_score(np.r_[np.zeros(200), np.ones(len(far))], scores) > 0.98
+
+
+def test_support_counts_rows_of_the_data():
+    """Rows held out are no candidates, and indices are those of X."""
+    X = normal(50)
+    model = SparseKernelNovelty(10, tol=0, random_state=1).fit(X)
+    np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
+
+
+def test_sparse_and_float32():
+    X = normal(80)
+    X[X < 0] = 0
+    dense = SparseKernelNovelty(10, gamma=0.5, random_state=0).fit(X)
+    thin = SparseKernelNovelty(10, gamma=0.5, random_state=0).fit(sparse.csr_array(X))
+    np.testing.assert_array_equal(dense.support_, thin.support_)
+    np.testing.assert_allclose(dense.score_samples(X), thin.score_samples(sparse.csr_array(X)), atol=1e-10)
+    single = SparseKernelNovelty(10, gamma=0.5, random_state=0).fit(X.astype(np.float32))
+    np.testing.assert_allclose(single.score_samples(X.astype(np.float32)), dense.score_samples(X), atol=1e-3)
+
+
+def test_huge_values_are_refused():
+    with pytest.raises(ValueError, match=r"scale X|overflow"):
+        SparseKernelNovelty(3, gamma=1.0).fit(normal(20) * 1e200)
+    assert np.all(SparseKernelNovelty(gamma=0.1).fit(normal(100)).predict(normal(20) * 1e200) == -1)
+    with pytest.raises(ValueError, match="scale X"):
+        SparseKernelNovelty(gamma=0.1, kernel="poly").fit(normal(100)).predict(normal(20) * 1e200)
+    rows = sparse.csr_array(normal(100))
+    with pytest.raises(ValueError, match="scale X"):
+        SparseKernelNovelty(gamma=0.1).fit(rows).predict(rows * 1e200)
