@@ -25,6 +25,8 @@ _HOME = {
     "Fisher": "pursuit.fisher",
     "SparseKernelFDA": "estimators.discriminant",
     "SparseKernelFDACV": "estimators.discriminant_cv",
+    "Faces": "pursuit.faces",
+    "PolytopeFacesRegressor": "estimators.faces",
     "Squares": "pursuit.squares",
     "BoundDisplay": "plots",
     "PursuitPathDisplay": "plots",

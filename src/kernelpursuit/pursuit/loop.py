@@ -67,7 +67,7 @@ class Path:
         Steps taken after those and given up by the stop rule.
     reason : str
         Short code why it ended: ``"n_atoms"``, ``"tolerance"``, ``"leave_one_out"``, ``"validation"``, ``"exhausted"``
-        (no other atom would change the fit), ``"interrupted"``, or what the user's own rule says.
+        (no other atom would change the fit), ``"memory"``, ``"interrupted"``, or what another rule says.
     sentence : str
         The same in words.
     passes : float
@@ -93,9 +93,9 @@ class Path:
         """Distinct atoms of the steps kept, in the order of first choice, after releases."""
         chosen: dict[int, None] = {}
         for step in self.steps:
-            for atom in step.released:
-                chosen.pop(atom, None)
             chosen.setdefault(step.atom)
+            for atom in step.released:  # perhaps the one just taken
+                chosen.pop(atom, None)
         return np.array(list(chosen), dtype=np.intp)
 
     def values(self, name: str) -> np.ndarray:

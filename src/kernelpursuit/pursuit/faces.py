@@ -1,0 +1,279 @@
+"""Polytope faces pursuit: walk along the faces of the polar polytope, letting go of atoms whose sign turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from kernelpursuit._array import WIDEST_TIE, Array, eps, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit.pursuit.deflation import Deflated, Deflation
+from kernelpursuit.pursuit.loop import Step, tied
+
+
+class Stage(NamedTuple):
+    """Model after some step: with releases a later model does not contain an earlier one."""
+
+    atoms: tuple[int, ...]  # active, in the order taken
+    coef: np.ndarray  # (1 + k,), the intercept first
+
+
+class Faces:
+    """Criterion of polytope faces pursuit, a greedy walk towards min ‖α‖₁ subject to Kα = y.
+
+    The dual program is max yᵀc over the polytope ``|kᵢᵀc| <= 1``, one pair of faces for each atom. With A the active
+    atoms times their signs σ, the fit is α = A⁺y, the residual r = y - Aα, and c = (A⁺)ᵀ1 the smallest vector on all
+    active faces, Aᵀc = 1. From c along r, face i is met after ``(1 - σᵢ kᵢᵀc) / |kᵢᵀr|``, σᵢ the sign of kᵢᵀr, so that
+    the score is::
+
+        |kᵢᵀr| / (1 - σᵢ kᵢᵀc)
+
+    and the first face met has the largest. The atom joins; then, with `release`, atoms with a negative α (in their own
+    sign) leave, the most negative first, and so do those whose α is zero to rounding error. An atom that leaves in the
+    step in which it came is not taken again with that sign until another one leaves.
+
+    With q the new direction, ρ its length, p = Kᵀq, e = qᵀr and z = (1 - σ kᵀc) / ρ the update is exact::
+
+        r -= e q,   c += σ z q,   Kᵀr -= e p,   Kᵀc += σ z p
+
+    at one ``correlate`` for each atom, and another one after a release, when the columns left are factored anew.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The atoms, (n_samples, n_atoms).
+    y : array of shape (n_samples,)
+        In sample space.
+    release : bool
+        Whether atoms with a negative weight leave. Without, the fit is least squares on the atoms chosen.
+    guard : bool
+        Whether a face that c has already crossed is taken at once (score infinity). Without, it is never taken.
+    intercept : bool
+        Whether a constant is in the span from the start. It has no face and never leaves.
+
+    Attributes
+    ----------
+    theta : list of float
+        max |kᵢᵀr| over the atoms not active, at the start and after each step.
+    stages : list of Stage
+        The model at the start and after each step.
+    active : list of int
+        Atoms of the last one.
+    scale : float
+        ‖y‖ max‖kᵢ‖, the constant removed from both: what a threshold for `theta` is relative to.
+    floor : float
+        Rounding error of `theta`.
+
+    References
+    ----------
+    Plumbley, Recovery of sparse representations by polytope faces pursuit, ICA 2006.
+    Diethe and Hussain, Kernel polytope faces pursuit, ECML PKDD 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary, n_atoms, pursue
+    >>> K = np.array([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8]])
+    >>> run = Faces(DenseDictionary(K), np.array([1.0, 0.2]), intercept=False)
+    >>> path = pursue(run, n_atoms(2))
+    >>> [(step.atom, step.released) for step in path.steps]
+    [(0, ()), (2, ())]
+    >>> run.stages[-1].coef
+    array([0.  , 0.8 , 0.25])
+    """
+
+    def __init__(self, dictionary: Any, y: Array, *, release: bool = True, guard: bool = False, intercept: bool = True):
+        if y.ndim != 1:
+            raise ValueError(f"y must have one dimension: faces pursuit fits one target, got shape {tuple(y.shape)}")
+        self._y = y[:, None]
+        self.atoms = Deflation(dictionary, self._y, intercept=intercept)
+        self._release, self._guard = release, guard
+        self._close = tie_tolerance(y)
+        self.active: list[int] = []
+        self._signs: list[float] = []
+        self._banned: set[tuple[int, float]] = set()
+        self._V: Array  # r and c, (n_samples, 2)
+        self._coordinates: np.ndarray  # of y and c along the directions, (k, 2), the constant first
+        self._possible = self.atoms.alive.copy()
+        self._restart()
+        swept = self.atoms.sweep(self._first_look)
+        self._G, raw = swept[:, :2], np.sqrt(swept[:, 2])  # products of all atoms with r and c; norms
+        self._possible = self.atoms.alive.copy()
+        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * raw
+        self.scale = float(np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.start, initial=0)))
+        self.floor = float(np.max(self._noise, initial=0))
+        self.theta: list[float] = []
+        self.stages: list[Stage] = []
+        self._scores: np.ndarray | None = None
+        self._refreshed_at = self._loss()
+        self._record()
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Atoms that may be taken in the next step; a release brings others back."""
+        return self.atoms.alive
+
+    @property
+    def tie(self) -> np.ndarray:
+        """Relative uncertainty of each score: numerator and denominator may both be differences of larger numbers."""
+        g, omega, gap = self._face()
+        lost = (1 + np.abs(omega)) / np.maximum(np.abs(gap), self._close)
+        ties = self._close * lost + self._noise / np.maximum(np.abs(g), np.maximum(self._noise, np.finfo(float).tiny))
+        return np.clip(ties, self._close, max(self._close, WIDEST_TIE))
+
+    @property
+    def passes(self) -> float:
+        """Passes over the data so far."""
+        return self.atoms.passes
+
+    def start(self) -> Step:
+        """State before the first atom."""
+        return Step(atom=-1, loss=self._loss())
+
+    def moments(self, J: np.ndarray) -> np.ndarray:
+        """Definition of the running quantities: kᵀr and kᵀc of atoms `J`, (len(J), 2)."""
+        return to_host(self.atoms.D.columns(J).T @ self._V)
+
+    def running_moments(self, J: np.ndarray) -> np.ndarray:
+        """The same as they are kept up to date."""
+        return self._G[J]
+
+    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
+        """Score of atoms `J` (None: all); ``-inf`` for atoms active, in the span, banned, or beyond their face."""
+        if self._scores is None:
+            g, omega, gap = self._face()
+            met = np.abs(gap) <= self._close * (1 + np.abs(omega))
+            ratio = np.abs(g) / np.where(met | (gap < 0), 1.0, gap)
+            ratio = np.where(met, np.inf, np.where(gap < 0, np.inf if self._guard else -np.inf, ratio))
+            barred = ~self.alive | ~(np.abs(g) > self._noise)
+            for atom, sign in self._banned:
+                barred[atom] |= _sign(g[atom]) == sign
+            self._scores = np.where(barred, -np.inf, ratio)
+        return self._scores if J is None else self._scores[J]
+
+    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
+        """Take atoms in order, each while its score is at least `weakness` times the best.
+
+        Unlike other criteria at one pass for each atom, because a release changes what the next one would add.
+        """
+        for atom in block:
+            scores = self.scores()
+            score = float(scores[atom])
+            share = 1.0 if tied(scores, self.tie)[atom] else max(score, 0) / scores.max()
+            if not score > 0 or share < weakness:
+                return
+            length = self._add(atom)
+            if length is None:
+                return
+            released = self._negative() if self._release else []
+            if released:
+                released += self._restart()
+                self._refresh()
+            self._record()
+            yield Step(atom, score, share, self._loss(), weight=(length,), released=tuple(released))
+
+    def _face(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""
+        g, omega = self._G[:, 0], self._G[:, 1]
+        return g, omega, 1 - _sign(g) * omega
+
+    def _first_look(self, part: Deflated) -> np.ndarray:
+        """Products of some atoms with r and c, and their squared norms."""
+        return np.concatenate([part.products(self._V, np.zeros((0, 2))), part.raw[:, None]], axis=1)
+
+    def _add(self, atom: int) -> float | None:
+        """Move r and c by the direction that `atom` adds; returns the length for r, None if there is no direction."""
+        self._scores = None
+        directions = self.atoms.extend([atom])  # bars the atom if it lies in the span
+        if not directions:
+            return None
+        q, R = directions[0].sample, self.atoms.basis.R
+        sign = float(_sign(self._G[atom, 0]))
+        e = float(to_host(q @ self._V[:, 0]))
+        z = (sign - float(R[:-1, -1] @ self._coordinates[:, 1])) / float(R[-1, -1])
+        move = np.array([[-e, z]])
+        self._V = self._V + q[:, None] * from_host(move, self._V)
+        self._G = self._G + self.atoms.correlate(q[:, None], np.zeros((0, 1))) * move
+        self._coordinates = np.concatenate([self._coordinates, [[e, z]]])
+        self.atoms.chosen(atom)
+        self.active.append(atom)
+        self._signs.append(sign)
+        if self._loss() < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did Kᵀr
+            self._refresh()
+        return e
+
+    def _negative(self) -> list[int]:
+        """Let go of atoms without a positive weight, the most negative first, refitting the others after each."""
+        R, target, offset = self.atoms.basis.R, self._coordinates[:, 0], int(self.atoms.intercept)
+        newest, released = self.active[-1], []
+        kept = np.arange(len(self.active))
+        while len(kept):
+            columns = np.concatenate([np.arange(offset), offset + kept])
+            weights = least_squares(R[:, columns], target)[offset:] * np.array(self._signs)[kept]
+            zero = self._close * np.abs(weights).max()
+            if weights.min() > zero:
+                break
+            j = int(np.argmax(weights <= weights.min() + zero))
+            atom, sign = self.active[kept[j]], self._signs[kept[j]]
+            if atom == newest:
+                self._banned.add((atom, sign))
+            else:
+                self._banned.clear()
+            released.append(atom)
+            kept = np.delete(kept, j)
+        self.active, self._signs = [self.active[i] for i in kept], [self._signs[i] for i in kept]
+        return released
+
+    def _restart(self) -> list[int]:
+        """Factor the active columns anew and set r and c; returns atoms that turn out to lie in the span of others."""
+        basis = self.atoms.basis
+        basis.truncate(int(self.atoms.intercept))
+        self.atoms.alive[:] = self._possible
+        pairs = list(zip(self.active, self._signs, strict=True))
+        kept = [pair for pair in pairs if self.atoms.extend([pair[0]])]
+        self.active, self._signs = [atom for atom, _ in kept], [sign for _, sign in kept]
+        self.atoms.alive[self.active] = False
+        r, _, inside = basis.complement(self._y, np.zeros((1, 0)))
+        faces = np.concatenate([np.zeros(int(self.atoms.intercept)), self._signs])
+        along = solve_triangular(basis.R, faces, trans="T") if basis.size else np.zeros(0)
+        c = basis.directions.T @ from_host(along[:, None], self._y)
+        self._coordinates = np.column_stack([inside[:, 0], along])
+        self._V = namespace(self._y).concat([r, c], axis=1)
+        self._scores = None
+        return [atom for atom, _ in pairs if atom not in self.active]
+
+    def _record(self) -> None:
+        """Keep theta and the model of this moment."""
+        outside = np.ones(len(self._G), dtype=bool)
+        outside[self.active] = False
+        self.theta.append(float(np.max(np.abs(self._G[outside, 0]), initial=0)))
+        coef = solve_triangular(self.atoms.basis.R, self._coordinates[:, 0]) if self.atoms.basis.size else np.zeros(0)
+        self.stages.append(Stage(tuple(self.active), coef if self.atoms.intercept else np.concatenate([[0.0], coef])))
+
+    def _refresh(self) -> None:
+        """Products of all atoms with r and c from their definition."""
+        self._refreshed_at = self._loss()
+        self._G = self.atoms.correlate(self._V, np.zeros((0, 2)))
+        self._scores = None
+
+    def _loss(self) -> float:
+        return float(squared_norms(self._V[:, :1])[0] / self.atoms.total_weight)
+
+
+def least_squares(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Coefficients of the least-squares fit by independent columns, on the host.
+
+    Examples
+    --------
+    >>> least_squares(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([2.0, 1.0, 3.0]))
+    array([1., 2.])
+    """
+    Q, R = np.linalg.qr(columns)
+    return solve_triangular(R, Q.T @ target)
+
+
+def _sign(values: Any) -> Any:
+    """1 for positive values, -1 for others."""
+    return np.where(values > 0, 1.0, -1.0)
