@@ -38,11 +38,16 @@ class Kernel:
         Maps two matrices with the same columns to the matrix of kernel values.
     offset : ndarray of shape (n_features,), optional
         Subtracted from the data by `prepare`.
+    symmetric : bool
+        Whether k(x, z) = k(z, x) is known.
     """
 
-    def __init__(self, function: Callable[[Any, Any], np.ndarray], offset: np.ndarray | None = None):
+    def __init__(
+        self, function: Callable[[Any, Any], np.ndarray], offset: np.ndarray | None = None, symmetric: bool = False
+    ):
         self.function = function
         self.offset = offset
+        self.symmetric = symmetric
 
     def prepare(self, X: Any) -> Any:
         """Data as `__call__` expects them: both sides prepared, or neither."""
@@ -149,7 +154,7 @@ def make_kernel(
     if "gamma" in params:
         params["gamma"] = resolve_gamma(params["gamma"], X, weights)
     offset = feature_mean(X, weights) if name in _SHIFT_INVARIANT and not sparse.issparse(X) else None
-    return Kernel(partial(pairwise_kernels, metric=name, **params), offset)
+    return Kernel(partial(pairwise_kernels, metric=name, **params), offset, symmetric=True)
 
 
 def kernel_list(kernel: Any) -> list:
