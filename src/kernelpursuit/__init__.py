@@ -20,6 +20,8 @@ _HOME = {
     "PursuitNystroem": "estimators.landmarks",
     "SparseKernelNovelty": "estimators.novelty",
     "SparseKernelPCA": "estimators.pca",
+    "SparseKernelCCA": "estimators.cca",
+    "CanonicalCorrelation": "pursuit.cca",
     "Gradient": "pursuit.gradient",
     "Rayleigh": "pursuit.rayleigh",
     "Fisher": "pursuit.fisher",

@@ -1,0 +1,118 @@
+"""Canonical correlation analysis of Nyström features: small dense linear algebra."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular, svd
+
+
+class Canonical(NamedTuple):
+    """Correlations in descending order, and weights of the features of the two views, (k, n_components) each."""
+
+    correlations: np.ndarray
+    x_weights: np.ndarray
+    y_weights: np.ndarray
+
+
+class Whitened(NamedTuple):
+    """Features F = Q diag(s) Bᵀ with what is not in their span left out, and the regularised s."""
+
+    Q: np.ndarray  # (n, r), orthonormal
+    B: np.ndarray  # (k, r), orthonormal
+    s: np.ndarray  # (r,)
+    damped: np.ndarray  # (r,), √(s² + n κ)
+
+
+def nystroem_map(G: np.ndarray, limit: float) -> np.ndarray:
+    """Matrix T, (k, r), that makes features K(·, chosen) T with TᵀGT = I, G the kernel matrix of the k chosen points.
+
+    T = Λ⁻ᵀ with G = ΛΛᵀ. Feature j depends on the first points up to the j-th kept only. Points that in feature space
+    lie in the span of those before them (pivot below `limit` of the diagonal) add no feature, r < k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nystroem_map(np.array([[4.0, 4.0, 2.0], [4.0, 4.0, 2.0], [2.0, 2.0, 2.0]]), 1e-10)
+    array([[ 0.5, -0.5],
+           [ 0. ,  0. ],
+           [ 0. ,  1. ]])
+    """
+    kept: list[int] = []
+    factor = np.zeros_like(G)
+    for j in range(len(G)):
+        r = len(kept)
+        row = solve_triangular(factor[:r, :r], G[kept, j], lower=True) if r else np.zeros(0)
+        pivot = G[j, j] - row @ row
+        if pivot > limit * G[j, j]:
+            factor[r, :r], factor[r, r] = row, np.sqrt(pivot)
+            kept.append(j)
+    r = len(kept)
+    T = np.zeros((len(G), r))
+    T[kept] = solve_triangular(factor[:r, :r], np.eye(r), lower=True).T if r else 0
+    return T
+
+
+def whiten(F: np.ndarray, scale: float, limit: float, regularization: float) -> Whitened:
+    """Singular value decomposition of features, (n, k), without what is below `limit` of the squared norm `scale`."""
+    Q, R = qr(F, mode="economic")
+    A, s, Bt = svd(R, full_matrices=False)
+    s = s[s**2 > limit * scale]
+    r = len(s)
+    return Whitened(Q @ A[:, :r], Bt[:r].T, s, np.sqrt(s**2 + regularization * np.sum(s**2)))
+
+
+def canonical(
+    Fx: np.ndarray, Fy: np.ndarray, *, regularization: float, n_components: int, limits: tuple[float, float, float]
+) -> Canonical:
+    """Canonical correlation analysis of features with an additive ridge.
+
+    Singular values and vectors of (Cₓₓ + κₓI)^-½ Cₓᵧ (Cᵧᵧ + κᵧI)^-½ with C = FᵀF/n and κ = regularization · tr C. With
+    F = Q diag(s) Bᵀ that is the matrix of cosines Qₓᵀ Qᵧ with rows and columns scaled by s / √(s² + nκ) ≤ 1.
+
+    Parameters
+    ----------
+    Fx, Fy : ndarray of shape (n, k)
+        Features, centred if they are to be.
+    regularization : float
+    n_components : int
+        Fewer come back if either view has fewer dimensions.
+    limits : (limit, scale_x, scale_y)
+        Directions whose squared norm is below limit · scale are noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> F = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
+    >>> canonical(F, F[:, :1], regularization=0.0, n_components=2, limits=(1e-10, 10.0, 2.0)).correlations
+    array([1.])
+    """
+    limit, *scales = limits
+    x, y = (whiten(F, scale, limit, regularization) for F, scale in zip((Fx, Fy), scales, strict=True))
+    inner = (x.Q.T @ y.Q) * (x.s / x.damped)[:, None] * (y.s / y.damped)[None, :]
+    count = min(n_components, *inner.shape)
+    if count == 0:
+        return Canonical(np.zeros(0), np.zeros((Fx.shape[1], 0)), np.zeros((Fy.shape[1], 0)))
+    G, rho, Ht = svd(inner, full_matrices=False)
+    root = np.sqrt(len(Fx))
+    x_weights = x.B @ (G[:, :count] / x.damped[:, None]) * root
+    y_weights = y.B @ (Ht[:count].T / y.damped[:, None]) * root
+    signs = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(count)])
+    return Canonical(np.clip(rho[:count], 0, 1), x_weights * signs, y_weights * signs)
+
+
+def correlation(a: np.ndarray, b: np.ndarray, center: bool = True) -> np.ndarray:
+    """Correlation of each column of `a` with that of `b`; 0 where one of them does not vary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> correlation(np.array([[1.0, 1.0], [2.0, 1.0]]), np.array([[3.0, 3.0], [1.0, 4.0]]))
+    array([-1.,  0.])
+    """
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    if center:
+        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    norms = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
+    return np.clip(np.sum(a * b, axis=0) / np.where(norms > 0, norms, 1.0), -1, 1)

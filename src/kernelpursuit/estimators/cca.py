@@ -1,0 +1,376 @@
+"""Sparse kernel canonical correlation analysis."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+
+from kernelpursuit.dictionaries.kernel import STORAGES
+from kernelpursuit.estimators._atoms import AtomFamily, Expansion
+from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
+from kernelpursuit.estimators._fitting import (
+    candidates,
+    generator,
+    is_precomputed,
+    plan_memory,
+    warn_if_short,
+    x_options,
+)
+from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
+from kernelpursuit.pursuit.loop import pursue
+from kernelpursuit.pursuit.stopping import n_atoms
+
+_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+_KERNEL = [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable]
+_GAMMA = [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})]
+
+
+class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Kernel canonical correlation analysis on a few training objects.
+
+    A pursuit chooses objects one at a time, the same for both views, by the cosine of their two deflated kernel columns
+    (`CanonicalCorrelation`). Canonical correlation analysis of the two views then runs in the span of the kernel
+    functions centred on the chosen objects: time is O(n² k) for k atoms on n objects instead of O(n³), and new data are
+    compared with k objects instead of n.
+
+    Parameters
+    ----------
+    n_atoms : int
+        Objects to choose. Fewer are chosen, with a warning, if the others lie in their span in one of the views.
+    n_components : int
+        Pairs of canonical variates. There are fewer, with a warning, if a view has fewer dimensions.
+    kernel_x, kernel_y : str or callable
+        Kernel of each view: a name of scikit-learn's pairwise kernels, a callable of two matrices or of two rows, or
+        "precomputed": then that view is given as its kernel matrix, square in `fit`, against the training objects
+        in `transform`. scikit-learn's cross-validation cuts the columns of a precomputed X, but not those of y.
+    gamma_x, gamma_y : float, "scale" or "auto"
+        As in scikit-learn's SVC.
+    degree, coef0 : float
+        Parameters of polynomial and sigmoid kernels, for both views.
+    kernel_params_x, kernel_params_y : dict, optional
+        Keyword arguments of callable kernels.
+    deflation : {"symmetric", "projection"}
+        Whether chosen objects are taken out of the kernel matrices in feature space (partial Cholesky), or out of their
+        columns (orthogonal projection).
+    signed : bool
+        Whether a negative cosine is small, or as large as a positive one.
+    regularization : float
+        κ, a ridge on the covariance matrices of the features, in units of their traces: C + κ tr(C) I.
+    center : bool
+        Whether the features are centred. If not, correlations are cosines.
+    active_set : int, (float, float) or None
+        Look at this many random objects at each step, or at as many as find one among the best with the probability
+        that a pair (epsilon, quantile) sets, instead of all. No n x n matrix is needed then.
+    memory : int, optional
+        Bytes that the fit may take; default scikit-learn's ``working_memory`` for the kernel matrices.
+    storage : {"auto", "dense", "tiles"}
+        Keep the kernel matrices, compute them anew in tiles at each step, or keep them if they fit.
+    random_state : int, RandomState instance or None
+        Draws the active sets.
+
+    Attributes
+    ----------
+    correlations_ : ndarray of shape (n_components,)
+        Canonical correlations on the training data, descending; damped by the regularization.
+    support_ : ndarray of shape (n_atoms,)
+        Chosen objects, in order.
+    x_support_vectors_, y_support_vectors_ : {ndarray, CSR array} of shape (n_atoms, n_features)
+        Their rows in the two views; empty for a precomputed kernel.
+    x_weights_, y_weights_ : ndarray of shape (n_atoms, n_components)
+        Weights of the kernel functions in the canonical variates.
+    x_intercept_, y_intercept_ : ndarray of shape (n_components,)
+        What is added to them.
+    cosines_ : ndarray of shape (n_atoms,)
+        Cosine of the two deflated kernel columns of each object when it was chosen, absolute if not `signed`.
+    path_ : Path
+        Record of the pursuit.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        Of X, where it has names.
+
+    See Also
+    --------
+    sklearn.cross_decomposition.CCA : Its linear counterpart.
+
+    References
+    ----------
+    Hussain and Shawe-Taylor, Theory of matching pursuit, NIPS 2008, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import SparseKernelCCA
+    >>> t = np.linspace(0, 6, 100)
+    >>> X, Y = np.stack([np.cos(t), np.sin(t)], axis=1), np.stack([t, t**2], axis=1)
+    >>> model = SparseKernelCCA(n_atoms=10).fit(X, Y)
+    >>> (model.correlations_ > 0.95).tolist()
+    [True, True]
+    >>> x_scores, y_scores = model.transform(X, Y)
+    >>> x_scores.shape
+    (100, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_atoms": [_AT_LEAST_ONE],
+        "n_components": [_AT_LEAST_ONE],
+        "kernel_x": _KERNEL,
+        "kernel_y": _KERNEL,
+        "gamma_x": _GAMMA,
+        "gamma_y": _GAMMA,
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params_x": [dict, None],
+        "kernel_params_y": [dict, None],
+        "deflation": [StrOptions(set(DEFLATIONS))],
+        "signed": ["boolean"],
+        "regularization": [Interval(Real, 0, None, closed="left")],
+        "center": ["boolean"],
+        "active_set": [_AT_LEAST_ONE, tuple, None],
+        "memory": [_AT_LEAST_ONE, None],
+        "storage": [StrOptions(set(STORAGES))],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_atoms=50,
+        *,
+        n_components=2,
+        kernel_x="rbf",
+        kernel_y="rbf",
+        gamma_x="scale",
+        gamma_y="scale",
+        degree=3,
+        coef0=1,
+        kernel_params_x=None,
+        kernel_params_y=None,
+        deflation="symmetric",
+        signed=True,
+        regularization=1e-3,
+        center=True,
+        active_set=None,
+        memory=None,
+        storage="auto",
+        random_state=None,
+    ):
+        self.n_atoms = n_atoms
+        self.n_components = n_components
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
+        self.gamma_x = gamma_x
+        self.gamma_y = gamma_y
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params_x = kernel_params_x
+        self.kernel_params_y = kernel_params_y
+        self.deflation = deflation
+        self.signed = signed
+        self.regularization = regularization
+        self.center = center
+        self.active_set = active_set
+        self.memory = memory
+        self.storage = storage
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel_x)
+        tags.input_tags.sparse = not is_precomputed(self.kernel_x)
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.correlations_)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Choose objects and find the canonical variates.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features_x)
+            First view.
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_features_y)
+            Second view of the same objects; a vector is one column. It is converted to the dtype of X.
+
+        Returns
+        -------
+        self
+        """
+        X, Y = self._check_training_data(X, y)
+        rng = generator(self.random_state)
+        families = self._families(X, Y, rng)
+        # Two matrices share the memory, and so do two sets of directions.
+        matrices, _ = plan_memory(X.shape[0], self.n_atoms, 2 * X.dtype.itemsize, self.memory)
+        dictionaries = [family.dictionary(max(1, matrices // 2), self.storage) for family in families]
+        criterion = CanonicalCorrelation(*dictionaries, deflation=self.deflation, signed=self.signed)
+        path = pursue(criterion, n_atoms(self.n_atoms), candidates(self.active_set, rng))
+        if path.reason == "interrupted":
+            warnings.warn(f"the fit was {path.sentence}; the model has those", ConvergenceWarning, stacklevel=2)
+        warn_if_short(path, self.n_atoms)
+        self.path_ = path
+        self.support_ = path.atoms
+        self.cosines_ = path.values("score")[1:] - SHIFT
+        self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
+        self.x_support_vectors_ = self._x_expansion.centers
+        self.y_support_vectors_ = self._y_expansion.centers
+        self._analyse(*(dictionary.columns(path.atoms) for dictionary in dictionaries))
+        return self
+
+    def transform(self, X, y=None):
+        """Canonical variates of new data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features_x)
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_features_y), optional
+
+        Returns
+        -------
+        x_scores : ndarray of shape (n_samples, n_components)
+        y_scores : ndarray of shape (n_samples, n_components)
+            Only if `y` is given.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **x_options(self.kernel_x))
+        x_scores = _variates(self._x_expansion, X, self.x_weights_, self.x_intercept_)
+        if y is None:
+            return x_scores
+        check_consistent_length(X, y)
+        Y = _as_view(y, self.kernel_y)
+        if Y.shape[1] != self._n_features_y:
+            raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
+        return x_scores, _variates(self._y_expansion, Y, self.y_weights_, self.y_intercept_)
+
+    def fit_transform(self, X, y):
+        """Fit and return the variates of X alone, as a step of a pipeline must; ``fit(X, y).transform(X, y)`` has both.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features_x)
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_features_y)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, y).transform(X)
+
+    def score(self, X, y):
+        """Mean correlation of the pairs of canonical variates on given data, which is what to compare on data held out.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features_x)
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_features_y)
+
+        Returns
+        -------
+        float
+            Between -1 and 1. A component that was asked for and could not be found, or that does not vary, counts as 0.
+        """
+        x_scores, y_scores = self._both(X, y)
+        return float(np.sum(correlation(x_scores, y_scores, self.center)) / self.n_components)
+
+    def _both(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Variates of both views as arrays, whatever container `set_output` asks for."""
+        x_scores, y_scores = self.transform(X, y)
+        return np.asarray(x_scores), np.asarray(y_scores)
+
+    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """The two views, checked and of one dtype."""
+        X, Y = validate_data(
+            self,
+            X,
+            y,
+            validate_separately=(
+                x_options(self.kernel_x) | {"ensure_min_samples": 2},
+                x_options(self.kernel_y) | {"ensure_2d": False},
+            ),
+        )
+        check_consistent_length(X, Y)
+        Y = _as_view(Y, self.kernel_y, X.dtype)
+        for name, kernel, view in (("x", self.kernel_x, X), ("y", self.kernel_y, Y)):
+            if is_precomputed(kernel) and view.shape[0] != view.shape[1]:
+                raise ValueError(
+                    f"with kernel_{name}='precomputed' the view must be the square kernel matrix in fit, "
+                    f"got shape {view.shape}"
+                )
+        self._n_features_y = Y.shape[1]
+        return X, Y
+
+    def _families(self, X: Any, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:
+        """Atoms of the two views."""
+        n = X.shape[0]
+        own = (
+            (X, self.kernel_x, self.gamma_x, self.kernel_params_x),
+            (Y, self.kernel_y, self.gamma_y, self.kernel_params_y),
+        )
+        return [
+            AtomFamily(
+                view,
+                np.arange(n),
+                n,
+                None,
+                rng,
+                kernel=kernel,
+                gamma=gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                kernel_params=kernel_params,
+                functions=None,
+                centers=None,
+            )
+            for view, kernel, gamma, kernel_params in own
+        ]
+
+    def _analyse(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Canonical correlations of the features that the chosen columns of the two kernel matrices make."""
+        limit = feature_space_limit(x)
+        maps, features, means, scales = [], [], [], []
+        for columns in (x, y):
+            columns = columns.astype(np.float64)
+            maps.append(nystroem_map(columns[self.support_], limit))
+            F = columns @ maps[-1]
+            scales.append(float(np.sum(F**2)))
+            means.append(F.mean(axis=0) if self.center else np.zeros(F.shape[1]))
+            features.append(F - means[-1])
+        found = canonical(
+            *features,
+            regularization=self.regularization,
+            n_components=self.n_components,
+            limits=(limit, scales[0], scales[1]),
+        )
+        if len(found.correlations) < self.n_components:
+            warnings.warn(
+                f"n_components={self.n_components} was asked for but the views have "
+                f"{len(found.correlations)} pairs of dimensions to correlate on the chosen atoms",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.correlations_ = found.correlations
+        self.x_weights_, self.y_weights_ = maps[0] @ found.x_weights, maps[1] @ found.y_weights
+        self.x_intercept_, self.y_intercept_ = -means[0] @ found.x_weights, -means[1] @ found.y_weights
+
+
+def _as_view(y: Any, kernel: Any, dtype: Any = None) -> Any:
+    """Second view as a matrix; a vector is one column."""
+    options = x_options(kernel)
+    Y = check_array(y, input_name="y", ensure_2d=False, **(options if dtype is None else options | {"dtype": dtype}))
+    return Y.reshape(-1, 1) if Y.ndim == 1 else Y
+
+
+def _variates(expansion: Expansion, X: Any, weights: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Kernel functions times their weights."""
+    return expansion.predict(X, np.concatenate([intercept[None], weights]))
