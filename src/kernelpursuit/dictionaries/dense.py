@@ -7,6 +7,19 @@ import numpy as np
 from kernelpursuit._array import Array, namespace, to_host
 
 
+def as_slice(J: np.ndarray) -> slice | None:
+    """Slice for several indices that follow each other, None for others.
+
+    Examples
+    --------
+    >>> as_slice(np.array([3, 4, 5])), as_slice(np.array([3, 5]))
+    (slice(3, 6, None), None)
+    """
+    if len(J) > 1 and J[-1] - J[0] == len(J) - 1 and np.all(np.diff(J) == 1):
+        return slice(int(J[0]), int(J[-1]) + 1)
+    return None
+
+
 class DenseDictionary:
     """Any matrix as a dictionary: each column is an atom.
 
@@ -36,8 +49,8 @@ class DenseDictionary:
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
-        if len(J) > 1 and J[-1] - J[0] == len(J) - 1 and np.all(np.diff(J) == 1):
-            return self.matrix[:, int(J[0]) : int(J[-1]) + 1]  # a tile: no need to copy
+        if (tile := as_slice(J)) is not None:
+            return self.matrix[:, tile]  # no need to copy
         xp = namespace(self.matrix)  # one column is copied: products with a strided vector do not go through BLAS
         return xp.take(self.matrix, xp.asarray(J, device=self.matrix.device), axis=1)
 

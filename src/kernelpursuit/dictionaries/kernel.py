@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import to_host
+from kernelpursuit.dictionaries.dense import as_slice
 from kernelpursuit.kernels import Kernel
 
 STORAGES = ("auto", "dense", "tiles")
@@ -73,9 +74,10 @@ class KernelDictionary:
         """Columns `J`, (n_samples, len(J))."""
         if self._matrix is None:
             return self._evaluate(J)
+        tile = as_slice(J)
         if self._symmetric:  # rows lie together in memory, columns do not: gathering them takes 30 times as long
-            return self._matrix[J].T
-        return self._matrix[:, J]
+            return self._matrix[J if tile is None else tile].T
+        return self._matrix[:, J if tile is None else tile]
 
     def correlate(self, V: np.ndarray) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 
+from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.kernel import MIB
 from kernelpursuit.estimators._atoms import AtomFamily, Expansion
 from kernelpursuit.estimators._fitting import candidates, plan_memory
@@ -20,7 +21,7 @@ from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CON
 from kernelpursuit.kernels import KERNEL_NAMES, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule, pursue
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
-from kernelpursuit.pursuit.stopping import first_of, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
 
 SPAN_CONSTRAINTS: dict[str, list] = {
     "n_atoms": STOP_CONSTRAINTS["n_atoms"][:1],
@@ -117,7 +118,10 @@ def fit_span(X: Any, options: dict[str, Any], rng: np.random.Generator) -> tuple
     matrix, _ = plan_memory(n, limit, 8, options["memory"])
     dictionary = family.dictionary(matrix, storage_for(n, limit, options))
     criterion = Rayleigh(dictionary, selection=options["selection"], rng=rng)
-    path = pursue(criterion, stop_rule(options), candidates(options["active_set"], rng))
+    rules = [stop_rule(options)]
+    if options.get("stop") == "bound":
+        rules.append(bound_rule(n, float(criterion.diagonal.max(initial=0)), options["patience"]))
+    path = pursue(criterion, first_of(*rules), candidates(options["active_set"], rng))
     if path.reason == "interrupted":
         warnings.warn(f"the fit was {path.sentence}; the model has those atoms", ConvergenceWarning, stacklevel=4)
     if not len(path):
@@ -143,6 +147,16 @@ def stop_rule(options: dict[str, Any]) -> StopRule:
     if options["tol"] > 0:
         rules.append(tolerance(options["tol"]))
     return first_of(*rules)
+
+
+def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
+    """Minimum of `compression_bound`: the residual outside the support is the residual trace over n - k."""
+
+    def values(path: Path) -> np.ndarray:
+        k = np.arange(min(len(path) + 1, n))  # with all points in the support none is left to test them
+        return compression_bound(path.values("loss")[: len(k)] * n / (n - k), k, n, ceiling=ceiling)
+
+    return minimum(values, "bound", patience)
 
 
 def warn_if_few(path: Path, wanted: int, name: str) -> None:

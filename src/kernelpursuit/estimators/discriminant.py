@@ -14,6 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kernelpursuit._array import from_host, to_host
+from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._fitting import (
     Fitted,
@@ -29,9 +31,9 @@ from kernelpursuit.estimators._fitting import (
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators.classification import two_or_more_classes
 from kernelpursuit.pursuit.fisher import Fisher
-from kernelpursuit.pursuit.loop import pursue
+from kernelpursuit.pursuit.loop import Path, StopRule, pursue
 from kernelpursuit.pursuit.scatter import LABELS, Discriminants
-from kernelpursuit.pursuit.stopping import first_of, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
 _PURSUIT = ("active_set", "tol", "memory", "storage", "random_state", "verbose")
@@ -165,6 +167,11 @@ class SparseKernelFDA(FisherModel):
         See `KMPRegressor`.
     tol : float, default=1e-10
         Stop when the atoms explain all but this share of the variance of the labels.
+    stop : {"bound"} or None, default=None
+        "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest; for two classes.
+        Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
+    patience : int, default=10
+        Steps without a lower bound after which it stops looking.
 
     Attributes
     ----------
@@ -195,6 +202,8 @@ class SparseKernelFDA(FisherModel):
 
     _parameter_constraints: ClassVar[dict] = {
         "n_atoms": [rule for rule in STOP_CONSTRAINTS["n_atoms"] if not isinstance(rule, StrOptions)],
+        "stop": [StrOptions({"bound"}), None],
+        "patience": STOP_CONSTRAINTS["patience"],
         **FISHER_CONSTRAINTS,
     }
 
@@ -211,6 +220,8 @@ class SparseKernelFDA(FisherModel):
         kernel_params=None,
         active_set=None,
         tol=1e-10,
+        stop=None,
+        patience=10,
         memory=None,
         storage="auto",
         random_state=None,
@@ -226,6 +237,8 @@ class SparseKernelFDA(FisherModel):
         self.kernel_params = kernel_params
         self.active_set = active_set
         self.tol = tol
+        self.stop = stop
+        self.patience = patience
         self.memory = memory
         self.storage = storage
         self.random_state = random_state
@@ -275,7 +288,12 @@ def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitt
     criterion = Fisher(family.dictionary(matrix, options["storage"]), index, labels=options["labels"])
     # Below the rounding error of the labels there is nothing left to explain.
     floor = (16 * np.finfo(X.dtype).eps) ** 2 * criterion.start().loss
-    stop = first_of(n_atoms(options["n_atoms"]), tolerance(options["tol"], floor))
+    rules = [n_atoms(options["n_atoms"]), tolerance(options["tol"], floor)]
+    if options["stop"] == "bound":
+        if len(np.unique(index)) > 2:
+            raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
+        rules.append(bound_rule(criterion, index, options["shrinkage"], options["patience"]))
+    stop = first_of(*rules)
     callback = progress(options["verbose"]) if options["verbose"] else None
     path = pursue(criterion, stop, candidates(options["active_set"], rng), callback)
     if path.reason == "interrupted":
@@ -283,6 +301,33 @@ def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitt
     found = criterion.discriminants(len(path), options["shrinkage"])
     atoms = path.atoms
     return Fitted(path, family.support(atoms), family.expansion(atoms), weights_along_path(found)), found
+
+
+def bound_rule(criterion: Fisher, index: np.ndarray, shrinkage: float, patience: int) -> StopRule:
+    """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
+    dictionary, basis = criterion.atoms.D, criterion.atoms.basis
+    radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))
+    known = [np.inf]  # no atoms, no discriminant
+
+    def current(path: Path) -> float:
+        atoms, k = path.atoms, len(path)
+        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, shrinkage))[-1, :, 0], [1])
+        length = np.sqrt(coef @ dictionary.gram(atoms, atoms) @ coef)  # norm of the weight vector in feature space
+        values = to_host(basis.directions[:k, :].T @ from_host(basis.R[:k, :k] @ coef, basis.directions)) / length
+        outside = np.delete(np.arange(len(index)), atoms)
+        groups = [values[outside][index[outside] == label] for label in (1, 0)]
+        if not all(len(group) for group in groups):
+            return np.inf
+        moments = [group.mean() for group in groups], [group.var() for group in groups]
+        bias = float(intercept[0]) / length
+        return fisher_bound(*moments, [len(group) for group in groups], bias, k, len(index), radius=radius)
+
+    def values(path: Path) -> np.ndarray:
+        if len(known) <= len(path):
+            known.append(current(path))
+        return np.array(known)
+
+    return minimum(values, "bound", patience)
 
 
 def weights_along_path(found: Discriminants) -> np.ndarray:

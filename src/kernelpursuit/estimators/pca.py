@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from kernelpursuit.estimators._fitting import check_square, generator, is_precomputed, x_options
@@ -47,6 +47,11 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         Look at a fresh random set of points each step; the pair means the size ceil(ln epsilon / ln quantile).
     tol : float, default=0
         Stop when the residual trace has fallen to this share of the trace of K.
+    stop : {"bound"} or None, default=None
+        "bound" keeps the number of points, up to `n_atoms`, for which `bounds.compression_bound` on the squared
+        distance of new data to the span is lowest.
+    patience : int, default=10
+        Steps without a lower bound after which it stops looking.
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each step, if it does not.
@@ -91,6 +96,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         **SPAN_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "center": ["boolean"],
+        "stop": [StrOptions({"bound"}), None],
+        "patience": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -107,6 +114,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         kernel_params=None,
         active_set=None,
         tol=0.0,
+        stop=None,
+        patience=10,
         memory=None,
         storage="auto",
         random_state=None,
@@ -122,6 +131,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.kernel_params = kernel_params
         self.active_set = active_set
         self.tol = tol
+        self.stop = stop
+        self.patience = patience
         self.memory = memory
         self.storage = storage
         self.random_state = random_state
