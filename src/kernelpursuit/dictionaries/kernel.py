@@ -54,9 +54,14 @@ class KernelDictionary:
         return self._matrix is not None
 
     def _build(self) -> np.ndarray:
+        """The whole matrix, by blocks of rows, which lie together in memory."""
+        n, m = self.shape
+        rows = max(1, LARGEST_TILE // (m * self.dtype.itemsize))
+        if rows >= n:
+            return np.ascontiguousarray(self._evaluate(slice(None)))
         matrix = np.empty(self.shape, dtype=self.dtype)
-        for start in range(0, self.shape[1], self.tile):
-            matrix[:, start : start + self.tile] = self._evaluate(slice(start, start + self.tile))
+        for start in range(0, n, rows):
+            matrix[start : start + rows] = self._finite(self._X[start : start + rows], slice(None))
         return matrix
 
     def _evaluate(self, J: Any) -> np.ndarray:
