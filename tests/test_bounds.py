@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.svm import SVC
 
 from kernelpursuit import DenseDictionary, Squares, bounds, n_atoms, pursue
 from kernelpursuit.bounds import (
@@ -161,6 +162,21 @@ def test_mdl_forms():
     assert svm_bound(30, 300) == pytest.approx(0.1)
 
 
+def test_svm_bound_holds_in_expectation():
+    """Mean error of SVMs on n - 1 points is at most the mean share of support vectors on n points."""
+    rng = np.random.default_rng(0)
+    X_new = rng.normal(size=(2000, 2))
+    y_new = X_new[:, 0] > 0.3 * rng.normal(size=2000)
+    errors, bounds = [], []
+    for _ in range(SAMPLES):
+        X = rng.normal(size=(25, 2))
+        y = X[:, 0] > 0.3 * rng.normal(size=25)
+        if min(y[:-1].sum(), 24 - y[:-1].sum()) > 0:
+            errors.append(np.mean(SVC(kernel="linear").fit(X[:-1], y[:-1]).predict(X_new) != y_new))
+            bounds.append(svm_bound(len(SVC(kernel="linear").fit(X, y).support_), 25))
+    assert np.mean(errors) <= np.mean(bounds)
+
+
 def test_binomial_bound_inverts_the_tail_exactly():
     for k, n, errors, bits in [(0, 50, 3, 0), (5, 200, 0, 0), (3, 100, 40, 2), (2, 1000, 7, 8)]:
         p = binomial_bound(k, n, errors, DELTA, bits=bits)
@@ -257,6 +273,9 @@ def test_fisher_bound_holds_where_chebyshev_is_tight():
         (lambda: vc_bound(5, 50, 0, form="printed"), "form"),
         (lambda: kpca_bound(0.1, 5, 50, form="paper"), "form"),
         (lambda: compression_bound(0.1, 5, 1), "n"),
+        (lambda: compression_bound(-0.1, 5, 50), "residual"),
+        (lambda: kpca_bound(np.nan, 5, 50), "residual"),
+        (lambda: pseudo_dimension_bound([0.1, -0.1], 5, 50), "residual"),
         (lambda: pseudo_dimension_bound(0.1, 0, 50), "k"),
         (lambda: mdl_bound(5, 50, 2, 8, kind="vapnik"), "kind"),
         (lambda: fisher_bound((0, 0), (1, 1), (0, 5), 0.0, 2, 50), "counts"),

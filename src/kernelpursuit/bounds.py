@@ -58,6 +58,7 @@ def compression_bound(
     0.627
     """
     k, n = _sizes(k, n, delta, form)
+    residual = _losses(residual)
     if form == "paper":
         bracket = _k_log(k, n) + np.log(2 * n / delta)
         return residual + np.sqrt(ceiling * bracket / (2 * (n - k)))
@@ -101,6 +102,7 @@ def kpca_bound(
     0.344 0.826
     """
     k, n = _sizes(k, n, delta, form, ("sharp", "published"))
+    residual = _losses(residual)
     if form == "published":
         square = ceiling**2 if mean_square is None else mean_square
         middle = (1 + np.sqrt(k)) * np.sqrt(2 * square / n)
@@ -138,8 +140,7 @@ def vc_bound(k: Numbers, n: Numbers, errors: Numbers, delta: float = 0.05, *, fo
 def cca_bound(k: Numbers, n: Numbers, errors: Numbers, delta: float = 0.05, *, form: str = "corrected") -> Numbers:
     """Probability that the two views of a canonical pair on `k` atoms differ by more than a threshold.
 
-    As `vc_bound`, but the difference of the two functions lives in 2k dimensions: the first term is
-    ``(2k+1) log2(4em/(2k+1))``.
+    As `vc_bound` with 2k dimensions: the first term is ``(2k+1) log2(4em/(2k+1))``.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ def pseudo_dimension_bound(
     3.45
     """
     k, n = _sizes(k, n, delta, form, smallest=1)
-    m = n - k
+    residual, m = _losses(residual), n - k
     if form == "paper":
         G = _k_log(k, n) + k * np.log(32 * np.e * m) + 1 + np.log(4 * k * n / delta)
         return residual + 2 * scale * (np.sqrt(32**2 + 128 * m * G) - 32) / (2 * m)
@@ -252,8 +253,6 @@ def mdl_bound(
 
 def svm_bound(k: Numbers, n: Numbers) -> Numbers:
     """Expected error rate of an SVM with `k` support vectors on average, trained on n - 1 points: ``k / n``.
-
-    This is the leave-one-out argument, for comparison; arguments as in the module.
 
     Examples
     --------
@@ -405,6 +404,12 @@ def _sizes(
     if not np.all((k >= smallest) & (k < n)):
         raise ValueError(f"k must be from {smallest} to n - 1, got {k!r}")
     return k[()], n[()]
+
+
+def _losses(residual: Numbers) -> Numbers:
+    if not np.all(np.asarray(residual) >= 0):
+        raise ValueError(f"residual must be a mean loss, not negative, got {residual!r}")
+    return residual
 
 
 def _counts(value: Numbers, most: Numbers, name: str) -> Numbers:
