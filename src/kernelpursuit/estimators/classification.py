@@ -29,7 +29,7 @@ from kernelpursuit.losses import LOSSES, Loss, huber
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
 
 
-class ClassifierModel(ClassifierMixin, PursuitModel):
+class ClassModel(ClassifierMixin, PursuitModel):
     """What a fitted expansion says about classes."""
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -87,6 +87,14 @@ class ClassifierModel(ClassifierMixin, PursuitModel):
         for values in self._staged_raw(X):
             yield self._classes_of(values)
 
+    def _classes_of(self, values: np.ndarray) -> np.ndarray:
+        index = (values[:, 0] > 0).astype(np.intp) if self._one_target else np.argmax(values, axis=1)
+        return self.classes_[index]
+
+
+class ClassifierModel(ClassModel):
+    """The same with probabilities, where the loss gives them."""
+
     def _estimates_probability(self) -> bool:
         if classification_loss(self.loss).probability is None:
             with_one = [name for name, loss in LOSSES.items() if loss.probability is not None]
@@ -127,10 +135,6 @@ class ClassifierModel(ClassifierMixin, PursuitModel):
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _classes_of(self, values: np.ndarray) -> np.ndarray:
-        index = (values[:, 0] > 0).astype(np.intp) if self._one_target else np.argmax(values, axis=1)
-        return self.classes_[index]
 
 
 class KMPClassifier(PursuitParameters, ClassifierModel):

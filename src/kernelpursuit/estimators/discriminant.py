@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,7 +18,6 @@ from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._fitting import (
     Fitted,
-    PursuitModel,
     candidates,
     check_square,
     generator,
@@ -29,7 +27,7 @@ from kernelpursuit.estimators._fitting import (
     x_options,
 )
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators.classification import two_or_more_classes
+from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Path, StopRule, pursue
 from kernelpursuit.pursuit.scatter import LABELS, Discriminants
@@ -46,7 +44,7 @@ FISHER_CONSTRAINTS: dict[str, list] = {
 }
 
 
-class FisherModel(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, PursuitModel):
+class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel):
     """What fitted discriminants say about classes."""
 
     def __sklearn_tags__(self):
@@ -57,61 +55,6 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerM
     @property
     def _n_features_out(self) -> int:
         return len(self.classes_) - 1
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Discriminant value of each row: positive for the second of two classes, else one for each class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        values = self._raw(X)
-        return values[:, 0] if self._one_target else values
-
-    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
-        """`decision_function` of the models with 1, 2, ... atoms, the kernel evaluated once for all of them.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        for values in self._staged_raw(X):
-            yield values[:, 0] if self._one_target else values
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict classes for X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._classes_of(self._raw(X))
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Classes that the models with 1, 2, ... atoms predict.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,)
-        """
-        for values in self._staged_raw(X):
-            yield self._classes_of(values)
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.
@@ -131,10 +74,6 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerM
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **x_options(self.kernel))
         return self._expansion.predict(X, coordinates(self._discriminants.leading(len(self.path_))))
-
-    def _classes_of(self, values: np.ndarray) -> np.ndarray:
-        index = (values[:, 0] > 0).astype(np.intp) if self._one_target else np.argmax(values, axis=1)
-        return self.classes_[index]
 
 
 class SparseKernelFDA(FisherModel):
