@@ -122,7 +122,7 @@ def test_lengths(path):
 
 
 def test_public_names_exist():
-    for name in kernelpursuit._HOME:
+    for name in [*kernelpursuit._HOME, *kernelpursuit._MODULES]:
         assert getattr(kernelpursuit, name) is not None
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = kernelpursuit.nothing_of_the_kind

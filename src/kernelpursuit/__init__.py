@@ -51,14 +51,17 @@ _HOME = {
     "validation": "pursuit.stopping",
 }
 
+_MODULES = {"bounds", "dictionaries", "kernels", "losses", "plots"}  # reachable after `import kernelpursuit` alone
 __all__ = sorted(_HOME)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME, *_MODULES})
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"kernelpursuit.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'kernelpursuit' has no attribute {name!r}")
     return getattr(import_module(f"kernelpursuit.{_HOME[name]}"), name)
