@@ -500,7 +500,8 @@ def test_support_points_at_the_centers(centers, kernel, weighted):
 def test_all_rows_as_centers_are_enough_for_validation():
     """`centers` equal to the rows is no mistake of the user when a part of them is held out."""
     X, y = data()
-    KMPRegressor(5, centers=len(X), stop="validation", random_state=0).fit(X, y)
+    model = KMPRegressor(5, centers=len(X), stop="validation", random_state=0).fit(X, y)  # a warning would be an error
+    assert model.path_.reason == "validation" and len(model.support_) <= 5
 
 
 def test_centers_must_fit_x():

@@ -292,11 +292,15 @@ def test_axes_given_are_used(moons):
 def test_one_predicted_class_or_one_target_value_can_be_drawn(moons):
     A, a, _, _ = moons
     model = KMPClassifier(n_atoms=1).fit(A, a).truncate(0)
-    SupportDisplay.from_estimator(model, A, a, resolution=20).figure_.draw_without_rendering()
+    one_class = SupportDisplay.from_estimator(model, A, a, resolution=20)
+    one_class.figure_.draw_without_rendering()
+    assert len(set(model.predict(A))) == 1 and one_class.ax_.has_data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flat = KMPRegressor(n_atoms=1).fit(A, np.ones(len(A)))
-    SupportDisplay.from_estimator(flat, A, np.ones(len(A)), resolution=20).figure_.draw_without_rendering()
+    one_value = SupportDisplay.from_estimator(flat, A, np.ones(len(A)), resolution=20)
+    one_value.figure_.draw_without_rendering()
+    assert one_value.ax_.has_data()
 
 
 def test_without_matplotlib(monkeypatch):

@@ -232,15 +232,18 @@ def bound_rule(
     return rules
 
 
-def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> list[StopRule]:
-    """Stop rules that read the path alone, from the parameter `stop`."""
+def path_rule(
+    stop: Any, data: TrainingData, targets: np.ndarray, patience: int
+) -> Callable[[AtomFamily, Any], list[StopRule]]:
+    """Rule that reads the path alone, from the parameter `stop`; None has none."""
+    rules = [] if stop is None else [stop]
     if stop == "gcv":
         # A row of weight w counts as w rows, but weights that were scaled down still stand for whole rows.
         n = len(targets) if data.weights is None else max(len(targets), float(np.sum(data.weights)))
-        return [gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)]
-    if stop == "leave_one_out":
-        return [leave_one_out(patience)]
-    return [] if stop is None else [stop]
+        rules = [gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)]
+    elif stop == "leave_one_out":
+        rules = [leave_one_out(patience)]
+    return lambda family, criterion: rules
 
 
 def warn_if_short(path: Path, wanted: Any) -> None:
@@ -408,8 +411,7 @@ def choose_and_fit(
             raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
         rules = bound_rule(targets, wrong, patience)
     else:
-        from_path = path_rule(stop, data, targets, patience)
-        rules = lambda family, criterion: from_path  # noqa: E731
+        rules = path_rule(stop, data, targets, patience)
     fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=rules)
     warn_if_short(fitted.path, options["n_atoms"])
     return fitted
