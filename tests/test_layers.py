@@ -25,7 +25,7 @@ ALLOWED = {
     "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit"},
 }
 FREE = {"tables", "reporting", "compare", "cli", "__main__"}  # may import everything of the package
-SCIKIT_LEARN = {"kernels", "estimators", "compare"}
+SCIKIT_LEARN = {"_array", "kernels", "estimators", "compare"}  # _array: its copy of array-api-compat
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax"}
 REQUIRED = {"numpy", "scipy", "sklearn"}
 FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich", "threadpoolctl"}  # the last comes with scikit-learn

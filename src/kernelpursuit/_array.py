@@ -9,18 +9,36 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.externals import array_api_compat
 
 Array = Any  # an array of any namespace
 
 
 def namespace(x: Array) -> Any:
-    """Array namespace of `x`."""
-    return x.__array_namespace__()
+    """Array namespace of `x`; that of scikit-learn for torch tensors, which do not name their own."""
+    if isinstance(x, np.ndarray):  # the hot path
+        return np
+    return array_api_compat.array_namespace(x)
+
+
+def on_host(x: Array) -> np.ndarray:
+    """`x` as a NumPy array of its own dtype."""
+    if isinstance(x, np.ndarray):
+        return x
+    return np.asarray(x.cpu() if array_api_compat.is_torch_array(x) else x)
 
 
 def to_host(x: Array) -> np.ndarray:
     """`x` as a NumPy float64 array."""
-    return np.asarray(x, dtype=np.float64)
+    return np.asarray(on_host(x), dtype=np.float64)
+
+
+def gather(x: Array, J: Any, axis: int = 0) -> Array:
+    """Rows or columns `J`, host indices, of an array of any namespace."""
+    if isinstance(x, np.ndarray):
+        return x[J] if axis == 0 else x[:, J]
+    xp = namespace(x)
+    return xp.take(x, xp.asarray(np.asarray(J), device=x.device), axis=axis)
 
 
 def from_host(x: np.ndarray, like: Array) -> Array:
