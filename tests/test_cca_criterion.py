@@ -115,7 +115,8 @@ def test_sampled_candidates_score_like_all(problem, deflation, signed):
             break
         (one,), (two,) = full.take(block), sampled.take(block)
         assert one.score == pytest.approx(two.score)
-    assert sampled.passes == 0
+    looks = len(everyone) + 1  # and once more at the atom that is taken
+    assert sampled.passes <= 6 * looks / len(everyone) + 1e-9
 
 
 def test_random_candidates_end_with_the_rank():

@@ -192,7 +192,8 @@ def test_sampled_candidates_score_like_all(variant, alpha):
         block = propose(full)
         (one,), (two,) = full.take(block), sampled.take(block)
         assert one.loss == pytest.approx(two.loss)
-    assert sampled.passes == 0
+    looks = len(everyone) + 1  # and once more at the atom that is taken
+    assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
     np.testing.assert_allclose(full.coef_path(8), sampled.coef_path(8), rtol=1e-5, atol=1e-9)
 
 

@@ -292,7 +292,7 @@ def test_sampled_candidates_and_seeds():
     X, y = blobs(n_classes=2)
     fits = [SparseKernelFDA(8, active_set=(0.05, 0.95), random_state=seed).fit(X, y) for seed in (0, 0, 1)]
     assert fits[0].support_.tolist() == fits[1].support_.tolist() != fits[2].support_.tolist()
-    assert fits[0].path_.passes == 0
+    assert fits[0].path_.passes <= 8 * 60 / len(X) + 1e-9
     with pytest.raises(ValueError, match="active_set"):
         SparseKernelFDA(active_set=(0.1, 0.2, 0.3)).fit(X, y)
 
@@ -326,10 +326,10 @@ def test_interrupt_leaves_a_model(monkeypatch):
 
     monkeypatch.setattr(Fisher, "take", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = SparseKernelFDA(8).fit(X, y)
+        model = SparseKernelFDA(8, lookahead=1).fit(X, y)
     assert len(model.support_) == 3 and model.path_.reason == "interrupted"
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        assert np.array_equal(model.predict(X), SparseKernelFDA(8).fit(X, y).predict(X))
+        assert np.array_equal(model.predict(X), SparseKernelFDA(8, lookahead=1).fit(X, y).predict(X))
 
 
 def test_search_equals_a_plain_loop():

@@ -162,10 +162,11 @@ def test_sampled_candidates_score_like_all(n_classes):
         block = propose(full)
         (one,), (two,) = full.take(block), sampled.take(block)
         assert one.loss == pytest.approx(two.loss) and one.weight == pytest.approx(two.weight)
-    assert sampled.passes == 0
+    looks = len(everyone) + 1  # and once more at the atom that is taken
+    assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
     np.testing.assert_allclose(full.discriminants(8, 1e-8).axes, sampled.discriminants(8, 1e-8).axes, rtol=1e-5)
     path = pursue(Fisher(DenseDictionary(D), index), n_atoms(5), random_subset(10, np.random.default_rng(0)))
-    assert len(path) == 5 and path.passes == 0
+    assert len(path) == 5 and path.passes <= 5 * 11 / D.shape[1] + 1e-9
 
 
 def test_blocks_take_what_plain_greedy_takes():

@@ -192,3 +192,10 @@ def test_gamma_far_from_the_origin():
     """Within-column variances do not drown in a common offset; columns far apart have a large variance as in SVC."""
     X = np.round(points() * 64) / 64
     assert scale_gamma(X + 1e6) == pytest.approx(scale_gamma(X), rel=1e-6)
+
+
+def test_mean_of_many_float32_rows():
+    """Running float32 sums of this many rows are wrong in the third digit."""
+    X = np.full((500_000, 1), 0.1, dtype=np.float32)
+    assert feature_mean(X)[0] == X[0, 0]
+    assert scale_gamma(X) == 1.0

@@ -26,9 +26,9 @@ ALLOWED = {
 }
 FREE = {"tables", "reporting", "compare", "cli", "__main__"}  # may import everything of the package
 SCIKIT_LEARN = {"_array", "kernels", "estimators", "compare"}  # _array: its copy of array-api-compat
-OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax"}
-REQUIRED = {"numpy", "scipy", "sklearn"}
-FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich", "threadpoolctl"}  # the last comes with scikit-learn
+OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
+REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
+FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich"}
 
 
 def layer(path):

@@ -226,7 +226,7 @@ def test_active_set_of_all_atoms_is_plain_greedy(problem, criterion, variant):
     plain = pursue(criterion(D, Y, variant=variant), n_atoms(8))
     sampled = pursue(criterion(D, Y, variant=variant), n_atoms(8), random_subset(D.shape[1], np.random.default_rng(0)))
     assert [s.atom for s in plain.steps] == [s.atom for s in sampled.steps]
-    assert sampled.passes == 0
+    assert 0 < sampled.passes <= 8 * (D.shape[1] + 1) / D.shape[1]
 
 
 def test_active_sets_reproduce_and_never_repeat():
@@ -287,10 +287,12 @@ def test_array_api_strict_takes_the_same_atoms(loss, sampled, alpha, weighted, v
         run = Squares(dictionary, y, **options) if loss is None else Gradient(dictionary, y, losses[loss], **options)
         candidates = random_subset(9, np.random.default_rng(2)) if sampled else everything
         path = pursue(run, n_atoms(5 if loss is None else 3), candidates)
-        found.append(([s.atom for s in path.steps], run.coef_path(len(path))))
+        found.append(([s.atom for s in path.steps], run.coef_path(len(path)), path.values("loss")))
         assert propose(run)
     assert found[0][0] == found[1][0]
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-6)
+    if loss != "doom2":  # its plateau has no steepest way: weights of any size cost the same
+        np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6, atol=1e-9)
 
 
 def test_strict_leave_one_out():

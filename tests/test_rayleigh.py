@@ -170,7 +170,8 @@ def test_sampled_candidates_score_like_all(problem):
         block = propose(full)
         (one,), (two,) = full.take(block), sampled.take(block)
         assert one.loss == pytest.approx(two.loss) and one.score == pytest.approx(two.score)
-    assert sampled.passes == 0
+    looks = len(everyone) + 1  # and once more at the atom that is taken
+    assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
 
 
 def test_active_set_takes_the_best_of_what_it_sees():
@@ -185,7 +186,7 @@ def test_active_set_takes_the_best_of_what_it_sees():
     _, all_scores, _, _ = ref.deflation(K, 10, path=path.atoms.tolist())
     for step, J, scores in zip(path.steps, seen, all_scores, strict=True):
         assert step.atom == J[np.argmax(scores[J])]
-    assert path.passes == 0
+    assert path.passes == pytest.approx(10 * 20 / len(K))
 
 
 def test_blocks_take_what_plain_greedy_takes():

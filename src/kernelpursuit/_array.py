@@ -25,7 +25,13 @@ def on_host(x: Array) -> np.ndarray:
     """`x` as a NumPy array of its own dtype."""
     if isinstance(x, np.ndarray):
         return x
-    return np.asarray(x.cpu() if array_api_compat.is_torch_array(x) else x)
+    if array_api_compat.is_torch_array(x):
+        x = x.cpu()
+    elif array_api_compat.is_cupy_array(x):
+        x = x.get()
+    elif array_api_compat.is_array_api_obj(x) and array_api_compat.is_array_api_strict_namespace(namespace(x)):
+        x = x.to_device(namespace(x).Device("CPU_DEVICE"))
+    return np.asarray(x)
 
 
 def to_host(x: Array) -> np.ndarray:
@@ -54,14 +60,21 @@ def eps(x: Array) -> float:
     return float(namespace(x).finfo(x.dtype).eps)
 
 
+_SUMMED_AT_ONCE = 4096  # rows; longer sums of float32 numbers lose a digit or two
+
+
 def squared_norms(columns: Array) -> np.ndarray:
-    """Squared norm of each column, on the host; infinite where it overflows."""
+    """Squared norm of each column, summed in float64, on the host; infinite where it overflows."""
+    if not isinstance(columns, np.ndarray):
+        xp = namespace(columns)
+        return to_host(xp.sum(columns * columns, axis=0, dtype=xp.float64))
     with np.errstate(over="ignore"):
+        if len(columns) > _SUMMED_AT_ONCE and columns.dtype == np.float32:
+            starts = range(0, len(columns), _SUMMED_AT_ONCE)
+            return np.sum([squared_norms(columns[i : i + _SUMMED_AT_ONCE]) for i in starts], axis=0)
         if columns.shape[1] == 1:  # a sum over the long axis of a narrow array is slow, a product of vectors is not
             return np.atleast_1d(to_host(columns[:, 0] @ columns[:, 0]))
-        if namespace(columns) is np:
-            return to_host(np.einsum("ij,ij->j", columns, columns))  # no array of squares in between
-        return to_host(namespace(columns).sum(columns * columns, axis=0))
+        return to_host(np.einsum("ij,ij->j", columns, columns))  # no array of squares in between
 
 
 def in_span_limit(x: Array) -> float:

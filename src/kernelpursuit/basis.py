@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, from_host, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit._array import Array, eps, from_host, in_span_limit, namespace, squared_norms, to_host
 
 
 class Basis:
@@ -55,39 +55,56 @@ class Basis:
         return self._R[: self.size, : self.size]
 
     def append(self, column: Array, tail: np.ndarray | None = None) -> Array | None:
-        """Add the direction of `column` outside the span and return its sample part; None if there is none.
+        """Add the direction of `column` outside the span and return its sample part; None if there is none."""
+        taken = self.extend(column[:, None], None if tail is None else tail[None, :])
+        return self._rows[self.size - 1, :] if taken else None
 
-        Two rounds of Gram-Schmidt keep the directions orthonormal to rounding error, because `column` is refused where
-        cancellation would leave noise only.
+    def extend(self, columns: Array, tails: np.ndarray | None = None) -> int:
+        """Add the directions of `columns` (n_samples, b) one after the other, up to the first in the span; how many.
+
+        Each of two rounds takes the span out of all columns at once and factors what is left: C = Q S₁ + Q₁R₁, then
+        Q₁ = Q S₂ + Q₂R₂, so that C = Q (S₁ + S₂R₁) + Q₂ (R₂R₁). That reads Q four times however many columns there are,
+        and leaves Q₂ orthonormal to rounding error, because a column is refused where cancellation would leave noise.
+        A column of which little is left beside the others may end the block before its time: it can be given again.
+
+        Parameters
+        ----------
+        columns : array of shape (n_samples, b)
+        tails : ndarray of shape (b, any), optional
         """
-        self._reserve(self.size + 1, 0 if tail is None else len(tail))
-        whole_tail = np.zeros((1, self._tails.shape[1]))
-        if tail is not None:
-            whole_tail[0, : len(tail)] = tail
-        before = squared_norms(column[:, None])[0] + np.sum(whole_tail**2)
-        rest, rest_tail, coordinates = self.complement(column[:, None], whole_tail)
-        after = squared_norms(rest)[0] + np.sum(rest_tail**2)
-        if not after > in_span_limit(column) * before:
-            return None
-        length = float(np.sqrt(after))
-        k = self.size
-        self._rows[k, :] = rest[:, 0] / length
-        self._tails[k] = rest_tail[0] / length
-        self._R[:k, k], self._R[k, k] = coordinates[:, 0], length
-        self.size = k + 1
-        return self._rows[k, :]
+        tails = np.zeros((columns.shape[1], 0)) if tails is None else tails
+        self._reserve(self.size + columns.shape[1], tails.shape[1])
+        before = squared_norms(columns) + np.sum(tails**2, axis=1)
+        tails = np.pad(tails, ((0, 0), (0, self._tails.shape[1] - tails.shape[1])))
+        rest, tails, inside = self.complement(columns, tails, rounds=1)
+        rest, tails, outside = orthonormal(rest, tails)
+        rest, tails, again = self.complement(rest, tails, rounds=1)
+        rest, tails, turn = orthonormal(rest, tails)
+        taken = len(turn)
+        inside, outside = inside[:, :taken] + (again @ outside)[:, :taken], turn @ outside[:taken, :taken]
+        outside_span = np.diagonal(outside) ** 2 > in_span_limit(columns) * before[:taken]
+        taken = taken if outside_span.all() else int(np.argmin(outside_span))
+        old, new = slice(self.size), slice(self.size, self.size + taken)
+        self._rows[new, :] = rest[:, :taken].T
+        self._tails[new] = tails[:taken]
+        self._R[old, new], self._R[new, new] = inside[:, :taken], outside[:taken, :taken]
+        self.size += taken
+        return taken
 
-    def complement(self, columns: Array, tails: np.ndarray, rounds: int = 2) -> tuple[Array, np.ndarray, np.ndarray]:
+    def complement(
+        self, columns: Array, tails: np.ndarray, rounds: int = 2, size: int | None = None
+    ) -> tuple[Array, np.ndarray, np.ndarray]:
         """Part of `columns` (n_samples, b) and `tails` (b, any) outside the span; coordinates (size, b) inside.
 
         One round leaves eps times the original norm inside the span, which is enough for norms and products. A vector
-        that is to become a direction needs two.
+        that is to become a direction needs two. With `size` the span is that of the first directions only.
         """
-        coordinates = np.zeros((self.size, columns.shape[1]))
-        if self.size == 0:
+        size = self.size if size is None else size
+        coordinates = np.zeros((size, columns.shape[1]))
+        if size == 0:
             return columns, tails, coordinates
-        Q = self.directions
-        tails, T = tails.copy(), self.tails[:, : tails.shape[1]]
+        Q = self._rows[:size, :]
+        tails, T = tails.copy(), self._tails[:size, : tails.shape[1]]
         for _ in range(rounds):
             inside = to_host(Q @ columns) + T @ tails[:, : T.shape[1]].T
             tails[:, : T.shape[1]] -= inside.T @ T
@@ -106,13 +123,44 @@ class Basis:
 
     def _reserve(self, size: int, tail: int) -> None:
         """Grow the storage geometrically, so that k columns cost O(k) copies."""
-        capacity = self._rows.shape[0]
+        like, capacity = self._rows, self._rows.shape[0]
         if size > capacity:
-            like = self._rows
-            grown = self._xp.empty((2 * capacity, like.shape[1]), dtype=like.dtype, device=like.device)
+            more = max(size, 2 * capacity) - capacity
+            grown = self._xp.empty((capacity + more, like.shape[1]), dtype=like.dtype, device=like.device)
             grown[: self.size, :] = self._rows[: self.size, :]
             self._rows = grown
-            self._R = np.pad(self._R, (0, capacity))
-            self._tails = np.pad(self._tails, ((0, capacity), (0, 0)))
+            self._R = np.pad(self._R, (0, more))
+            self._tails = np.pad(self._tails, ((0, more), (0, 0)))
         if tail > self._tails.shape[1]:
             self._tails = np.pad(self._tails, ((0, 0), (0, max(tail, self._tails.shape[1]))))
+
+
+def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
+    """Orthonormal columns with their tails, and the triangular factor R on the host, of as many columns as allow it.
+
+    Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C: two rounds are as good as
+    Householder reflections at a fraction of the cost, provided that the columns end before the first of which less than
+    1000 eps is left beside those before it.
+    """
+    gram = to_host(columns.T @ columns) + tails @ tails.T
+    factor = leading_factor(gram, 1000 * eps(columns))
+    inverse = solve_triangular(factor, np.eye(len(factor)))
+    return columns[:, : len(factor)] @ from_host(inverse, columns), inverse.T @ tails[: len(factor)], factor
+
+
+def leading_factor(gram: np.ndarray, limit: float) -> np.ndarray:
+    """Upper triangular Cholesky factor of the longest leading block whose pivots are above `limit` of the diagonal.
+
+    Examples
+    --------
+    >>> leading_factor(np.array([[4.0, 2.0, 1.0], [2.0, 1.0, 5.0], [1.0, 5.0, 9.0]]), limit=1e-9)
+    array([[2.]])
+    """
+    b = len(gram)
+    factor = np.zeros((b, b))
+    for j in range(b):
+        rest = gram[j, j:] - factor[:j, j] @ factor[:j, j:]
+        if not rest[0] > limit * gram[j, j]:
+            return factor[:j, :j]
+        factor[j, j:] = rest / np.sqrt(rest[0])
+    return factor

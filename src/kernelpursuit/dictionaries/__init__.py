@@ -23,10 +23,15 @@ class Dictionary(Protocol):
     shape : (n_samples, n_atoms)
     tile : int
         How many columns may be in memory at once.
+    in_memory : bool
+        Whether the matrix is kept, so that a pass only reads it.
     """
 
     shape: tuple[int, int]
     tile: int
+
+    @property
+    def in_memory(self) -> bool: ...  # noqa: D102
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J)), in sample space."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit._array import Array, namespace, to_host
+from kernelpursuit._array import Array, gather, namespace, to_host
 
 
 def as_slice(J: np.ndarray) -> slice | None:
@@ -27,7 +27,7 @@ class DenseDictionary:
     ----------
     matrix : array of shape (n_samples, n_atoms)
         From any array namespace; it is not copied.
-    gram : ndarray of shape (n_atoms, n_atoms), optional
+    gram : array of shape (n_atoms, n_atoms), optional
         Inner products of the atoms under a ridge penalty, e.g. the kernel matrix of the centres. Default: the identity.
     tile : int
         Columns that may be copied at once.
@@ -41,18 +41,22 @@ class DenseDictionary:
            [6.]])
     """
 
-    def __init__(self, matrix: Array, gram: np.ndarray | None = None, tile: int = 128):
+    def __init__(self, matrix: Array, gram: Array | None = None, tile: int = 128):
         self.matrix = matrix
         self.shape = tuple(matrix.shape)
         self.tile = tile
         self._gram = gram
 
+    @property
+    def in_memory(self) -> bool:
+        """Always: the matrix is there."""
+        return True
+
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
         if (tile := as_slice(J)) is not None:
             return self.matrix[:, tile]  # no need to copy
-        xp = namespace(self.matrix)  # one column is copied: products with a strided vector do not go through BLAS
-        return xp.take(self.matrix, xp.asarray(J, device=self.matrix.device), axis=1)
+        return gather(self.matrix, J, axis=1)  # one column is copied too: a strided vector does not go through BLAS
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""
@@ -63,9 +67,13 @@ class DenseDictionary:
         rows = np.arange(self.shape[1]) if I is None else np.asarray(I)
         if self._gram is None:
             return (rows[:, None] == np.asarray(J)[None, :]).astype(np.float64)
-        return to_host(self._gram[np.ix_(rows, J)])
+        if isinstance(self._gram, np.ndarray):
+            return to_host(self._gram[np.ix_(rows, J)])
+        return to_host(gather(gather(self._gram, J, axis=1), rows))
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """Diagonal of `gram` at atoms `J` (None: all)."""
-        diagonal = np.ones(self.shape[1]) if self._gram is None else to_host(np.diagonal(self._gram))
+        diagonal = (
+            np.ones(self.shape[1]) if self._gram is None else to_host(namespace(self._gram).linalg.diagonal(self._gram))
+        )
         return diagonal if J is None else diagonal[J]

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from kernelpursuit._array import to_host
+from kernelpursuit._array import Array, gather, namespace, to_host
 from kernelpursuit.dictionaries.dense import as_slice
-from kernelpursuit.kernels import Kernel
+from kernelpursuit.dictionaries.fused import FusedPass
+from kernelpursuit.dictionaries.tiles import (
+    FEW_ENTRIES,
+    MIB,
+    Blocks,
+    cache_blocks,
+    in_threads,
+    parts_of_pass,
+    spans,
+)
+from kernelpursuit.kernels import GaussianPoints, Kernel
 
 STORAGES = ("auto", "dense", "tiles")
-MIB = 2**20
-LARGEST_TILE = 32 * MIB
+LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,
+COLUMNS = 128  # unless that were fewer columns than this
+DEVICE_ROWS = 2**16  # rows of a tile on an accelerator; sums over more of them are made in float64
 
 
 class KernelDictionary:
@@ -21,85 +36,228 @@ class KernelDictionary:
     Parameters
     ----------
     X : {array, CSR array} of shape (n_samples, n_features)
-        Points at which the atoms are evaluated.
+        Points at which the atoms are evaluated, of any array namespace; nothing leaves its device but results of
+        `correlate` and `gram`.
     Z : {array, CSR array} of shape (n_atoms, n_features)
-        Centres.
+        Centres, from the same array library and device.
     kernel : Kernel
     memory : int
         Bytes that the matrix, or one tile of it, may take.
     storage : {"auto", "dense", "tiles"}
         Keep the whole matrix, recompute tiles at each pass, or (auto) keep it if it fits `memory`.
+
+    Attributes
+    ----------
+    plan : str
+        What is kept and what is recomputed, in a sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit.kernels import make_kernel
+    >>> X = np.arange(6.0)[:, None]
+    >>> D = KernelDictionary(X, X, make_kernel("rbf", X, gamma=1.0))
+    >>> D.plan
+    'kernel matrix kept: 6 x 6 float64, 0.0 of 1,024 MiB'
+    >>> D.correlate(np.ones((6, 1))).round(2).ravel()
+    array([1.39, 1.75, 1.77, 1.77, 1.75, 1.39])
     """
 
     def __init__(self, X: Any, Z: Any, kernel: Kernel, *, memory: int = 1024 * MIB, storage: str = "auto"):
+        check_same_place(X, Z)
         self.kernel = kernel
         self.dtype = X.dtype
         self.shape = (X.shape[0], Z.shape[0])
+        self._numpy = isinstance(X, np.ndarray) or sparse.issparse(X)
         n, m = self.shape
-        column = n * self.dtype.itemsize
+        itemsize = X.dtype.itemsize if self._numpy else namespace(X).finfo(X.dtype).bits // 8
+        column = n * itemsize
         if column > memory:
             raise ValueError(f"memory={memory} bytes is too small for one kernel column of {n} rows: needs {column}")
-        # A tile, its deflated copy and temporaries must fit together; larger ones than this are not faster.
-        self.tile = int(min(m, max(1, min(memory // 4, LARGEST_TILE) // column)))
-        self._X = kernel.prepare(X)
-        self._Z = self._X if Z is X else kernel.prepare(Z)
+        # A tile, its deflated copy and temporaries must fit together.
+        limit = min(memory // 4, max(largest_tile(X), COLUMNS * column))
+        self.tile = int(min(m, max(1, limit // column)))
+        self._blocks = self._shape_of_blocks(itemsize, limit)
+        raw = sparse.issparse(X) or sparse.issparse(Z)  # sparse data are not centred, so the others must not be either
+        self._X = X if raw else kernel.prepare(X)
+        self._Z = self._X if Z is X else Z if raw else kernel.prepare(Z)
         self._symmetric = Z is X and kernel.symmetric
-        self._matrix = None
+        self._fused = FusedPass.for_points(self._X, self._Z)
+        self._like = X[:1, :1] if not self._numpy else np.empty((0, 0), dtype=X.dtype)  # namespace, device and dtype
+        self._matrix: Array | None = None
         if storage == "dense" or (storage == "auto" and m * column <= memory):
-            self._matrix = self._build()
+            # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
+            self._matrix = self._transposed_values()
+        self.plan = self._describe(m * column, memory)
 
     @property
     def in_memory(self) -> bool:
         """Whether the matrix is kept."""
         return self._matrix is not None
 
-    def _build(self) -> np.ndarray:
-        """The whole matrix, by blocks of rows, which lie together in memory."""
+    def _shape_of_blocks(self, itemsize: int, limit: int) -> Blocks:
         n, m = self.shape
-        rows = max(1, LARGEST_TILE // (m * self.dtype.itemsize))
-        if rows >= n:
-            return np.ascontiguousarray(self._evaluate(slice(None)))
-        matrix = np.empty(self.shape, dtype=self.dtype)
-        for start in range(0, n, rows):
-            matrix[start : start + rows] = self._finite(self._X[start : start + rows], slice(None))
-        return matrix
+        if self._numpy:
+            return cache_blocks(n, m, itemsize, limit)
+        rows = max(1, min(n, DEVICE_ROWS, limit // itemsize))
+        return Blocks(rows, max(1, min(m, limit // (rows * itemsize))))
 
-    def _evaluate(self, J: Any) -> np.ndarray:
-        return self._finite(self._X, J)
+    def _describe(self, needed: int, memory: int) -> str:
+        n, m = self.shape
+        if self._matrix is not None:
+            name = str(self.dtype).removeprefix("torch.").removeprefix("array_api_strict.")
+            return f"kernel matrix kept: {n:,} x {m:,} {name}, {needed / MIB:,.1f} of {memory / MIB:,.0f} MiB"
+        return (
+            f"kernel recomputed in tiles of {self._blocks.rows:,} x {self._blocks.columns:,} at each pass: "
+            f"the matrix would take {needed / MIB:,.1f} MiB, memory allows {memory / MIB:,.1f}"
+        )
 
-    def _finite(self, points: Any, J: Any) -> np.ndarray:
-        """Kernel values of points with centres `J`."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.asarray(self.kernel(points, self._Z[J]), dtype=self.dtype)
-        if not np.all(np.isfinite(values)):
-            raise ValueError("kernel gives infinite or undefined values on X: scale X, or change kernel or gamma")
+    def columns(self, J: np.ndarray) -> Array:
+        """Columns `J`, (n_samples, len(J)), in the namespace of X."""
+        tile = as_slice(J)
+        if self._matrix is None:
+            return self._values(self._X, rows_of(self._Z, J if tile is None else tile))
+        return rows_of(self._matrix, J if tile is None else tile).T
+
+    def correlate(self, V: Array) -> np.ndarray:
+        """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
+        if self._matrix is not None:  # for several vectors a symmetric matrix is faster from this side
+            return to_host((V.T @ self._matrix).T if self._symmetric else self._matrix @ V)
+        if self._numpy:
+            return self._pass(np.ascontiguousarray(V))
+        with self._explained():
+            fused = None if self._fused is None else self._fused(V)
+            return self._device_pass(V) if fused is None else to_host(fused)
+
+    def _pass(self, V: np.ndarray) -> np.ndarray:
+        """DᵀV by tiles that stay in the cache; float64 sums over the blocks of rows."""
+        (n, m), blocks = self.shape, self._blocks
+        tasks = parts_of_pass(n, m, blocks)
+
+        def product(task: tuple[slice, slice]) -> np.ndarray:
+            rows, J = task
+            centres = self._Z[J]
+            total = np.zeros((J.stop - J.start, V.shape[1]))
+            buffer = np.empty((J.stop - J.start, blocks.rows), dtype=self.dtype)
+            for block in spans(rows.start, rows.stop, blocks.rows):
+                total += self._tile(centres, self._X[block], buffer[:, : block.stop - block.start]) @ V[block]
+            return total
+
+        out = np.zeros((m, V.shape[1]))
+        parallel = self.kernel.parallel and n * m > FEW_ENTRIES
+        for (_, J), total in zip(tasks, in_threads(product, tasks, parallel), strict=True):
+            out[J] += total
+        return out
+
+    def _tile(self, centres: Any, points: Any, out: np.ndarray) -> np.ndarray:
+        """k(x, z), transposed: each row belongs to a centre. A product of such a tile with V is the faster one."""
+        if self.kernel.symmetric:
+            return self.kernel.finite(centres, points, out)
+        out[...] = self.kernel.finite(points, centres).T
+        return out
+
+    def _device_pass(self, V: Array) -> np.ndarray:
+        """DᵀV by tiles on the device of X, whose own threads work on each; float64 sums over the blocks of rows."""
+        xp, (n, m), blocks = namespace(V), self.shape, self._blocks
+        out = np.empty((m, V.shape[1]))
+        for J in spans(0, m, blocks.columns):
+            centres, total = rows_of(self._Z, J), None
+            for block in spans(0, n, blocks.rows):
+                tile = self.kernel.finite(rows_of(self._X, block), centres)
+                part = xp.astype((V[block, :].T @ tile).T, xp.float64)
+                total = part if total is None else total + part
+            out[J] = to_host(total)
+        return out
+
+    def _transposed_values(self) -> Array:
+        """k(x, z) for all points and centres, one row for each centre."""
+        if self.kernel.symmetric:
+            return self._values(self._Z, self._X)
+        values = self._values(self._X, self._Z)
+        return np.ascontiguousarray(values.T) if self._numpy else values.T
+
+    def _values(self, P: Any, Q: Any) -> Array:
+        """Kernel values of prepared points, an array of the dtype of X."""
+        n, m = P.shape[0], Q.shape[0]
+        if not self._numpy:
+            return self._device_values(P, Q)
+        if n * m <= FEW_ENTRIES:
+            return np.ascontiguousarray(np.asarray(self.kernel.finite(P, Q), dtype=self.dtype))
+        values = np.empty((n, m), dtype=self.dtype)
+        size = cache_blocks(n, m, self.dtype.itemsize, LARGEST_TILE)
+        tasks = [(rows, J) for J in spans(0, m, size.columns) for rows in spans(0, n, size.rows)]
+
+        def fill(task: tuple[slice, slice]) -> None:
+            rows, J = task
+            self.kernel.finite(P[rows], Q[J], values[rows, J])
+
+        in_threads(fill, tasks, self.kernel.parallel)
         return values
 
-    def columns(self, J: np.ndarray) -> np.ndarray:
-        """Columns `J`, (n_samples, len(J))."""
-        if self._matrix is None:
-            return self._evaluate(J)
-        tile = as_slice(J)
-        if self._symmetric:  # rows lie together in memory, columns do not: gathering them takes 30 times as long
-            return self._matrix[J if tile is None else tile].T
-        return self._matrix[:, J if tile is None else tile]
+    def _device_values(self, P: Any, Q: Any) -> Array:
+        """The same on the device of X: whole columns of a tile, or the kept matrix by blocks of rows."""
+        n, m = P.shape[0], Q.shape[0]
+        with self._explained():
+            rows = max(1, self._blocks.rows * self._blocks.columns // max(1, m))
+            if rows >= n:
+                return self.kernel.finite(P, Q)
+            xp = namespace(self._like)
+            values = xp.empty((n, m), dtype=self.dtype, device=self._like.device)
+            for block in spans(0, n, rows):
+                values[block, :] = self.kernel.finite(rows_of(P, block), Q)
+            return values
 
-    def correlate(self, V: np.ndarray) -> np.ndarray:
-        """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
-        if self._matrix is not None:
-            return to_host((V.T @ self._matrix).T)  # for several vectors twice as fast as matrix.T @ V
-        out = np.empty((self.shape[1], V.shape[1]))
-        for start in range(0, self.shape[1], self.tile):
-            J = slice(start, start + self.tile)
-            out[J] = (V.T @ self._evaluate(J)).T
-        return out
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """An accelerator out of memory, said in terms of `memory`."""
+        try:
+            yield
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            rows, columns = self._blocks
+            raise MemoryError(
+                f"the device of X has no room for kernel tiles of {rows:,} x {columns:,} and their temporaries: "
+                "a smaller memory= makes smaller tiles"
+            ) from error
 
     def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
         """Kernel values of centres `I` (None: all) with centres `J`: inner products in the kernel's feature space."""
-        return to_host(self._finite(self._Z if I is None else self._Z[I], J))
+        rows = self._Z if I is None else rows_of(self._Z, np.asarray(I))
+        return to_host(self._values(rows, rows_of(self._Z, np.asarray(J))))
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """k(z, z) of centres `J` (None: all)."""
         indices = np.arange(self.shape[1]) if J is None else np.asarray(J)
         blocks = [indices[i : i + 256] for i in range(0, len(indices), 256)]  # diagonals of small squares: no n x n
         return np.concatenate([np.diagonal(self.gram(block, block)) for block in blocks])
+
+
+def rows_of(points: Any, J: slice | np.ndarray) -> Any:
+    """Rows `J` of prepared points or of an array of any kind."""
+    if isinstance(points, GaussianPoints | np.ndarray) or sparse.issparse(points):
+        return points[J]
+    return points[J, :] if isinstance(J, slice) else gather(points, J)
+
+
+def check_same_place(X: Any, Z: Any) -> None:
+    """Points and centres must come from one array library and device: nothing is moved unasked."""
+    places = [array_place(points) for points in (X, Z)]
+    if places[0] != places[1]:
+        raise ValueError(f"X is on {places[0]} and the centres are on {places[1]}: bring both to one place")
+
+
+def array_place(x: Any) -> str:
+    """Library and device of an array, in words."""
+    if isinstance(x, np.ndarray) or sparse.issparse(x):
+        return "the host (NumPy or SciPy)"
+    return f"{x.device} ({namespace(x).__name__.split('.')[-1]})"
+
+
+def largest_tile(X: Any) -> int:
+    """Bytes of a tile beyond which none is useful: a few caches on the host, an eighth of what is free on a device."""
+    device = getattr(X, "device", "cpu")
+    if getattr(device, "type", "cpu") != "cuda":
+        return LARGEST_TILE
+    free, _ = import_module("torch").cuda.mem_get_info(device)
+    return free // 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, namespace
+from kernelpursuit._array import Array, gather, namespace
 
 
 class StackedDictionary:
@@ -37,6 +37,11 @@ class StackedDictionary:
         self.shape = (parts[0].shape[0], int(self.starts[-1]))
         self.tile = min(part.tile for part in parts)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether all parts are kept."""
+        return all(part.in_memory for part in self.parts)
+
     def locate(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Part and index inside the part of each atom in `J`."""
         part = np.searchsorted(self.starts, J, side="right") - 1
@@ -50,8 +55,7 @@ class StackedDictionary:
         order = np.argsort(np.argsort(part, kind="stable"), kind="stable")  # where each atom of J went
         if np.array_equal(order, np.arange(len(order))):
             return joined
-        xp = namespace(joined)
-        return xp.take(joined, xp.asarray(order, device=joined.device), axis=1)
+        return gather(joined, order, axis=1)
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""

@@ -1,4 +1,4 @@
-"""From the plain parameters of an estimator to its atoms, and from chosen atoms back to functions of new data."""
+"""From the plain parameters of an estimator to its atoms."""
 
 from __future__ import annotations
 
@@ -9,83 +9,12 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import gen_batches
 
+from kernelpursuit._array import gather
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
-from kernelpursuit.kernels import Kernel, kernel_list, make_kernel
-
-MIB = 2**20
-
-
-class Expansion:
-    """Chosen atoms as functions of new data: prediction needs this and nothing of the training data.
-
-    Parameters
-    ----------
-    kernels : list of Kernel
-    sources : ndarray of shape (k,)
-        Kernel of each atom, -1 for a column of `functions`.
-    centers : {array, CSR array} of shape (number of kernel atoms, n_features)
-        Centres of the kernel atoms, in order.
-    functions : list of callables
-    function_columns : ndarray
-        Which column of the joined outputs of `functions` each of the other atoms is, in order.
-    precomputed : ndarray, optional
-        With a precomputed kernel: the columns of X that the atoms are.
-    """
-
-    def __init__(
-        self,
-        kernels: list[Kernel],
-        sources: np.ndarray,
-        centers: Any,
-        functions: Sequence[Callable],
-        function_columns: np.ndarray,
-        precomputed: np.ndarray | None = None,
-    ):
-        self.kernels = kernels
-        self.sources = sources
-        self.centers = centers
-        self.functions = functions
-        self.function_columns = function_columns
-        self.precomputed = precomputed
-
-    def columns(self, X: Any) -> np.ndarray:
-        """Values of the atoms at the rows of X, (n_rows, k)."""
-        if self.precomputed is not None:
-            return X[:, self.precomputed]
-        out = np.empty((X.shape[0], len(self.sources)), dtype=X.dtype)
-        kernel_atoms = self.sources[self.sources >= 0]
-        for source in np.unique(kernel_atoms):
-            kernel = self.kernels[source]
-            centers = self.centers[np.flatnonzero(kernel_atoms == source)]
-            out[:, self.sources == source] = kernel.between(X, centers)
-        if len(self.function_columns):
-            out[:, self.sources < 0] = evaluate(self.functions, X)[:, self.function_columns]
-        return out
-
-    def truncate(self, k: int) -> Expansion:
-        """The first `k` atoms."""
-        sources = self.sources[:k]
-        of_kernels = int(np.sum(sources >= 0))
-        return Expansion(
-            self.kernels,
-            sources,
-            self.centers[:of_kernels] if self.precomputed is None else self.centers,
-            self.functions,
-            self.function_columns[: k - of_kernels],
-            None if self.precomputed is None else self.precomputed[:k],
-        )
-
-    def predict(self, X: Any, coef: np.ndarray) -> np.ndarray:
-        """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1])."""
-        coef = coef.astype(X.dtype)
-        width = len(self.sources) + coef.shape[1]
-        rows = max(1, 64 * MIB // (max(1, width) * X.dtype.itemsize))
-        out = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
-        for batch in gen_batches(X.shape[0], rows):
-            out[batch] = self.columns(X[batch]) @ coef[1:] + coef[0]
-        return out
+from kernelpursuit.estimators._expansion import Expansion, evaluate
+from kernelpursuit.estimators._spaces import take_rows
+from kernelpursuit.kernels import kernel_list, make_kernel
 
 
 class AtomFamily:
@@ -141,7 +70,7 @@ class AtomFamily:
         if not given:
             if centers is not None:
                 self._drawn = draw_centers(int(centers), X.shape[0], rng)
-            self._Z = X if centers is None else X[self._drawn]
+            self._Z = X if centers is None else take_rows(X, self._drawn)
             self._index, self.n_centers = rows[self._drawn], n_rows
         else:
             self._Z = centers
@@ -150,8 +79,9 @@ class AtomFamily:
     def dictionary(self, memory: int, storage: str) -> Dictionary:
         """The atoms at the training rows."""
         if self.precomputed:
-            columns = self._X if len(self._index) == self._X.shape[1] else self._X[:, self._index]
-            return DenseDictionary(columns, gram=columns[self._drawn])
+            columns = self._X if len(self._index) == self._X.shape[1] else gather(self._X, self._index, axis=1)
+            drawn = columns if isinstance(self._drawn, slice) else take_rows(columns, self._drawn)
+            return DenseDictionary(columns, gram=drawn)
         parts: list[Any] = [
             KernelDictionary(self._X, self._Z, kernel, memory=memory // len(self.kernels), storage=storage)
             for kernel in self.kernels
@@ -178,9 +108,9 @@ class AtomFamily:
         """The chosen atoms as functions of new data."""
         source, center = self._locate(atoms)
         if self.precomputed:
-            empty = np.empty((0, 0), dtype=self._X.dtype)
+            empty = self._X[:0, :0]
             return Expansion([], source, empty, [], np.empty(0, dtype=np.intp), self._index[center])
-        centers = self._Z[center[source >= 0]]
+        centers = take_rows(self._Z, center[source >= 0])
         return Expansion(self.kernels, source, centers, self.functions, center[source < 0])
 
     def _locate(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -198,20 +128,3 @@ def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
         warnings.warn(f"centers={size} is more than the {n} training rows: all of them are used", stacklevel=2)
         size = n
     return np.sort(rng.choice(n, size=size, replace=False))
-
-
-def evaluate(functions: Sequence[Callable], X: Any) -> np.ndarray:
-    """Outputs of the functions side by side, (n_rows, n_columns)."""
-    columns = []
-    for i, function in enumerate(functions):
-        values = np.asarray(function(X), dtype=X.dtype)
-        values = values[:, None] if values.ndim == 1 else values
-        if values.ndim != 2 or values.shape[0] != X.shape[0]:
-            raise ValueError(
-                f"functions[{i}] must return an array with one row for each of the {X.shape[0]} rows of X, "
-                f"got shape {np.shape(values)}"
-            )
-        if not np.all(np.isfinite(values)):
-            raise ValueError(f"functions[{i}] returned infinite or missing values")
-        columns.append(values)
-    return np.concatenate(columns, axis=1)

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn import get_config
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted
 
+from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.bounds import vc_bound
-from kernelpursuit.dictionaries.kernel import MIB
-from kernelpursuit.estimators._atoms import AtomFamily, Expansion
+from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS
+from kernelpursuit.estimators._running import announce, plan_memory, progress, run
+from kernelpursuit.estimators._spaces import (
+    beside,
+    check_new,
+    follow,
+    host_dtype,
+    is_precomputed,
+    labels_on_host,
+    place,
+    take_rows,
+    x_options,
+)
 from kernelpursuit.losses import Loss
-from kernelpursuit.pursuit.candidates import Candidates, active_set_size, everything, random_subset
 from kernelpursuit.pursuit.gradient import Gradient
-from kernelpursuit.pursuit.loop import Path, StopRule, pursue
+from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import (
     first_of,
@@ -41,15 +52,15 @@ class TrainingData(NamedTuple):
     """Rows of positive weight, and where they came from."""
 
     X: Any
-    y: np.ndarray
-    weights: np.ndarray | None
+    y: np.ndarray  # labels or targets, on the host wherever X is: what decides about rows is decided there
+    weights: np.ndarray | None  # on the host as well
     rows: np.ndarray
     n_rows: int
 
     def subset(self, J: np.ndarray) -> TrainingData:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[J]
-        return TrainingData(self.X[J], self.y[J], weights, self.rows[J], self.n_rows)
+        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows)
 
 
 class Fitted(NamedTuple):
@@ -66,13 +77,20 @@ def training_data(X: Any, y: np.ndarray, sample_weight: Any) -> TrainingData:
     n = X.shape[0]
     if sample_weight is None:
         return TrainingData(X, y, None, np.arange(n), n)
-    weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    weights = host_weights(sample_weight, X)
     rows = np.flatnonzero(weights > 0)
     if len(rows) == 0:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     if len(rows) < n:
-        X, y, weights = X[rows], y[rows], weights[rows]
+        X, y, weights = take_rows(X, rows), y[rows], weights[rows]
     return TrainingData(X, y, weights, rows, n)
+
+
+def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Checked weights of the rows of X on the host, with its dtype."""
+    if not isinstance(sample_weight, Number):
+        sample_weight = labels_on_host(sample_weight)
+    return _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -113,79 +131,30 @@ def fit_pursuit(
     family = AtomFamily(
         data.X, data.rows, data.n_rows, data.weights, rng, **{name: options[name] for name in KERNEL_CONSTRAINTS}
     )
-    n, itemsize = data.X.shape[0], data.X.dtype.itemsize
+    n, itemsize = data.X.shape[0], host_dtype(data.X).itemsize
     columns = 1 if options["variant"] == "basic" else limit
     matrix, most_atoms = plan_memory(n, columns, itemsize, options["memory"])
     dictionary = family.dictionary(matrix, options["storage"])
+    announce(dictionary, options["verbose"])
     common = {name: options[name] for name in ("variant", "alpha", "shrinkage")}
-    common |= {"weights": data.weights, "intercept": options["fit_intercept"]}
+    weights = None if data.weights is None else beside(data.weights, data.X)
+    common |= {"weights": weights, "intercept": options["fit_intercept"]}
     criterion: Any
     if loss is None:
-        criterion = Squares(dictionary, targets, **common)
+        criterion = Squares(dictionary, beside(targets, data.X), **common)
     else:
-        criterion = Gradient(dictionary, targets, loss, refit_every=options["refit_every"], **common)
+        criterion = Gradient(dictionary, beside(targets, data.X), loss, refit_every=options["refit_every"], **common)
     # Below the rounding error of the targets there is nothing left to fit.
     floor = 0.0 if loss else (16 * np.finfo(targets.dtype).eps) ** 2 * float(np.max(np.abs(targets), initial=0)) ** 2
     most = n_atoms(most_atoms, reason="memory") if limit is None else n_atoms(limit)
     stop = first_of(most, tolerance(options["tol"], floor), *rules(family, criterion))
     callback = progress(options["verbose"]) if options["verbose"] else None
-    path = pursue(criterion, stop, candidates(options["active_set"], rng), callback)
+    path = run(criterion, stop, rng, options, callback)
     if path.reason == "interrupted":
         warnings.warn(f"the fit was {path.sentence}; the model has those terms", ConvergenceWarning, stacklevel=3)
     atoms = path.atoms
     coef_path = criterion.coef_path(len(path))
     return Fitted(path, family.support(atoms), family.expansion(atoms), coef_path)
-
-
-def candidates(active_set: Any, rng: np.random.Generator) -> Candidates:
-    """Candidates of each step from the parameter `active_set`."""
-    if active_set is None:
-        return everything
-    if isinstance(active_set, tuple):
-        if len(active_set) != 2:
-            raise ValueError(f"active_set must be an int or a pair (epsilon, quantile), got {active_set!r}")
-        active_set = active_set_size(*active_set)
-    return random_subset(active_set, rng)
-
-
-def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
-    """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
-
-    `memory` bounds the fit. By default the matrix may take scikit-learn's ``working_memory``, and the machine's memory
-    is the bound. A fit of `limit` atoms that cannot fit is refused; with no limit half of the bound is for the basis.
-    """
-    column = n * itemsize
-    basis = column * min(limit or 1, n)
-    bound = physical_memory() if memory is None else memory
-    if basis > bound:
-        what = f"memory={bound}" if memory is not None else f"the {bound} bytes of this machine"
-        fits = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
-        raise ValueError(f"{limit} atoms on {n} rows need {basis} bytes, more than {what} allows; {fits}")
-    if limit is None:
-        basis = bound // 2
-    matrix = int(get_config()["working_memory"] * MIB) if memory is None else memory - basis
-    return max(matrix, column), max(1, basis // column)
-
-
-def physical_memory() -> int:
-    """Bytes of memory of this machine; unbounded where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**62
-
-
-def progress(verbose: int) -> Callable[[Path], None]:
-    """Callback that prints a line at 1, 2, 5, 10, 20, 50, ... steps, or at each one with ``verbose > 1``."""
-
-    def callback(path: Path) -> None:
-        k = len(path)
-        leading = k // 10 ** (len(str(k)) - 1)
-        if verbose > 1 or (leading in (1, 2, 5) and k == leading * 10 ** (len(str(k)) - 1)):
-            step = path.steps[-1]
-            print(f"[kernelpursuit] {k} steps, loss {step.loss:.4g}, {step.seconds:.1f} s", flush=True)
-
-    return callback
 
 
 def validation_rule(
@@ -194,7 +163,7 @@ def validation_rule(
     """Rule that follows `error` of the predictions on rows held out."""
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
-        columns: dict[int, np.ndarray] = {}  # values of the chosen atoms at the rows held out
+        columns: dict[int, Any] = {}  # values of the chosen atoms at the rows held out
 
         def current_error(path: Path) -> float:
             for atom in set(path.atoms.tolist()) - columns.keys():
@@ -202,7 +171,9 @@ def validation_rule(
             coef = criterion.coef()
             values = np.zeros((held_out.X.shape[0], coef.shape[1])) + coef[0]
             if len(coef) > 1:
-                values += np.column_stack([columns[atom] for atom in path.atoms.tolist()]) @ coef[1:]
+                chosen = [columns[atom] for atom in path.atoms.tolist()]
+                stacked = namespace(chosen[0]).stack(chosen, axis=1)
+                values += to_host(stacked @ from_host(coef[1:], stacked))
             return error(values)
 
         return [validation(current_error, patience)]
@@ -221,7 +192,7 @@ def bound_rule(
         def values(path: Path) -> np.ndarray:
             if len(known) <= len(path):
                 atoms, n = path.atoms, len(targets)
-                misses = wrong(targets, np.asarray(criterion.residual()))
+                misses = wrong(targets, to_host(criterion.residual()))
                 misses[family.rows(atoms)] = False  # only rows outside the support test the model
                 k, errors = len(atoms), int(misses.sum())
                 known.append(vc_bound(k, n, errors, form="tight") if k + errors < n else np.inf)
@@ -263,6 +234,7 @@ class PursuitModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.array_api_support = True
         return tags
 
     def truncate(self, k: int) -> Any:
@@ -285,50 +257,41 @@ class PursuitModel(BaseEstimator):
         path = copy.copy(self.path_)
         path.steps, path.discarded = path.steps[:k], path.steps[k:] + path.discarded
         width = len(path.atoms)
-        model._set(Fitted(path, self.support_[:width], self._expansion.truncate(width), self._coef_path[: k + 1]))
+        fitted = self._fitted
+        model._set(Fitted(path, fitted.support[:width], fitted.expansion.truncate(width), fitted.coef_path[: k + 1]))
         return model
+
+    @property
+    def support_(self) -> np.ndarray:
+        """Atoms in the order chosen, NumPy wherever X lives."""
+        return self._fitted.support
+
+    @property
+    def support_kernels_(self) -> np.ndarray:
+        """Kernel of each atom, -1 for a column of `functions`, NumPy wherever X lives."""
+        return self._fitted.expansion.sources
 
     def _set(self, fitted: Fitted) -> None:
         """Attributes of a fitted model."""
         width = len(fitted.path.atoms)
-        self._expansion = fitted.expansion
-        self._coef_path = fitted.coef_path[:, : 1 + width]
+        self._fitted = fitted._replace(coef_path=fitted.coef_path[:, : 1 + width])
         self.path_ = fitted.path
-        self.support_ = fitted.support
-        self.support_kernels_ = fitted.expansion.sources
-        self.support_vectors_ = fitted.expansion.centers
-        coef = self._coef_path[-1].astype(fitted.expansion.centers.dtype)
-        self.dual_coef_ = coef[1:, 0] if self._one_target else coef[1:]
-        self.intercept_ = float(coef[0, 0]) if self._one_target else coef[0]
+        centers = self.support_vectors_ = fitted.expansion.centers
+        coef = self._fitted.coef_path[-1].astype(host_dtype(centers))
+        self.dual_coef_ = follow(coef[1:, 0] if self._one_target else coef[1:], centers)
+        self.intercept_ = float(coef[0, 0]) if self._one_target else follow(coef[0], centers)
 
-    def _raw(self, X: Any) -> np.ndarray:
-        """Values of the expansion, (n_rows, n_targets)."""
+    def _raw(self, X: Any, method: str) -> Array:
+        """Values of the expansion, (n_rows, n_targets), where X is; `method` is who asks."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel))
-        return self._expansion.predict(X, self._coef_path[-1])
+        X = check_new(self, X, self.kernel, self.support_vectors_, method)
+        return self._fitted.expansion.predict(X, self._fitted.coef_path[-1])
 
-    def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
-        """Values after 1, 2, ... steps: the kernel is evaluated once for all of them."""
+    def _staged_raw(self, X: Any, method: str) -> Iterator[Array]:
+        """Values after 1, 2, ... steps: the kernel is evaluated once for as many of them as memory holds."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel))
-        columns = self._expansion.columns(X)
-        steps, width, targets = self._coef_path.shape
-        if steps == 1:
-            return
-        for block in gen_batches(steps - 1, 32):  # one matrix product for 32 stages
-            coef = np.moveaxis(self._coef_path[1:][block], 0, 1).reshape(width, -1).astype(X.dtype)
-            values = columns @ coef[1:] + coef[0]
-            yield from np.moveaxis(values.reshape(X.shape[0], -1, targets), 1, 0)
-
-
-def is_precomputed(kernel: Any) -> bool:
-    """Whether X is the kernel matrix itself."""
-    return isinstance(kernel, str) and kernel == "precomputed"
-
-
-def x_options(kernel: Any) -> dict[str, Any]:
-    """How `validate_data` treats X."""
-    return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": [np.float64, np.float32]}
+        X = check_new(self, X, self.kernel, self.support_vectors_, method)
+        yield from self._fitted.expansion.staged(X, self._fitted.coef_path[1:])
 
 
 def fewer_centers(centers: Any, n: int) -> Any:
@@ -340,10 +303,12 @@ def check_centers(centers: Any, X: Any) -> Any:
     """User's array of centres with the dtype and the columns of X."""
     if centers is None or isinstance(centers, Integral):
         return centers
-    centers = check_array(centers, accept_sparse="csr", dtype=X.dtype, input_name="centers")
+    centers = check_array(centers, input_name="centers", **x_options(None, centers))
+    if place(centers) != place(X):
+        raise ValueError(f"centers must be where X is, {' on '.join(place(X))}, got {' on '.join(place(centers))}")
     if centers.shape[1] != X.shape[1]:
         raise ValueError(f"centers must have the {X.shape[1]} columns of X, got {centers.shape[1]}")
-    return centers
+    return centers.astype(X.dtype) if sparse.issparse(centers) else namespace(centers).astype(centers, X.dtype)
 
 
 def check_split(n: int, share: float) -> None:

@@ -26,7 +26,9 @@ PURSUIT_CONSTRAINTS: dict[str, list] = {
     "variant": [StrOptions(set(VARIANTS))],
     "huber_delta": [Interval(Real, 0, None, closed="neither"), None],
     "refit_every": [_AT_LEAST_ONE, None],
-    "active_set": [_AT_LEAST_ONE, tuple, None],
+    "active_set": [_AT_LEAST_ONE, StrOptions({"growing"}), tuple, None],
+    "lookahead": [_AT_LEAST_ONE, StrOptions({"auto"})],
+    "weakness": [Interval(Real, 0, 1, closed="right")],
     "alpha": [Interval(Real, 0, None, closed="left")],
     "shrinkage": [Interval(Real, 0, 1, closed="right")],
     "fit_intercept": ["boolean"],
@@ -73,6 +75,8 @@ class PursuitParameters:
         functions=None,
         centers=None,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         alpha=0.0,
         shrinkage=1.0,
         fit_intercept=True,
@@ -98,6 +102,8 @@ class PursuitParameters:
         self.functions = functions
         self.centers = centers
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.alpha = alpha
         self.shrinkage = shrinkage
         self.fit_intercept = fit_intercept
@@ -139,6 +145,8 @@ class SearchParameters:
         functions=None,
         centers=None,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         alpha=0.0,
         shrinkage=1.0,
         fit_intercept=True,
@@ -165,6 +173,8 @@ class SearchParameters:
         self.functions = functions
         self.centers = centers
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.alpha = alpha
         self.shrinkage = shrinkage
         self.fit_intercept = fit_intercept

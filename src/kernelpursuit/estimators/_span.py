@@ -10,16 +10,19 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 
+from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.bounds import compression_bound
-from kernelpursuit.dictionaries.kernel import MIB
-from kernelpursuit.estimators._atoms import AtomFamily, Expansion
-from kernelpursuit.estimators._fitting import candidates, plan_memory
+from kernelpursuit.dictionaries.tiles import spans
+from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.kernels import KERNEL_NAMES, Kernel, kernel_list
-from kernelpursuit.pursuit.loop import Path, StopRule, pursue
+from kernelpursuit.estimators._running import plan_memory, run
+from kernelpursuit.estimators._spaces import rows_between, widest
+from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, kernel_list
+from kernelpursuit.pursuit.candidates import active_set_size
+from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
 
@@ -28,7 +31,8 @@ SPAN_CONSTRAINTS: dict[str, list] = {
     "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},
-    **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "tol", "memory", "storage", "random_state")},
+    **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "lookahead", "weakness", "tol", "memory")},
+    **{name: PURSUIT_CONSTRAINTS[name] for name in ("storage", "random_state")},
 }
 OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
 _KERNEL_OPTIONS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
@@ -45,32 +49,42 @@ class Span(NamedTuple):
     expansion: Expansion
     triangle: np.ndarray  # Λ, (k, k), lower triangular, ΛΛᵀ the kernel matrix of the chosen points
 
-    def features(self, X: Any) -> np.ndarray:
-        """ψ of the rows of X, (n_rows, k), float64."""
-        parts = [part for _, part in self.batches(X)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    def features(self, X: Any) -> Array:
+        """ψ of the rows of X, (n_rows, k), where X is, in the widest precision there."""
+        return joined(list(self.batches(X)))
 
-    def batches(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    def batches(self, X: Any) -> Iterator[Array]:
         """The same for some rows at a time."""
-        rows = max(1, 16 * MIB // (8 * len(self.support)))
-        for batch in gen_batches(X.shape[0], rows):
+        inverse = None
+        for batch in self.expansion.batches(X):
             with np.errstate(over="ignore", invalid="ignore"):
-                columns = np.asarray(self.expansion.columns(X[batch]), dtype=np.float64)
-            if not np.all(np.isfinite(columns)):
+                columns = widest(self.expansion.columns(rows_between(X, batch)))
+            if not all_finite(columns):
                 raise ValueError(OVERFLOW)
-            yield batch, solve_triangular(self.triangle, columns.T, lower=True, check_finite=False).T
+            if isinstance(columns, np.ndarray):
+                yield solve_triangular(self.triangle, columns.T, lower=True, check_finite=False).T
+                continue
+            if inverse is None:  # other libraries need not have a triangular solver
+                identity = np.eye(len(self.support))
+                inverse = from_host(solve_triangular(self.triangle, identity, lower=True).T, columns)
+            yield columns @ inverse
 
-    def residual(self, X: Any, diagonal: np.ndarray) -> np.ndarray:
+    def residual(self, X: Any, diagonal: Array) -> Array:
         """Squared distance of the rows of X to the span, ``k(x, x) - ‖ψ(x)‖²``, `diagonal` being k(x, x)."""
-        inside = [np.einsum("ij,ij->i", part, part) for _, part in self.batches(X)]
-        return np.maximum(diagonal - np.concatenate(inside), 0)
+        inside = joined([namespace(part).sum(part * part, axis=1) for part in self.batches(X)])
+        return namespace(inside).clip(diagonal - inside, 0, None)
 
-    def diagonal(self, X: Any) -> np.ndarray:
+    def diagonal(self, X: Any) -> Array:
         """k(x, x) of the rows of X, as data come."""
         return kernel_diagonal(self.expansion.kernels[0], X)
 
 
-def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> np.ndarray:
+def joined(parts: list[Array]) -> Array:
+    """Batches of rows one below the other."""
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+
+def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
     """k(x, x) of the rows of X: diagonals of small squares, or one number where the kernel is shift-invariant.
 
     Examples
@@ -82,12 +96,14 @@ def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> np.ndarray:
     (array([1., 9.]), array([1., 1.]))
     """
     if kernel.offset is not None and not sparse.issparse(X):
-        origin = np.zeros((1, X.shape[1]), dtype=X.dtype)
-        return np.full(X.shape[0], float(kernel(origin, origin)[0, 0]))
+        constant = float(to_host(kernel.between(kernel.offset[None, :], kernel.offset[None, :]))[0, 0])
+        ones = np.ones(X.shape[0]) if isinstance(X, np.ndarray) else widest(namespace(X).ones_like(X[:, 0]))
+        return constant * ones
+    parts = spans(0, X.shape[0], block)
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = [kernel.between(X[part], X[part]) for part in gen_batches(X.shape[0], block)]
-    diagonal = np.concatenate([np.diagonal(square) for square in squares]).astype(np.float64)
-    if not np.all(np.isfinite(diagonal)):
+        squares = [kernel.between(rows_between(X, part), rows_between(X, part)) for part in parts]
+    diagonal = widest(joined([namespace(square).linalg.diagonal(square) for square in squares]))
+    if not all_finite(diagonal):
         raise ValueError(OVERFLOW)
     return diagonal
 
@@ -121,7 +137,7 @@ def fit_span(X: Any, options: dict[str, Any], rng: np.random.Generator) -> tuple
     rules = [stop_rule(options)]
     if options.get("stop") == "bound":
         rules.append(bound_rule(n, float(criterion.diagonal.max(initial=0)), options["patience"]))
-    path = pursue(criterion, first_of(*rules), candidates(options["active_set"], rng))
+    path = run(criterion, first_of(*rules), rng, options)
     if path.reason == "interrupted":
         warnings.warn(f"the fit was {path.sentence}; the model has those atoms", ConvergenceWarning, stacklevel=4)
     if not len(path):
@@ -135,9 +151,13 @@ def fit_span(X: Any, options: dict[str, Any], rng: np.random.Generator) -> tuple
 def storage_for(n: int, limit: int, options: dict[str, Any]) -> str:
     """The kernel matrix is worth keeping only where more columns are looked at than it has."""
     active_set = options["active_set"]
-    looked_at = limit  # columns
+    looked_at = float(limit)  # columns
     if options["selection"] == "rayleigh":
-        looked_at *= active_set if isinstance(active_set, int) else 59 if active_set else n
+        if active_set == "growing":
+            active_set = 59 + 0.85 * limit  # on average, see `growing_subset`
+        elif isinstance(active_set, tuple):
+            active_set = active_set_size(*active_set)
+        looked_at *= n if active_set is None else active_set
     return "tiles" if options["storage"] == "auto" and looked_at < n else options["storage"]
 
 
@@ -179,4 +199,5 @@ class SpanParameters:
         precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed
+        tags.array_api_support = True
         return tags

@@ -12,20 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit.dictionaries.kernel import STORAGES
-from kernelpursuit.estimators._atoms import AtomFamily, Expansion
+from kernelpursuit._array import Array, on_host, to_host
+from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
-from kernelpursuit.estimators._fitting import (
-    candidates,
-    generator,
-    is_precomputed,
-    plan_memory,
-    warn_if_short,
-    x_options,
-)
+from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._fitting import generator, warn_if_short
+from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
+from kernelpursuit.estimators._running import plan_memory, run
+from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed, move_beside, x_options
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
-from kernelpursuit.pursuit.loop import pursue
 from kernelpursuit.pursuit.stopping import n_atoms
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -66,9 +62,12 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         κ, a ridge on the covariance matrices of the features, in units of their traces: C + κ tr(C) I.
     center : bool
         Whether the features are centred. If not, correlations are cosines.
-    active_set : int, (float, float) or None
-        Look at this many random objects at each step, or at as many as find one among the best with the probability
-        that a pair (epsilon, quantile) sets, instead of all. No n x n matrix is needed then.
+    active_set : int, (epsilon, quantile), "growing" or None
+        Look at a fresh random set of objects each step instead of all, see `KMPRegressor`. No n x n matrix is needed
+        then.
+    lookahead : int or "auto"
+    weakness : float
+        See `KMPRegressor`.
     memory : int, optional
         Bytes that the fit may take; default scikit-learn's ``working_memory`` for the kernel matrices.
     storage : {"auto", "dense", "tiles"}
@@ -133,9 +132,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "signed": ["boolean"],
         "regularization": [Interval(Real, 0, None, closed="left")],
         "center": ["boolean"],
-        "active_set": [_AT_LEAST_ONE, tuple, None],
-        "memory": [_AT_LEAST_ONE, None],
-        "storage": [StrOptions(set(STORAGES))],
+        **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "lookahead", "weakness", "memory", "storage")},
         "random_state": ["random_state"],
     }
 
@@ -157,6 +154,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         regularization=1e-3,
         center=True,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         memory=None,
         storage="auto",
         random_state=None,
@@ -176,6 +175,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.regularization = regularization
         self.center = center
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.memory = memory
         self.storage = storage
         self.random_state = random_state
@@ -187,11 +188,12 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = True
         return tags
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.correlations_)
+        return self.correlations_.shape[0]
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
@@ -212,20 +214,19 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rng = generator(self.random_state)
         families = self._families(X, Y, rng)
         # Two matrices share the memory, and so do two sets of directions.
-        matrices, _ = plan_memory(X.shape[0], self.n_atoms, 2 * X.dtype.itemsize, self.memory)
+        matrices, _ = plan_memory(X.shape[0], self.n_atoms, 2 * host_dtype(X).itemsize, self.memory)
         dictionaries = [family.dictionary(max(1, matrices // 2), self.storage) for family in families]
         criterion = CanonicalCorrelation(*dictionaries, deflation=self.deflation, signed=self.signed)
-        path = pursue(criterion, n_atoms(self.n_atoms), candidates(self.active_set, rng))
+        path = run(criterion, n_atoms(self.n_atoms), rng, self.get_params(deep=False))
         if path.reason == "interrupted":
             warnings.warn(f"the fit was {path.sentence}; the model has those", ConvergenceWarning, stacklevel=2)
         warn_if_short(path, self.n_atoms)
         self.path_ = path
-        self.support_ = path.atoms
-        self.cosines_ = path.values("score")[1:] - SHIFT
+        self.cosines_ = follow(path.values("score")[1:] - SHIFT, X)
         self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
         self.x_support_vectors_ = self._x_expansion.centers
         self.y_support_vectors_ = self._y_expansion.centers
-        self._analyse(*(dictionary.columns(path.atoms) for dictionary in dictionaries))
+        self._analyse(X, *(dictionary.columns(path.atoms) for dictionary in dictionaries))
         return self
 
     def transform(self, X, y=None):
@@ -243,12 +244,12 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Only if `y` is given.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel_x))
+        X = check_new(self, X, self.kernel_x, self.x_support_vectors_, "transform")
         x_scores = _variates(self._x_expansion, X, self.x_weights_, self.x_intercept_)
         if y is None:
             return x_scores
         check_consistent_length(X, y)
-        Y = _as_view(y, self.kernel_y)
+        Y = _as_view(move_beside(y, X), self.kernel_y, X.dtype)
         if Y.shape[1] != self._n_features_y:
             raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
         return x_scores, _variates(self._y_expansion, Y, self.y_weights_, self.y_intercept_)
@@ -286,7 +287,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _both(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Variates of both views as arrays, whatever container `set_output` asks for."""
         x_scores, y_scores = self.transform(X, y)
-        return np.asarray(x_scores), np.asarray(y_scores)
+        return on_host(x_scores), on_host(y_scores)
 
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, Any]:
         """The two views, checked and of one dtype."""
@@ -295,12 +296,12 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             X,
             y,
             validate_separately=(
-                x_options(self.kernel_x) | {"ensure_min_samples": 2},
-                x_options(self.kernel_y) | {"ensure_2d": False},
+                x_options(self.kernel_x, X) | {"ensure_min_samples": 2},
+                x_options(self.kernel_y, y) | {"ensure_2d": False},
             ),
         )
         check_consistent_length(X, Y)
-        Y = _as_view(Y, self.kernel_y, X.dtype)
+        Y = _as_view(move_beside(Y, X), self.kernel_y, X.dtype)
         for name, kernel, view in (("x", self.kernel_x, X), ("y", self.kernel_y, Y)):
             if is_precomputed(kernel) and view.shape[0] != view.shape[1]:
                 raise ValueError(
@@ -335,12 +336,16 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             for view, kernel, gamma, kernel_params in own
         ]
 
-    def _analyse(self, x: np.ndarray, y: np.ndarray) -> None:
+    @property
+    def support_(self) -> np.ndarray:
+        """Chosen objects, in order, NumPy wherever X lives."""
+        return self.path_.atoms
+
+    def _analyse(self, X: Any, x: Array, y: Array) -> None:
         """Canonical correlations of the features that the chosen columns of the two kernel matrices make."""
         limit = feature_space_limit(x)
         maps, features, means, scales = [], [], [], []
-        for columns in (x, y):
-            columns = columns.astype(np.float64)
+        for columns in (to_host(x), to_host(y)):
             maps.append(nystroem_map(columns[self.support_], limit))
             F = columns @ maps[-1]
             scales.append(float(np.sum(F**2)))
@@ -359,18 +364,20 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.correlations_ = found.correlations
-        self.x_weights_, self.y_weights_ = maps[0] @ found.x_weights, maps[1] @ found.y_weights
-        self.x_intercept_, self.y_intercept_ = -means[0] @ found.x_weights, -means[1] @ found.y_weights
+        self.correlations_ = follow(found.correlations, X)
+        self.x_weights_ = follow(maps[0] @ found.x_weights, X)
+        self.y_weights_ = follow(maps[1] @ found.y_weights, X)
+        self.x_intercept_ = follow(-means[0] @ found.x_weights, X)
+        self.y_intercept_ = follow(-means[1] @ found.y_weights, X)
 
 
 def _as_view(y: Any, kernel: Any, dtype: Any = None) -> Any:
     """Second view as a matrix; a vector is one column."""
-    options = x_options(kernel)
+    options = x_options(kernel, y)
     Y = check_array(y, input_name="y", ensure_2d=False, **(options if dtype is None else options | {"dtype": dtype}))
-    return Y.reshape(-1, 1) if Y.ndim == 1 else Y
+    return Y[:, None] if Y.ndim == 1 else Y
 
 
-def _variates(expansion: Expansion, X: Any, weights: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+def _variates(expansion: Expansion, X: Any, weights: Array, intercept: Array) -> Array:
     """Kernel functions times their weights."""
-    return expansion.predict(X, np.concatenate([intercept[None], weights]))
+    return expansion.predict(X, np.concatenate([to_host(intercept)[None], to_host(weights)]))

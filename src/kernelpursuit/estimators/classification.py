@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from kernelpursuit._array import namespace, on_host
 from kernelpursuit.estimators._fitting import (
     PursuitModel,
     TrainingData,
@@ -21,9 +22,9 @@ from kernelpursuit.estimators._fitting import (
     choose_and_fit,
     generator,
     training_data,
-    x_options,
 )
 from kernelpursuit.estimators._parameters import PursuitParameters
+from kernelpursuit.estimators._spaces import host_dtype, like_labels, take_classes, x_options
 from kernelpursuit.losses import LOSSES, Loss, huber
 
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
@@ -43,7 +44,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        values = self._raw(X)
+        values = self._raw(X, "decision_function")
         return values[:, 0] if self._one_target else values
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
@@ -57,7 +58,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
         ------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        for values in self._staged_raw(X):
+        for values in self._staged_raw(X, "staged_decision_function"):
             yield values[:, 0] if self._one_target else values
 
     def predict(self, X: Any) -> np.ndarray:
@@ -71,7 +72,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._classes_of(self._raw(X))
+        return self._classes_of(self._raw(X, "predict"))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Classes that the models with 1, 2, ... steps predict.
@@ -84,12 +85,13 @@ class ClassModel(ClassifierMixin, PursuitModel):
         ------
         ndarray of shape (n_samples,)
         """
-        for values in self._staged_raw(X):
+        for values in self._staged_raw(X, "staged_predict"):
             yield self._classes_of(values)
 
-    def _classes_of(self, values: np.ndarray) -> np.ndarray:
-        index = (values[:, 0] > 0).astype(np.intp) if self._one_target else np.argmax(values, axis=1)
-        return self.classes_[index]
+    def _classes_of(self, values: Any) -> Any:
+        xp = namespace(values)
+        index = xp.astype(values[:, 0] > 0, xp.int64) if self._one_target else xp.argmax(values, axis=1)
+        return take_classes(self.classes_, index)
 
 
 class ClassifierModel(ClassModel):
@@ -114,12 +116,7 @@ class ClassifierModel(ClassModel):
         ndarray of shape (n_samples, n_classes)
             With more than two classes: the one-against-rest probabilities, scaled to sum to 1.
         """
-        probability: Any = classification_loss(self.loss).probability
-        p = probability(self._raw(X))
-        if self._one_target:
-            return np.concatenate([1 - p, p], axis=1)
-        p = np.maximum(p, np.finfo(p.dtype).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+        return self._probabilities(X, "predict_proba")
 
     @available_if(_estimates_probability)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -133,8 +130,18 @@ class ClassifierModel(ClassModel):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        p = self._probabilities(X, "predict_log_proba")
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return namespace(p).log(p)
+
+    def _probabilities(self, X: Any, method: str) -> Any:
+        probability: Any = classification_loss(self.loss).probability
+        p = probability(self._raw(X, method))
+        xp = namespace(p)
+        if self._one_target:
+            return xp.concat([1 - p, p], axis=1)
+        p = xp.clip(p, float(xp.finfo(p.dtype).smallest_normal), None)
+        return p / xp.sum(p, axis=1, keepdims=True)
 
 
 class KMPClassifier(PursuitParameters, ClassifierModel):
@@ -154,9 +161,9 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         Residual from which the Huber loss is linear. Default: 1.
     refit_every : int or None, default=1
         For losses other than the squared one: steps between refits of all weights.
-    kernel, gamma, degree, coef0, kernel_params, functions, centers, active_set, alpha, shrinkage, fit_intercept, tol
+    kernel, gamma, degree, coef0, kernel_params, functions, centers, active_set, lookahead, weakness, alpha, shrinkage
         See `KMPRegressor`.
-    stop, validation_fraction, patience, memory, storage, random_state, verbose
+    fit_intercept, tol, stop, validation_fraction, patience, memory, storage, random_state, verbose
         See `KMPRegressor`.
 
     Attributes
@@ -199,12 +206,13 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         check_classification_targets(y)
-        data = training_data(X, y, sample_weight)
-        self.classes_ = two_or_more_classes(data.y)
-        targets = code_classes(data.y, self.classes_, X.dtype)
+        data = training_data(X, on_host(y), sample_weight)
+        classes = two_or_more_classes(data.y)
+        self.classes_ = like_labels(classes, y)
+        targets = code_classes(data.y, classes, host_dtype(X))
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared" else classification_loss(self.loss, self.huber_delta)
         rng = generator(self.random_state)

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, _fit
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_y,
@@ -23,6 +22,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from kernelpursuit._array import Array, namespace, on_host
+from kernelpursuit.estimators._fitting import check_square
+from kernelpursuit.estimators._spaces import check_place, follow, labels_on_host, widest, x_options
 from kernelpursuit.estimators.regression import KMPRegressor
 
 
@@ -111,13 +113,16 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
         y = one_target(y, type(self).__name__)
         X = self._checked(X, pairwise, reset=True)
         check_consistent_length(X, y)
+        if pairwise:
+            check_square(X, "precomputed")
         rows, aside = split_rows(_num_samples(X), self.calibration_fraction, self.random_state)
-        self._rows = rows if pairwise else None
-        X_fit, y_fit = _safe_split(estimator, X, y, rows)
-        X_aside, y_aside = _safe_split(estimator, X, y, aside, rows)
-        self.estimator_ = clone(estimator).fit(X_fit, y_fit)
-        self.residuals_ = np.sort(np.abs(y_aside.astype(np.float64) - self.estimator_.predict(X_aside)))
-        self.quantile_ = conformal_quantile(self.residuals_, self.alpha)
+        self._columns = rows.tolist() if pairwise else None
+        X_aside, y_aside = self._relevant(_safe_indexing(X, aside)), y[aside]
+        self.estimator_ = clone(estimator).fit(self._relevant(_safe_indexing(X, rows)), y[rows])
+        predicted = self.estimator_.predict(X_aside)
+        residuals = np.sort(np.abs(y_aside.astype(np.float64) - on_host(predicted)))
+        self.residuals_ = follow(residuals, predicted)
+        self.quantile_ = conformal_quantile(residuals, self.alpha)
         if np.isinf(self.quantile_):
             warnings.warn(
                 f"{len(aside)} calibration rows are too few for alpha={self.alpha}: the intervals are infinite. Give "
@@ -126,7 +131,7 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
             )
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Predictions of the estimator, the middle of the intervals.
 
         Parameters
@@ -138,10 +143,11 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = self._checked(X, pairwise=self._rows is not None, reset=False)
-        return self.estimator_.predict(X if self._rows is None else _safe_indexing(X, self._rows, axis=1))
+        check_place(self, X, "residuals_", "predict")
+        X = self._checked(X, pairwise=self._columns is not None, reset=False)
+        return self.estimator_.predict(self._relevant(X))
 
-    def predict_interval(self, X: Any) -> np.ndarray:
+    def predict_interval(self, X: Any) -> Array:
         """Lower and upper end of the interval for each row.
 
         Parameters
@@ -152,13 +158,17 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
         -------
         ndarray of shape (n_samples, 2)
         """
-        middle = self.predict(X).astype(np.float64)
-        return np.column_stack([middle - self.quantile_, middle + self.quantile_])
+        middle = widest(self.predict(X))
+        return namespace(middle).stack([middle - self.quantile_, middle + self.quantile_], axis=1)
+
+    def _relevant(self, X: Any) -> Any:
+        """X, or of kernel values those with the rows that the estimator was fitted to."""
+        return X if self._columns is None else _safe_indexing(X, np.array(self._columns), axis=1)
 
     def _checked(self, X: Any, pairwise: bool, reset: bool) -> Any:
         """X as rows that can be taken; its values are the estimator's to check, but for a kernel matrix."""
         if pairwise:
-            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+            return validate_data(self, X, reset=reset, **x_options(None, X))
         if reset:
             validate_data(self, X, skip_check_array=True)
         else:
@@ -170,7 +180,9 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._base()).input_tags
+        whole = get_tags(self._base())
+        tags.array_api_support = whole.array_api_support
+        inner = whole.input_tags
         tags.input_tags.pairwise = inner.pairwise
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan
@@ -206,7 +218,8 @@ def one_target(y: Any, name: str) -> np.ndarray:
     """One column of finite numbers."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    shape = np.asarray(y).shape
+    y = labels_on_host(y)
+    shape = y.shape
     if len(shape) > 1 and shape[1] > 1:
         raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
     return _check_y(y, multi_output=False, y_numeric=True)

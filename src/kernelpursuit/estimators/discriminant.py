@@ -13,28 +13,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelpursuit._array import from_host, to_host
+from kernelpursuit._array import from_host, on_host, to_host
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._fitting import (
-    Fitted,
-    candidates,
-    check_square,
-    generator,
-    plan_memory,
-    progress,
-    warn_if_short,
-    x_options,
-)
+from kernelpursuit.estimators._fitting import Fitted, check_square, generator, warn_if_short
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._running import announce, plan_memory, progress, run
+from kernelpursuit.estimators._spaces import check_new, host_dtype, like_labels, x_options
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.pursuit.fisher import Fisher
-from kernelpursuit.pursuit.loop import Path, StopRule, pursue
+from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.scatter import LABELS, Discriminants
 from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
-_PURSUIT = ("active_set", "tol", "memory", "storage", "random_state", "verbose")
+_PURSUIT = ("active_set", "lookahead", "weakness", "tol", "memory", "storage", "random_state", "verbose")
 FISHER_CONSTRAINTS: dict[str, list] = {
     "labels": [StrOptions(set(LABELS))],
     "shrinkage": [Interval(Real, 0, None, closed="left")],
@@ -54,7 +47,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.classes_) - 1
+        return self.classes_.shape[0] - 1
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.
@@ -72,8 +65,8 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         ndarray of shape (n_samples, n_classes - 1)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel))
-        return self._expansion.predict(X, coordinates(self._discriminants.leading(len(self.path_))))
+        X = check_new(self, X, self.kernel, self.support_vectors_, "transform")
+        return self._fitted.expansion.predict(X, coordinates(self._discriminants.leading(len(self.path_))))
 
 
 class SparseKernelFDA(FisherModel):
@@ -102,7 +95,7 @@ class SparseKernelFDA(FisherModel):
         atoms. Larger values prefer smooth functions.
     kernel : str, callable or list, default="rbf"
         As in `KMPClassifier`; "precomputed" takes the kernel matrix as X.
-    gamma, degree, coef0, kernel_params, active_set, memory, storage, random_state, verbose
+    gamma, degree, coef0, kernel_params, active_set, lookahead, weakness, memory, storage, random_state, verbose
         See `KMPRegressor`.
     tol : float, default=1e-10
         Stop when the atoms explain all but this share of the variance of the labels.
@@ -158,6 +151,8 @@ class SparseKernelFDA(FisherModel):
         coef0=1,
         kernel_params=None,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         tol=1e-10,
         stop=None,
         patience=10,
@@ -175,6 +170,8 @@ class SparseKernelFDA(FisherModel):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.tol = tol
         self.stop = stop
         self.patience = patience
@@ -197,12 +194,14 @@ class SparseKernelFDA(FisherModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         check_classification_targets(y)
-        self.classes_ = two_or_more_classes(y)
-        self._one_target = len(self.classes_) == 2
-        fitted, self._discriminants = fit_fisher(X, np.searchsorted(self.classes_, y), self.get_params(deep=False))
+        labels = on_host(y)
+        classes = two_or_more_classes(labels)
+        self.classes_ = like_labels(classes, y)
+        self._one_target = len(classes) == 2
+        fitted, self._discriminants = fit_fisher(X, np.searchsorted(classes, labels), self.get_params(deep=False))
         self._set(fitted)
         warn_if_short(self.path_, self.n_atoms)
         return self
@@ -223,10 +222,12 @@ def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitt
     rng = generator(options["random_state"])
     settings = {name: options[name] for name in ("kernel", *_KERNEL)}
     family = AtomFamily(X, np.arange(n), n, None, rng, functions=None, centers=None, **settings)
-    matrix, _ = plan_memory(n, options["n_atoms"], X.dtype.itemsize, options["memory"])
-    criterion = Fisher(family.dictionary(matrix, options["storage"]), index, labels=options["labels"])
+    matrix, _ = plan_memory(n, options["n_atoms"], host_dtype(X).itemsize, options["memory"])
+    dictionary = family.dictionary(matrix, options["storage"])
+    announce(dictionary, options["verbose"])
+    criterion = Fisher(dictionary, index, labels=options["labels"])
     # Below the rounding error of the labels there is nothing left to explain.
-    floor = (16 * np.finfo(X.dtype).eps) ** 2 * criterion.start().loss
+    floor = (16 * np.finfo(host_dtype(X)).eps) ** 2 * criterion.start().loss
     rules = [n_atoms(options["n_atoms"]), tolerance(options["tol"], floor)]
     if options["stop"] == "bound":
         if len(np.unique(index)) > 2:
@@ -234,7 +235,7 @@ def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitt
         rules.append(bound_rule(criterion, index, options["shrinkage"], options["patience"]))
     stop = first_of(*rules)
     callback = progress(options["verbose"]) if options["verbose"] else None
-    path = pursue(criterion, stop, candidates(options["active_set"], rng), callback)
+    path = run(criterion, stop, rng, options, callback)
     if path.reason == "interrupted":
         warnings.warn(f"the fit was {path.sentence}; the model has those terms", ConvergenceWarning, stacklevel=3)
     found = criterion.discriminants(len(path), options["shrinkage"])

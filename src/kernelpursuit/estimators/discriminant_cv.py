@@ -9,8 +9,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from kernelpursuit.estimators._fitting import check_square, x_options
+from kernelpursuit.estimators._fitting import check_square
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
+from kernelpursuit.estimators._spaces import x_options
 from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
 from kernelpursuit.estimators.path_cv import search
 
@@ -36,7 +37,9 @@ class SparseKernelFDACV(FisherModel):
         Paths run at the same time.
     one_standard_error : bool, default=False
         Take the fewest atoms whose mean score is within one standard error of the best.
-    labels, shrinkage, kernel, degree, coef0, kernel_params, active_set, tol, memory, storage, random_state, verbose
+    labels, shrinkage, kernel, degree, coef0, kernel_params, active_set, lookahead, weakness, tol, memory, storage
+        See `SparseKernelFDA`.
+    random_state, verbose
         See `SparseKernelFDA`.
 
     Attributes
@@ -77,6 +80,8 @@ class SparseKernelFDACV(FisherModel):
         coef0=1,
         kernel_params=None,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         tol=1e-10,
         memory=None,
         storage="auto",
@@ -96,6 +101,8 @@ class SparseKernelFDACV(FisherModel):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.tol = tol
         self.memory = memory
         self.storage = storage
@@ -115,7 +122,7 @@ class SparseKernelFDACV(FisherModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         check_classification_targets(y)
         self.__dict__.update(search(SparseKernelFDA, accuracy_score, X, y, None, self.get_params(deep=False)))

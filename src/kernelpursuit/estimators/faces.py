@@ -14,17 +14,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelpursuit.estimators._atoms import AtomFamily, Expansion
-from kernelpursuit.estimators._fitting import (
-    check_centers,
-    check_square,
-    generator,
+from kernelpursuit._array import on_host
+from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._fitting import check_centers, check_square, generator
+from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._running import announce, counting, plan_memory, progress
+from kernelpursuit.estimators._spaces import (
+    beside,
+    check_new,
+    follow,
+    host_dtype,
     is_precomputed,
-    plan_memory,
-    progress,
+    take_rows,
     x_options,
 )
-from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.faces import Faces, Stage
@@ -193,27 +197,29 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, y_numeric=True, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, y_numeric=True, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         n = X.shape[0]
-        targets, unit = scale_targets(cast_targets(y, X.dtype))
+        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)))
         names = ("kernel", "gamma", "degree", "coef0", "kernel_params")
         options = {name: getattr(self, name) for name in names} | {"centers": check_centers(self.centers, X)}
         family = AtomFamily(X, np.arange(n), n, None, generator(self.random_state), functions=None, **options)
-        matrix, _ = plan_memory(n, self.n_atoms, X.dtype.itemsize, self.memory)
+        matrix, _ = plan_memory(n, self.n_atoms, host_dtype(X).itemsize, self.memory)
         dictionary = family.dictionary(matrix, self.storage)
+        announce(dictionary, self.verbose)
         criterion = Faces(
-            dictionary, targets[:, 0], release=self.release, guard=self.guard, intercept=self.fit_intercept
+            dictionary, beside(targets[:, 0], X), release=self.release, guard=self.guard, intercept=self.fit_intercept
         )
         rule = walk_rule(criterion, self.n_atoms, self.theta_tol, self.choose_k)
-        path = pursue(criterion, rule, callback=progress(self.verbose) if self.verbose else None)
+        callback = progress(self.verbose) if self.verbose else None
+        path = pursue(criterion, rule, callback=counting(callback, criterion))
         warn_if_unfinished(path, len(criterion.stages[len(path)].atoms), self.n_atoms)
         taken = len(path) + len(path.discarded)
-        self.theta_ = np.array(criterion.theta[: taken + 1]) * unit
+        self.theta_ = follow(np.array(criterion.theta[: taken + 1]) * unit, X)
         self._stages = [stage._replace(coef=stage.coef * unit) for stage in criterion.stages[: taken + 1]]
         ever = np.array(list(dict.fromkeys(atom for stage in self._stages for atom in stage.atoms)), dtype=np.intp)
         self._place = {int(atom): place for place, atom in enumerate(ever)}
-        self._ever, self._ever_support = family.expansion(ever), family.support(ever)
+        self._ever = family.expansion(ever), family.support(ever)
         self._set(in_units(path, unit))
         return self
 
@@ -230,7 +236,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel))
+        X = check_new(self, X, self.kernel, self.support_vectors_, "predict")
         return self._expansion.predict(X, self._stages[len(self.path_)].coef[:, None])[:, 0]
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
@@ -245,11 +251,13 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel))
-        columns = self._ever.columns(X)
-        for stage in self._stages[1 : len(self.path_) + 1]:
-            coef = stage.coef.astype(X.dtype)
-            yield columns[:, self._places(stage)] @ coef[1:] + coef[0]
+        X = check_new(self, X, self.kernel, self.support_vectors_, "staged_predict")
+        stages = self._stages[1 : len(self.path_) + 1]
+        coef = np.zeros((len(stages), 1 + len(self._place), 1))  # over all atoms that were ever active
+        for row, stage in zip(coef[:, :, 0], stages, strict=True):
+            row[0], row[1 + self._places(stage)] = stage.coef[0], stage.coef[1:]
+        for values in self._ever[0].staged(X, coef):
+            yield values[:, 0]
 
     def truncate(self, k: int) -> PolytopeFacesRegressor:
         """Model after the first `k` steps of the path, with the atoms and weights of then.
@@ -276,7 +284,13 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.array_api_support = True
         return tags
+
+    @property
+    def support_(self) -> np.ndarray:
+        """Atoms of the model, oldest first, NumPy wherever X lives."""
+        return self._ever[1][self._places(self._stages[len(self.path_)])]
 
     def _places(self, stage: Stage) -> np.ndarray:
         """Where the atoms of `stage` are among all that were ever active."""
@@ -287,11 +301,10 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         stage = self._stages[len(path)]
         places = self._places(stage)
         self.path_ = path
-        self._expansion = subset(self._ever, places)
-        self.support_ = self._ever_support[places]
-        self.support_vectors_ = self._expansion.centers
-        coef = stage.coef.astype(self._ever.centers.dtype)
-        self.dual_coef_, self.intercept_ = coef[1:], float(coef[0])
+        self._expansion = subset(self._ever[0], places)
+        centers = self.support_vectors_ = self._expansion.centers
+        coef = stage.coef.astype(host_dtype(centers))
+        self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(coef[0])
 
 
 def walk_rule(criterion: Faces, most: int, theta_tol: float, choose: str) -> StopRule:
@@ -353,6 +366,6 @@ def in_units(path: Path, unit: float) -> Path:
 def subset(expansion: Expansion, places: np.ndarray) -> Expansion:
     """Some atoms of an expansion of one kernel, in the order given."""
     precomputed = expansion.precomputed
-    centers = expansion.centers if precomputed is not None else expansion.centers[places]
+    centers = expansion.centers if precomputed is not None else take_rows(expansion.centers, places)
     chosen = None if precomputed is None else precomputed[places]
     return Expansion(expansion.kernels, expansion.sources[places], centers, [], expansion.function_columns, chosen)

@@ -15,19 +15,24 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from kernelpursuit._array import Array, eps, gather, to_host
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
-from kernelpursuit.estimators._fitting import (
-    candidates,
-    check_square,
-    generator,
+from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._fitting import check_square, generator
+from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
+from kernelpursuit.estimators._running import candidates, plan_memory
+from kernelpursuit.estimators._spaces import (
+    beside,
+    check_new,
+    host_dtype,
     is_precomputed,
-    plan_memory,
+    labels_on_host,
+    take_rows,
     x_options,
 )
-from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, storage_for, warn_if_few
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.kernels import KERNEL_NAMES, Kernel, feature_mean, make_kernel
+from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, feature_mean, make_kernel
 from kernelpursuit.pursuit.candidates import Candidates
 from kernelpursuit.pursuit.loop import Path, pursue
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
@@ -55,7 +60,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     random_state : int, RandomState or None, default=None
         For ``selection="random"`` and `active_set`.
     n_jobs : int, default=None
-        For the kernel values.
+        Jobs of scikit-learn's kernel functions, for NumPy and sparse data; None uses threads where they pay.
     selection : {"rayleigh", "diagonal", "random", "prefit"}, default="rayleigh"
         "rayleigh" lowers the squared error of the features most, summed over the training rows; "diagonal" takes the
         row farthest from the others in feature space; "random" draws it with probability proportional to its squared
@@ -63,8 +68,11 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         the landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation
         says that more would follow the noise of y; "rayleigh" adds what is missing to `n_components`. Targets that are
         not floats are classes, with one indicator column each; floats are values.
-    active_set : None, int or (epsilon, quantile), default=None
-        Look at a fresh random set of rows each step; the pair means the size ceil(ln epsilon / ln quantile).
+    active_set : None, int, (epsilon, quantile) or "growing", default=None
+        Look at a fresh random set of rows each step, see `KMPRegressor`.
+    lookahead : int or "auto", default="auto"
+    weakness : float, default=1
+        See `KMPRegressor`.
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each step, if it does not.
@@ -106,7 +114,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "selection": [StrOptions({*SELECTIONS, "prefit"})],
-        **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "memory", "storage")},
+        **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "lookahead", "weakness", "memory", "storage")},
     }
 
     def __init__(
@@ -122,6 +130,8 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         n_jobs=None,
         selection="rayleigh",
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         memory=None,
         storage="auto",
     ):
@@ -135,6 +145,8 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.n_jobs = n_jobs
         self.selection = selection
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.memory = memory
         self.storage = storage
 
@@ -154,8 +166,8 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self
         """
         if self.selection == "prefit" and y is None:
-            validate_data(self, X, y=None, **x_options(self.kernel))  # says that y is missing
-        X = validate_data(self, X, **x_options(self.kernel))
+            validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
+        X = validate_data(self, X, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         n, rng = X.shape[0], generator(self.random_state)
         self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(X)
@@ -168,20 +180,22 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             dictionary = DenseDictionary(X, gram=X)
         else:
             dictionary = KernelDictionary(X, X, self._kernel, memory=matrix, storage=storage_for(n, limit, options))
-        look = candidates(self.active_set, rng)
-        first = supervised(dictionary, targets_of(X, y), limit, look) if self.selection == "prefit" else None
+        how = candidates(self.active_set, rng), self.lookahead, self.weakness
+        first = None
+        if self.selection == "prefit":
+            first = supervised(dictionary, beside(targets_of(X, y), X), limit, *how)
         if first is not None and (len(first) == self.n_components or (first.reason == "interrupted" and len(first))):
             self.path_ = first
         else:
             criterion = Rayleigh(dictionary, selection=options["selection"], rng=rng)
-            self.path_ = fill(criterion, first, self.n_components, look)
+            self.path_ = fill(criterion, first, self.n_components, *how)
         if not len(self.path_):
             raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to approximate")
         warn_if_few(self.path_, self.n_components, "n_components")
         self._set(X, dictionary)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Array:
         """Features of X, ``k_A(X) @ normalization_.T``.
 
         Parameters
@@ -194,23 +208,30 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **x_options(self.kernel))
+        X = check_new(self, X, self.kernel, self.components_, "transform")
         if self._kernel is None:
-            columns = X[:, self.component_indices_]
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                columns = np.asarray(self._kernel.between(X, self.components_), dtype=X.dtype)
-            if not np.all(np.isfinite(columns)):
-                raise ValueError(OVERFLOW)
-        return columns @ self.normalization_.T
+            return gather(X, self.component_indices_, axis=1) @ self.normalization_.T
+        weights = to_host(self.normalization_).T
+        with np.errstate(over="ignore", invalid="ignore"):
+            features = self._expansion.predict(X, np.concatenate([np.zeros((1, len(weights))), weights]))
+        if not all_finite(features):
+            raise ValueError(OVERFLOW)
+        return features
+
+    @property
+    def component_indices_(self) -> np.ndarray:
+        """Training rows that the landmarks are, in the order chosen, NumPy wherever X lives."""
+        return self.path_.atoms
 
     def _set(self, X: Any, dictionary: Any) -> None:
         """Attributes, as `Nystroem` computes them."""
         atoms = self.path_.atoms
         U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
-        self.normalization_ = (U / np.sqrt(np.maximum(S, 1e-12)) @ V).astype(X.dtype)
-        self.components_ = X[atoms]
-        self.component_indices_ = atoms
+        self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
+        self.components_ = take_rows(X, atoms)
+        kernels = [] if self._kernel is None else [self._kernel]
+        none = np.empty(0, dtype=np.intp)
+        self._expansion = Expansion(kernels, np.zeros(len(atoms), dtype=np.intp), self.components_, [], none)
         self._n_features_out = len(atoms)
 
     def _make_kernel(self, X: Any) -> Kernel:
@@ -221,12 +242,14 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             if given:
                 raise ValueError(f"{sorted(given)} do not apply to a callable kernel: use kernel_params")
             return make_kernel(self.kernel, X, kernel_params=self.kernel_params)
-        params = dict(self.kernel_params or {})
-        params |= {name: value for name, value in given.items() if name in KERNEL_PARAMS[self.kernel]}
+        params = {**(self.kernel_params or {}), **given}
+        params = {name: value for name, value in params.items() if name in KERNEL_PARAMS[self.kernel]}
+        if self.n_jobs is None or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+            if "gamma" in KERNEL_PARAMS[self.kernel] and params.get("gamma") is None:
+                params["gamma"] = 1.0 if self.kernel == "chi2" else "auto"
+            return make_kernel((self.kernel, params), X)
         offset = feature_mean(X) if self.kernel in ("rbf", "laplacian") and not sparse.issparse(X) else None
-        function: Callable = partial(
-            pairwise_kernels, metric=self.kernel, filter_params=True, n_jobs=self.n_jobs, **params
-        )
+        function: Callable = partial(pairwise_kernels, metric=self.kernel, n_jobs=self.n_jobs, **params)
         return Kernel(function, offset)
 
     def __sklearn_tags__(self):
@@ -246,30 +269,46 @@ def targets_of(X: Any, y: Any) -> np.ndarray:
     (array([[0.5, 0. , 0.5],
            [0. , 0.5, 0. ]]), array([[0.125, 0.5  , 0.25 ]]))
     """
-    values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    values = check_array(labels_on_host(y), ensure_2d=False, dtype=None, input_name="y")
     check_consistent_length(X, values)
     if values.dtype.kind != "f" and (values.ndim == 1 or values.shape[1] == 1):
         labels = column_or_1d(values)
         classes = np.unique(labels)
         values = (labels[:, None] == classes[None, :]).astype(np.float64)
-    return scale_targets(cast_targets(values.astype(np.float64), X.dtype))[0]
+    return scale_targets(cast_targets(values.astype(np.float64), host_dtype(X)))[0]
 
 
-def supervised(dictionary: Any, targets: np.ndarray, limit: int, look: Candidates) -> Path:
+def supervised(
+    dictionary: Any,
+    targets: Array,
+    limit: int,
+    look: Candidates,
+    lookahead: int | str = 1,
+    weakness: float = 1.0,
+) -> Path:
     """Landmarks by which least squares fits `targets` best, as long as they promise to fit new data better too (`gcv`).
 
     Landmarks chosen by y beyond that point follow its noise.
     """
-    floor = (16 * np.finfo(targets.dtype).eps) ** 2
-    worth = gcv(len(targets), search_charge(targets.astype(np.float64)), patience=10)
-    return pursue(Squares(dictionary, targets), first_of(n_atoms(limit), tolerance(0.0, floor), worth), look)
+    floor = (16 * eps(targets)) ** 2
+    worth = gcv(targets.shape[0], search_charge(to_host(targets)), patience=10)
+    stop = first_of(n_atoms(limit), tolerance(0.0, floor), worth)
+    return pursue(Squares(dictionary, targets), stop, look, None, lookahead, weakness)
 
 
-def fill(criterion: Rayleigh, first: Path | None, limit: int, look: Candidates) -> Path:
+def fill(
+    criterion: Rayleigh,
+    first: Path | None,
+    limit: int,
+    look: Candidates,
+    lookahead: int | str = 1,
+    weakness: float = 1.0,
+) -> Path:
     """Landmarks by `criterion`, after those of another path where there is one."""
     for atom in [] if first is None else first.atoms:
         list(criterion.take([int(atom)], weakness=0.0))
-    more = pursue(criterion, n_atoms(limit - (0 if first is None else len(first))), look)
+    stop = n_atoms(limit - (0 if first is None else len(first)))
+    more = pursue(criterion, stop, look, None, lookahead, weakness)
     if first is None:
         return more
     return Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)

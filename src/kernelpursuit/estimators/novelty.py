@@ -10,7 +10,9 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelpursuit.estimators._fitting import generator, x_options
+from kernelpursuit._array import Array, namespace, on_host
+from kernelpursuit.estimators._fitting import generator
+from kernelpursuit.estimators._spaces import check_new, host_dtype, take_rows, x_options
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span
 from kernelpursuit.kernels import KERNEL_NAMES
 
@@ -30,8 +32,9 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         Share of the training rows to call outliers. "auto" sets the threshold by `alpha` instead.
     alpha : float in (0, 1), default=0.05
         False-alarm level. A share `validation_fraction` of the rows, m of them, is held out, the span comes from the
-        others, and the threshold is the ⌊alpha (m + 1)⌋-th lowest held-out score: a new point that is exchangeable with
-        those rows is called an outlier with probability at most `alpha` (or 1 / (m + 1), if that is more).
+        others, and the threshold is the ⌊alpha (m + 1)⌋-th lowest held-out score, less rounding error: a new point that
+        is exchangeable with those rows is called an outlier with probability at most `alpha` (or 1 / (m + 1), if that
+        is more).
     validation_fraction : float, default=0.2
         Share of the rows held out for `alpha`.
     selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
@@ -43,8 +46,11 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
     coef0 : float, default=1
     kernel_params : dict, optional
         Keyword arguments of a callable kernel.
-    active_set : None, int or (epsilon, quantile), default=None
-        Look at a fresh random set of points each step.
+    active_set : None, int, (epsilon, quantile) or "growing", default=None
+        Look at a fresh random set of points each step, see `KMPRegressor`.
+    lookahead : int or "auto", default="auto"
+    weakness : float, default=1
+        See `KMPRegressor`.
     tol : float, default=0.01
         Stop when the mean squared distance to the span has fallen to this share of what it was.
     memory : int, optional
@@ -98,6 +104,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         coef0=1,
         kernel_params=None,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         tol=0.01,
         memory=None,
         storage="auto",
@@ -114,6 +122,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.tol = tol
         self.memory = memory
         self.storage = storage
@@ -133,24 +143,27 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         -------
         self
         """
-        X = validate_data(self, X, ensure_min_samples=2, **x_options(self.kernel))
+        X = validate_data(self, X, ensure_min_samples=2, **x_options(self.kernel, X))
         rng = generator(self.random_state)
         train = held_out = np.arange(X.shape[0])
         if self.contamination == "auto":
             train, held_out = hold_out(X.shape[0], self.validation_fraction, rng)
-        self._span, _ = fit_span(X[train], self.get_params(deep=False), rng)
+        self._span, _ = fit_span(take_rows(X, train), self.get_params(deep=False), rng)
+        self._span = self._span._replace(support=train[self._span.support])
         self.path_ = self._span.path
-        self.support_ = train[self._span.support]
         self.support_vectors_ = self._span.expansion.centers
-        scores = self._scores(X[held_out])
+        scores = on_host(self._scores(take_rows(X, held_out)))
         if self.contamination == "auto":
             rank = max(1, int(np.floor(self.alpha * (len(scores) + 1))))
-            self.offset_ = float(np.sort(scores)[rank - 1])
+            # Less what rounding may change: the row that set the threshold must not fall below it in another batch.
+            slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps))
+            slack *= float(np.max(on_host(self._span.diagonal(X))))
+            self.offset_ = float(np.sort(scores)[rank - 1]) - slack
         else:
             self.offset_ = float(np.percentile(scores, 100.0 * self.contamination))
         return self
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any) -> Array:
         """Minus the squared distance to the span: the lower, the more abnormal.
 
         Parameters
@@ -161,10 +174,9 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        return self._scores(validate_data(self, X, reset=False, **x_options(self.kernel)))
+        return self._checked_scores(X, "score_samples")
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Array:
         """Score less the threshold `offset_`: negative for outliers.
 
         Parameters
@@ -175,9 +187,9 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.score_samples(X) - self.offset_
+        return self._checked_scores(X, "decision_function") - self.offset_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """-1 for outliers, 1 for the rest.
 
         Parameters
@@ -188,9 +200,20 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         -------
         ndarray of int, shape (n_samples,)
         """
-        return np.where(self.decision_function(X) < 0, -1, 1)
+        outlying = self._checked_scores(X, "predict") - self.offset_ < 0
+        xp = namespace(outlying)
+        return 1 - 2 * xp.astype(outlying, xp.int64)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    @property
+    def support_(self) -> np.ndarray:
+        """Training rows chosen, in order, NumPy wherever X lives."""
+        return self._span.support
+
+    def _checked_scores(self, X: Any, method: str) -> Array:
+        check_is_fitted(self)
+        return self._scores(check_new(self, X, self.kernel, self.support_vectors_, method))
+
+    def _scores(self, X: Any) -> Array:
         """Minus the residuals in float64, whatever X is: nearly equal distances must not become ties."""
         return -self._span.residual(X, self._span.diagonal(X))
 

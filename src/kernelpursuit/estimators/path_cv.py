@@ -13,14 +13,12 @@ from sklearn.metrics import accuracy_score, check_scoring, mean_squared_error
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
-from kernelpursuit.estimators._fitting import (
-    check_square,
-    is_precomputed,
-    x_options,
-)
+from kernelpursuit._array import gather, on_host
+from kernelpursuit.estimators._fitting import check_square, host_weights
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParameters
+from kernelpursuit.estimators._spaces import is_precomputed, labels_beside, take_rows, x_options
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel
 from kernelpursuit.kernels import scale_gamma, uses_gamma
@@ -49,7 +47,7 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
         Take the fewest atoms whose mean score is within one standard error of the best.
     variant, loss, huber_delta, refit_every, kernel, degree, coef0, kernel_params, functions, centers, active_set
         See `KMPRegressor`.
-    alpha, shrinkage, fit_intercept, tol, memory, storage, random_state, verbose
+    lookahead, weakness, alpha, shrinkage, fit_intercept, tol, memory, storage, random_state, verbose
         See `KMPRegressor`.
 
     Attributes
@@ -91,7 +89,7 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         self.__dict__.update(search(KMPRegressor, squared_error, X, y, sample_weight, self.get_params(deep=False)))
         return self
@@ -110,7 +108,7 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
         None is the accuracy, computed for all numbers of atoms at once. A scorer is called for each.
     variant, loss, huber_delta, refit_every, kernel, degree, coef0, kernel_params, functions, centers, active_set
         See `KMPClassifier`.
-    alpha, shrinkage, fit_intercept, tol, memory, storage, random_state, verbose
+    lookahead, weakness, alpha, shrinkage, fit_intercept, tol, memory, storage, random_state, verbose
         See `KMPRegressor`.
 
     Attributes
@@ -148,16 +146,14 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         check_classification_targets(y)
         self.__dict__.update(search(KMPClassifier, accuracy_score, X, y, sample_weight, self.get_params(deep=False)))
         return self
 
 
-def search(
-    make: Callable, metric: Callable, X: Any, y: np.ndarray, sample_weight: Any, options: dict
-) -> dict[str, Any]:
+def search(make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any, options: dict) -> dict[str, Any]:
     """Cross-validate all widths and numbers of atoms, fit the best on all rows and return the attributes to set.
 
     Parameters
@@ -172,18 +168,19 @@ def search(
         Values of the parameters in `SEARCH_CONSTRAINTS`, and those of the estimator.
     """
     params = {name: value for name, value in options.items() if name not in SEARCH_CONSTRAINTS}
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    weights = None if sample_weight is None else host_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0):
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     gammas = width_grid(options["gammas"], params["kernel"], X, weights)
     scorer = None if options["scoring"] is None else check_scoring(make(), scoring=options["scoring"])
-    splitter = check_cv(options["cv"], y, classifier=is_classifier(make()))
-    folds = list(splitter.split(X, y))
+    known = on_host(y)
+    splitter = check_cv(options["cv"], known, classifier=is_classifier(make()))
+    folds = list(splitter.split(X, known))
     jobs = [(gamma, train, test) for gamma in gammas for train, test in folds]
     scores = Parallel(n_jobs=options["n_jobs"])(
         delayed(path_scores)(
             make(n_atoms=options["max_atoms"], gamma="scale" if gamma is None else gamma, **params),
-            X, y, weights, train, test, scorer, metric,
+            X, known, weights, train, test, scorer, metric,
         )
         for gamma, train, test in jobs
     )  # fmt: skip
@@ -209,7 +206,7 @@ def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> 
             raise ValueError(f"gammas is given but kernel={kernel!r} has no gamma; set gammas=None")
         return [None]
     if gammas is None:
-        counted = X if weights is None else X[np.flatnonzero(weights > 0)]
+        counted = X if weights is None else take_rows(X, np.flatnonzero(weights > 0))
         positive = None if weights is None else weights[weights > 0]
         return [scale_gamma(counted, positive) * 4.0**power for power in range(-3, 2)]
     grid = np.asarray(gammas)
@@ -224,7 +221,9 @@ def path_scores(
 ) -> np.ndarray:
     """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score."""
     pairwise = is_precomputed(model.kernel)
-    X_train, X_test = (X[train][:, train], X[test][:, train]) if pairwise else (X[train], X[test])
+    X_train, X_test = take_rows(X, train), take_rows(X, test)
+    if pairwise:
+        X_train, X_test = gather(X_train, train, axis=1), gather(X_test, train, axis=1)
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -233,15 +232,12 @@ def path_scores(
         raise KeyboardInterrupt
     options = weight_option(w_test)
     if scorer is None:
-        scores = [metric(y[test], prediction, **options) for prediction in model.staged_predict(X_test)]
+        predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
+        scores = [metric(y[test], on_host(prediction), **options) for prediction in predictions]
     else:
-        scores = [scorer(model.truncate(k), X_test, y[test], **options) for k in range(1, len(model.path_) + 1)]
-    if not scores:  # nothing to fit: the constant
-        scores = [
-            metric(y[test], model.predict(X_test), **options)
-            if scorer is None
-            else scorer(model, X_test, y[test], **options)
-        ]
+        y_test = labels_beside(y[test], X)
+        models = [model.truncate(k) for k in range(1, len(model.path_) + 1)] or [model]
+        scores = [scorer(one, X_test, y_test, **options) for one in models]
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
 
 

@@ -10,8 +10,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from kernelpursuit.estimators._fitting import check_square, generator, is_precomputed, x_options
-from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span
+from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.estimators._fitting import check_square, generator
+from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host, x_options
+from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span, joined
 
 
 class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -43,8 +45,11 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     coef0 : float, default=1
     kernel_params : dict, optional
         Keyword arguments of a callable kernel.
-    active_set : None, int or (epsilon, quantile), default=None
-        Look at a fresh random set of points each step; the pair means the size ceil(ln epsilon / ln quantile).
+    active_set : None, int, (epsilon, quantile) or "growing", default=None
+        Look at a fresh random set of points each step, see `KMPRegressor`.
+    lookahead : int or "auto", default="auto"
+    weakness : float, default=1
+        See `KMPRegressor`.
     tol : float, default=0
         Stop when the residual trace has fallen to this share of the trace of K.
     stop : {"bound"} or None, default=None
@@ -113,6 +118,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         coef0=1,
         kernel_params=None,
         active_set=None,
+        lookahead="auto",
+        weakness=1.0,
         tol=0.0,
         stop=None,
         patience=10,
@@ -130,6 +137,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.active_set = active_set
+        self.lookahead = lookahead
+        self.weakness = weakness
         self.tol = tol
         self.stop = stop
         self.patience = patience
@@ -151,20 +160,21 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         -------
         self
         """
-        X = validate_data(self, X, **x_options(self.kernel))
+        X = validate_data(self, X, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
         self._span, features = fit_span(X, self.get_params(deep=False), generator(self.random_state))
-        self._mean, self._axes, self.eigenvalues_ = principal_axes(features, self.n_components, self.center)
+        mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center)
+        self._axes = (mean, axes)
+        self.eigenvalues_ = follow(eigenvalues, X)
         self.path_ = self._span.path
-        self.support_ = self._span.support
         self.support_vectors_ = self._span.expansion.centers
-        self.residual_trace_ = self.path_.values("loss") * X.shape[0]
-        self._n_features_out = len(self.eigenvalues_)
+        self.residual_trace_ = follow(self.path_.values("loss") * X.shape[0], X)
+        self._n_features_out = len(eigenvalues)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Array:
         """Coordinates along the principal axes, ``(ψ(x) - mean) @ axes``.
 
         Parameters
@@ -176,13 +186,14 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         -------
         ndarray of shape (n_samples, n_components)
         """
-        X = self._checked(X)
-        out = np.empty((X.shape[0], len(self.eigenvalues_)), dtype=X.dtype)
-        for batch, features in self._span.batches(X):
-            out[batch] = (features - self._mean) @ self._axes
-        return out
+        X = self._checked(X, "transform")
+        parts = []
+        for features in self._span.batches(X):
+            mean, axes = (from_host(values, features) for values in self._axes)
+            parts.append(namespace(features).astype((features - mean) @ axes, X.dtype))
+        return joined(parts)
 
-    def residual(self, X: Any, diagonal: Any = None) -> np.ndarray:
+    def residual(self, X: Any, diagonal: Any = None) -> Array:
         """Squared distance to the span in feature space, ``k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x)``.
 
         Parameters
@@ -196,15 +207,21 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         ndarray of shape (n_samples,)
             Not negative; zero at the points chosen.
         """
-        X = self._checked(X)
+        X = self._checked(X, "residual")
         if is_precomputed(self.kernel) and diagonal is None:
             raise ValueError("diagonal, the values k(x, x), must be given when kernel='precomputed'")
-        known = self._span.diagonal(X) if diagonal is None else check_array(diagonal, ensure_2d=False)
+        if diagonal is None:
+            known = self._span.diagonal(X)
+        else:
+            known = follow(to_host(check_array(labels_on_host(diagonal), ensure_2d=False)), X)
         if known.shape != (X.shape[0],):
-            raise ValueError(f"diagonal must have one value for each of the {X.shape[0]} rows, got shape {known.shape}")
-        return self._span.residual(X, known).astype(X.dtype)
+            raise ValueError(
+                f"diagonal must have one value for each of the {X.shape[0]} rows, got shape {tuple(known.shape)}"
+            )
+        distances = self._span.residual(X, known)
+        return namespace(distances).astype(distances, X.dtype)
 
-    def approximate_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
+    def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
         """Nyström approximation ``k_A(x)ᵀ K[A, A]⁻¹ k_A(y)`` of the kernel.
 
         Parameters
@@ -217,14 +234,19 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         -------
         ndarray of shape (n_samples, n_others)
         """
-        X = self._checked(X)
+        X = self._checked(X, "approximate_kernel")
         left = self._span.features(X)
-        right = left if Y is None else self._span.features(self._checked(Y))
-        return (left @ right.T).astype(X.dtype)
+        right = left if Y is None else self._span.features(self._checked(Y, "approximate_kernel"))
+        return namespace(left).astype(left @ right.T, X.dtype)
 
-    def _checked(self, X: Any) -> Any:
+    @property
+    def support_(self) -> np.ndarray:
+        """Training rows chosen, in order, NumPy wherever X lives."""
+        return self._span.support
+
+    def _checked(self, X: Any, method: str) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **x_options(self.kernel))
+        return check_new(self, X, self.kernel, self.support_vectors_, method)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
+from kernelpursuit._array import on_host
 from kernelpursuit.estimators._fitting import (
     Fitted,
     PursuitModel,
@@ -20,9 +21,9 @@ from kernelpursuit.estimators._fitting import (
     choose_and_fit,
     generator,
     training_data,
-    x_options,
 )
 from kernelpursuit.estimators._parameters import PursuitParameters
+from kernelpursuit.estimators._spaces import host_dtype, x_options
 from kernelpursuit.losses import Loss, huber
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber"}), Loss]
@@ -42,7 +43,7 @@ class RegressorModel(RegressorMixin, PursuitModel):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        values = self._raw(X)
+        values = self._raw(X, "predict")
         return values[:, 0] if self._one_target else values
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
@@ -56,7 +57,7 @@ class RegressorModel(RegressorMixin, PursuitModel):
         ------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        for values in self._staged_raw(X):
+        for values in self._staged_raw(X, "staged_predict"):
             yield values[:, 0] if self._one_target else values
 
     def __sklearn_tags__(self):
@@ -100,8 +101,20 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         Each maps X to one or more columns that join the dictionary: terms you know, trends, raw features.
     centers : None, int or array-like of shape (n_centers, n_features), default=None
         Where kernel atoms may sit: on all training points, on a random subset, on points of your own.
-    active_set : None, int or (epsilon, quantile), default=None
-        Look at a fresh random set of atoms each step; the pair means the size ceil(ln epsilon / ln quantile).
+    active_set : None, int, (epsilon, quantile) or "growing", default=None
+        Look at a fresh random set of atoms each step instead of all. The best of s atoms drawn is among the best share
+        g of all with probability at least ``1 - (1 - g)**s``, whatever the data; that they are drawn without
+        replacement only makes it more likely. The pair means the size ``ceil(ln epsilon / ln quantile)``, with which
+        this probability is 1 - epsilon for g = 1 - quantile: 59 for (0.05, 0.95). "growing" looks at 59 atoms in the
+        first step and at 1.7 more in each further one, because late atoms are harder to find.
+    lookahead : int or "auto", default="auto"
+        Most atoms proposed for one pass over the data. They are tried out on a small pool of promising atoms first, and
+        each is checked against all atoms before it is accepted. "auto" adapts the number; 1 is one pass for each atom.
+        Sampled atoms (`active_set`), and those of losses other than the squared one, are taken one at a time.
+    weakness : float, default=1
+        1 gives exactly the atoms of plain greedy choice. With 0.5, say, an atom is accepted while its score is at least
+        half of the best score of all atoms at that moment, which saves most of the passes. `path_` has the certificate
+        of each step (``Step.weakness``) and the number of passes.
     alpha : float, default=0
         Ridge penalty ``alpha * cᵀ K c`` on the weights c of the chosen atoms, in selection and fit, K their kernel
         matrix (for columns of `functions`: ``alpha * c²``). With all atoms this is kernel ridge regression.
@@ -121,12 +134,13 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         Steps without improvement after which these rules stop looking.
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
-        and computed in tiles, again at each step, if it does not.
+        and computed in tiles, again at each pass, if it does not.
     storage : {"auto", "dense", "tiles"}, default="auto"
         Force one or the other.
     random_state : int, RandomState or None, default=None
         For `centers`, `active_set` and the validation split.
     verbose : int, default=0
+        1 prints how the atoms are held and a line at 1, 2, 5, 10, ... steps, 2 a line for each step.
 
     Attributes
     ----------
@@ -144,6 +158,12 @@ class KMPRegressor(PursuitParameters, RegressorModel):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has column names.
+
+    Notes
+    -----
+    With ``sklearn.config_context(array_api_dispatch=True)`` tensors, on any device, are fitted where they live: y and
+    the weights follow X, as do the fitted arrays and the predictions. Indices (`support_`, `support_kernels_`) and
+    `path_` are NumPy's. New data must be where X was.
 
     References
     ----------
@@ -177,11 +197,11 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel))
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel, X))
         check_square(X, self.kernel)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
-        targets, unit = scale_targets(cast_targets(y, X.dtype), wanted=isinstance(self.loss, str))
+        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=isinstance(self.loss, str))
         rng = generator(self.random_state)
         data = training_data(X, targets, sample_weight)
         loss = regression_loss(self.loss, self.huber_delta, data, unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from math import ceil, log
 
 import numpy as np
@@ -18,8 +19,8 @@ def everything(alive: np.ndarray) -> None:
 def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     """A fresh random set of `size` live atoms at each step, drawn without replacement.
 
-    The best of s atoms drawn from m is among the best g with probability at least 1 - (1 - g/m)**s, whatever the
-    distribution of the scores; see `active_set_size`.
+    The best of s atoms drawn from m is among the best share g of them with probability at least 1 - (1 - g)**s,
+    whatever the distribution of the scores; see `active_set_size`.
 
     Examples
     --------
@@ -31,6 +32,31 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     def candidates(alive: np.ndarray) -> np.ndarray:
         indices = np.flatnonzero(alive)
         return np.sort(rng.choice(indices, size=min(size, len(indices)), replace=False))
+
+    return candidates
+
+
+def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7) -> Candidates:
+    """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at step t from 0 on.
+
+    Late in a path fewer atoms are nearly as good as the best, so that a late sample should be larger. With the defaults
+    228 atoms are looked at in each of 200 steps on average, as many as find one of the best 2% with probability 0.99.
+    On five data sets (``benchmarks/growing_set.py``) the training loss was 1.5% above that of plain greedy choice after
+    100 atoms, with 228 throughout 1.9% at 1.6 times as many columns looked at; after 200 atoms, where the numbers of
+    columns are equal, 2.4% for both and 4.4% for the same sizes in falling order. Geometric growth had 1.5% then, but
+    a hundred steps later it would look at all 2,000 rows. Test errors were 0.95 to 1.01 of the greedy ones for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw = growing_subset(np.random.default_rng(0), start=2, rate=0.5)
+    >>> [len(draw(np.ones(9, dtype=bool))) for _ in range(4)]
+    [2, 3, 3, 4]
+    """
+    steps = count()
+
+    def candidates(alive: np.ndarray) -> np.ndarray | None:
+        return random_subset(ceil(start + rate * next(steps)), rng)(alive)
 
     return candidates
 

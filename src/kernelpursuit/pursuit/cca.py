@@ -3,172 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import (
-    WIDEST_TIE,
-    Array,
-    eps,
-    in_span_limit,
-    namespace,
-    squared_norms,
-    tie_tolerance,
-    to_host,
-)
-from kernelpursuit.basis import Basis
+from kernelpursuit._array import WIDEST_TIE, Array, eps, gather, in_span_limit, namespace, tie_tolerance, to_host
 from kernelpursuit.dictionaries import sweep
-from kernelpursuit.pursuit.loop import Step, tied
+from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.pool import Downdated, pairs
+from kernelpursuit.pursuit.views import FeatureSpace, OutputSpace, View, feature_space_limit
+
+__all__ = ["DEFLATIONS", "SHIFT", "CanonicalCorrelation", "feature_space_limit"]
 
 DEFLATIONS = ("symmetric", "projection")
 SHIFT = 2.0  # scores are correlations plus this: positive, so that no live atom looks as if it changed nothing
-
-
-def feature_space_limit(x: Array) -> float:
-    """Share of k(x, x) below which a point counts as lying in the span of others in feature space.
-
-    1e-10, or 100 eps where that is more. A pivot of a partial Cholesky factor is a difference of numbers as large as
-    the diagonal, so that one of this share still has six digits. Columns have a limit of their own as well.
-    """
-    return max(1e-10, in_span_limit(x))
-
-
-class Deflated(NamedTuple):
-    """Some columns of K̃."""
-
-    columns: Array  # (n, b)
-    squared: np.ndarray  # (b,), their squared norms
-    size: np.ndarray  # (b,), what is left of them: the diagonal of K̃, or the squared norms again
-    raw: np.ndarray  # (b,), the same of K
-    norm: np.ndarray  # (b,), squared norms of the columns of K
-
-
-class View(Protocol):
-    """A square kernel matrix K, and what is left of it, K̃, after deflation by the atoms taken.
-
-    Taking an atom with direction u changes column j of K̃ by −a_j u; the coefficients a and what counts as the size of
-    a column are what deflations differ in.
-    """
-
-    D: Any
-    limit: float
-
-    def deflate(self, J: np.ndarray) -> Deflated:
-        """Columns `J` of K̃, from the definition."""
-
-    def extend(self, atom: int) -> Array | None:
-        """Direction that `atom` adds; None if it lies in the span."""
-
-    def give_back(self) -> None:
-        """Undo the last `extend`."""
-
-    def products(self, own: Array, other: Array) -> np.ndarray:
-        """K̃ᵀ[own, other], (n, 2), with K̃ as it was before `own`, the last direction: one pass over the data."""
-
-    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """What each column of K̃ loses along the last direction, given its products."""
-
-    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Sizes of all columns after that, given what they were and the new squared norms."""
-
-
-class FeatureSpace:
-    """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
-
-    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
-    """
-
-    def __init__(self, dictionary: Any):
-        self.D = dictionary
-        like = dictionary.columns(np.array([0]))
-        self.limit = feature_space_limit(like)
-        self._xp = namespace(like)
-        self._rows = self._xp.empty((4, like.shape[0]), dtype=like.dtype, device=like.device)
-        self._count = 0
-
-    def deflate(self, J: np.ndarray) -> Deflated:
-        """Columns `J` of K − UUᵀ."""
-        columns = self.D.columns(J)
-        norm = squared = squared_norms(columns)
-        raw = size = _diagonal(columns, J)
-        if self._count:
-            U = self._rows[: self._count, :]
-            columns = columns - U.T @ self._xp.take(U, self._xp.asarray(J, device=U.device), axis=1)
-            squared, size = squared_norms(columns), _diagonal(columns, J)
-        return Deflated(columns, squared, size, raw, norm)
-
-    def extend(self, atom: int) -> Array | None:
-        """Next column of the Cholesky factor, u = τ / √τ_i."""
-        columns, _, pivot, raw, _ = self.deflate(np.array([atom]))
-        if not pivot[0] > self.limit * raw[0]:
-            return None
-        if self._count == self._rows.shape[0]:
-            self._rows = self._xp.concat([self._rows, self._xp.empty_like(self._rows)], axis=0)
-        self._rows[self._count, :] = columns[:, 0] / float(np.sqrt(pivot[0]))
-        self._count += 1
-        return self._rows[self._count - 1, :]
-
-    def give_back(self) -> None:
-        """Forget the last column of the factor."""
-        self._count -= 1
-
-    def products(self, own: Array, other: Array) -> np.ndarray:
-        """(K − UUᵀ)[own, other], U without its last column."""
-        U = self._rows[: self._count - 1, :]
-        V = self._xp.stack([own, other], axis=1)
-        return self.D.correlate(V) - to_host(U.T @ (U @ V))
-
-    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """Entries of the new column of the factor."""
-        return to_host(own)
-
-    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Diagonal of K − UUᵀ."""
-        return size - coefficients**2
-
-
-class OutputSpace:
-    """Projection K̃ ← (I − τ τᵀ / τᵀτ) K̃ with τ = K̃ e_i, which keeps K̃ = (I − U Uᵀ) K, U orthonormal.
-
-    The size of a column is its squared norm.
-    """
-
-    def __init__(self, dictionary: Any):
-        self.D = dictionary
-        like = dictionary.columns(np.array([0]))
-        self.limit = in_span_limit(like)
-        self._basis = Basis(like)
-
-    def deflate(self, J: np.ndarray) -> Deflated:
-        """Columns `J` of (I − UUᵀ) K."""
-        columns = self.D.columns(J)
-        norm = squared = squared_norms(columns)
-        if self._basis.size:
-            columns, _, _ = self._basis.complement(columns, np.zeros((len(J), 0)), rounds=1)
-            squared = squared_norms(columns)
-        return Deflated(columns, squared, squared, norm, norm)
-
-    def extend(self, atom: int) -> Array | None:
-        """Unit vector along τ."""
-        return self._basis.append(self.D.columns(np.array([atom]))[:, 0])
-
-    def give_back(self) -> None:
-        """Forget the last direction."""
-        self._basis.truncate(self._basis.size - 1)
-
-    def products(self, own: Array, other: Array) -> np.ndarray:
-        """Kᵀ[own, (I − UUᵀ) other], U without its last column, to which `own` is orthogonal."""
-        U = self._basis.directions[:-1, :]
-        return self.D.correlate(namespace(own).stack([own, other - U.T @ (U @ other)], axis=1))
-
-    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """Parts of the columns along the new direction."""
-        return products[:, 0]
-
-    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Squared norms."""
-        return squared
 
 
 class Moments(NamedTuple):
@@ -179,6 +27,16 @@ class Moments(NamedTuple):
     size: np.ndarray  # (2, b), the diagonal of K̃, or h again
     raw: np.ndarray  # (2, b), the same of K
     norm: np.ndarray  # (2, b), ‖k‖²
+
+
+class Changes(NamedTuple):
+    """What directions u and v change in the two views; the first axis is the view, the last the direction."""
+
+    lost: np.ndarray  # (2, n, b), a: column j of K̃ loses a_j u
+    own: np.ndarray  # (2, n, b), K̃ₓᵀu and K̃ᵧᵀv
+    other: np.ndarray  # (2, n, b), K̃ₓᵀv and K̃ᵧᵀu
+    energy: np.ndarray  # (2, b), uᵀu and vᵀv
+    inner: np.ndarray  # (b,), uᵀv
 
 
 class CanonicalCorrelation:
@@ -197,6 +55,8 @@ class CanonicalCorrelation:
         χ ← χ − aₓ (uₓᵀk̃ᵧ) − aᵧ (uᵧᵀk̃ₓ) + aₓ aᵧ uₓᵀuᵧ,    h ← h − 2 a (uᵀk̃) + a² uᵀu,
 
     for all atoms at one `correlate` of two vectors for each view and O(n k); memory is O(n k). No matrix is written.
+    In a block of atoms K̃ is different for each, but by directions that are known before the pass: K̃ = K − UUᵀ or
+    (I − UUᵀ)K with those before the atom, so that one `correlate` serves them all.
     Atoms whose h has lost half its digits since it was last computed are recomputed from the definition.
 
     Parameters
@@ -233,7 +93,8 @@ class CanonicalCorrelation:
         self._views: tuple[View, View] = (kind(x), kind(y))
         self._signed = signed
         like = x.columns(np.array([0]))
-        self._eps, self._tie, self._limit = eps(like), tie_tolerance(like), in_span_limit(like)
+        self._eps, self._tie = eps(like), tie_tolerance(like)
+        self._limits = np.array([[view.limit] for view in self._views]), in_span_limit(like)
         self._narrow = min(x, y, key=lambda dictionary: dictionary.tile)  # whose tiles both can hold
         n = x.shape[0]
         self.alive = np.ones(n, dtype=bool)
@@ -249,6 +110,11 @@ class CanonicalCorrelation:
         kept = np.maximum(np.where(self.alive, self._running.squared, 1.0), np.finfo(float).tiny)
         lost = np.sqrt(self._running.norm / kept) + self._reference / kept
         return np.clip(self._tie * lost.max(axis=0), self._tie, max(self._tie, WIDEST_TIE))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return all(view.D.in_memory for view in self._views)
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -275,56 +141,88 @@ class CanonicalCorrelation:
         if self._running is None:
             tile = self._narrow.tile
             parts = [self._look(indices[i : i + tile]) for i in range(0, len(indices), tile)]
+            self.passes += len(indices) / len(self.alive)
             moments = Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
         else:
             moments = self.running_moments(indices)
-        alive = self.alive[indices]
-        norms = np.sqrt(np.where(alive, moments.squared, 1.0))
-        rho = np.clip(moments.cross / norms[0] / norms[1], -1, 1)
-        return np.where(alive, SHIFT + (rho if self._signed else np.abs(rho)), -np.inf)
+        return correlation_scores(moments, self.alive[indices], self._signed)
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in order, each while its score is at least `weakness` times the best; one pass for each."""
-        for atom in block:
-            score, share = self._certify(atom)
-            if share < weakness or not self._advance(atom):
-                return
-            yield Step(atom, score=score, weakness=share)
+        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+        count = min(view.extend(block) for view in self._views)
+        if count == 0:  # others may lie in the span of the block only
+            self.alive[block[0]] = False
+        changes = self._changes(count)
+        try:
+            for place, atom in enumerate(block[:count]):
+                score, share = self._certify(atom)
+                if share < weakness:
+                    break
+                self.alive[atom] = False
+                for view in self._views:
+                    view.accept()
+                if changes is not None:
+                    self._downdate(changes, place)
+                yield Step(atom, score=score, weakness=share)
+        finally:
+            for view in self._views:
+                view.give_back()
+
+    def rehearse(self, J: np.ndarray) -> CorrelationRehearsal | None:
+        """The criterion on atoms `J` alone."""
+        if self._running is None:
+            return None
+        p = len(J)
+        own, inside, cross = np.empty((2, p, p)), np.empty((2, p, p)), np.empty((p, p))
+
+        def load(part: np.ndarray) -> list[Array]:
+            return [view.deflate(part).columns for view in self._views]
+
+        for one, two, mine, theirs in pairs(J, self._narrow.tile, load):
+            for row in range(2):
+                own[row, one, two] = to_host(mine[row].T @ theirs[row])
+                own[row, two, one] = own[row, one, two].T
+                if one == two:
+                    inside[row, :, one] = to_host(gather(mine[row], J))
+            cross[one, two] = to_host(mine[0].T @ theirs[1])
+            cross[two, one] = to_host(theirs[0].T @ mine[1])
+        self.passes += p / len(self.alive)
+        return CorrelationRehearsal(
+            own,
+            inside if isinstance(self._views[0], FeatureSpace) else None,
+            cross,
+            self.running_moments(J),
+            limits=self._limits,
+            signed=self._signed,
+        )
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Score of `atom` now, and its share of the best of all where that is known."""
         if self._running is None:
             return float(self.scores(np.array([atom]))[0]), 1.0
         scores = self.scores()
-        share = 1.0 if tied(scores, self.tie)[atom] else float(max(scores[atom], 0) / scores.max())
-        return float(scores[atom]), share
+        return float(scores[atom]), certificate(scores, self.tie, atom, origin=SHIFT)
 
-    def _advance(self, atom: int) -> bool:
-        """Deflate both views by `atom`; False if it turns out to lie in a span."""
-        self.alive[atom] = False
-        directions: list[Array] = []
-        for view in self._views:
-            direction = view.extend(atom)
-            if direction is None:
-                for done in self._views[: len(directions)]:
-                    done.give_back()
-                return False
-            directions.append(direction)
-        if self._running is not None:
-            self._downdate(*directions)
-        return True
+    def _changes(self, count: int) -> Changes | None:
+        """What the next `count` directions change in the moments of all atoms, where those are kept: one pass."""
+        if self._running is None or count == 0:
+            return None
+        u, v = (view.waiting(count) for view in self._views)
+        (own_x, other_x), (own_y, other_y) = self._views[0].products(u, v), self._views[1].products(v, u)
+        self.passes += 1
+        own = np.stack([own_x, own_y])
+        lost = np.stack([view.coefficients(w, part) for view, w, part in zip(self._views, (u, v), own, strict=True)])
+        return Changes(lost, own, np.stack([other_x, other_y]), np.stack([_inner(u, u), _inner(v, v)]), _inner(u, v))
 
-    def _downdate(self, u: Array, v: Array) -> None:
-        """Update the moments of all atoms for the new directions, and recompute those that lost half their digits."""
+    def _downdate(self, changes: Changes, place: int) -> None:
+        """Update the moments of all atoms for one direction, and recompute those that lost half their digits."""
         assert self._running is not None
         cross, squared, size, *_ = self._running
-        p, q = self._views[0].products(u, v), self._views[1].products(v, u)
-        self.passes += 1
-        a, b = self._views[0].coefficients(u, p), self._views[1].coefficients(v, q)
-        cross += -a * q[:, 1] - b * p[:, 1] + float(to_host(u @ v)) * a * b
-        for row, (c, own, direction) in enumerate(((a, p[:, 0], u), (b, q[:, 0], v))):
-            squared[row] += -2 * c * own + float(to_host(direction @ direction)) * c**2
-            size[row] = self._views[row].shrink(size[row], c, squared[row])
+        lost, own, other = changes.lost[:, :, place], changes.own[:, :, place], changes.other[:, :, place]
+        cross += -lost[0] * other[1] - lost[1] * other[0] + changes.inner[place] * lost[0] * lost[1]
+        squared += -2 * lost * own + changes.energy[:, place, None] * lost**2
+        for row, view in enumerate(self._views):
+            size[row] = view.shrink(size[row], lost[row], squared[row])
         self._refresh()
         self._bar(np.arange(len(self.alive)), self._running)
 
@@ -363,14 +261,94 @@ class CanonicalCorrelation:
 
     def _bar(self, J: np.ndarray, part: Moments) -> None:
         """Never look again at those of `J` that lie in the span in either view."""
-        limits = np.array([[view.limit] for view in self._views])
-        left = (part.size > limits * part.raw) & (part.squared > self._limit * part.norm)
-        self.alive[J] &= np.all(left, axis=0)
+        self.alive[J] &= outside(part, *self._limits)
 
 
-def _diagonal(columns: Array, J: np.ndarray) -> np.ndarray:
-    """Entries of columns `J` of a square matrix on its diagonal."""
-    return to_host(to_host(columns)[J, np.arange(len(J))])
+class CorrelationRehearsal:
+    """`CanonicalCorrelation` on a pool of atoms, given the inner products of their deflated columns.
+
+    Taking atom i with sᵢ = K̃ᵢᵢ (or ‖k̃ᵢ‖²) in each view makes u = k̃ᵢ / √sᵢ, so that uᵀk̃ⱼ, uᵀu and, in the symmetric
+    deflation, the coefficients a = u are entries of the matrices here over √sᵢ. With aₓ, oₓ = K̃ₓᵀu, fₓ = K̃ₓᵀv and so on
+
+        K̃ₓᵀK̃ₓ ← K̃ₓᵀK̃ₓ − aₓoₓᵀ − oₓaₓᵀ + uᵀu aₓaₓᵀ,    K̃ₓᵀK̃ᵧ ← K̃ₓᵀK̃ᵧ − aₓ (fᵧ − uᵀv aᵧ)ᵀ − fₓaᵧᵀ.
+
+    Parameters
+    ----------
+    own : ndarray of shape (2, p, p)
+        K̃ᵀK̃ of the pool in each view.
+    inside : ndarray of shape (2, p, p), optional
+        K̃ itself on the pool, for the symmetric deflation.
+    cross : ndarray of shape (p, p)
+        K̃ₓᵀK̃ᵧ.
+    moments : Moments
+        Diagonals of these, more exact.
+    limits : tuple
+        As of `outside`.
+    signed : bool
+    """
+
+    def __init__(
+        self,
+        own: np.ndarray,
+        inside: np.ndarray | None,
+        cross: np.ndarray,
+        moments: Moments,
+        *,
+        limits: tuple[np.ndarray, float],
+        signed: bool,
+    ):
+        self._own = [Downdated(part) for part in own]
+        self._inside = None if inside is None else [Downdated(part) for part in inside]
+        self._cross = Downdated(cross)
+        self._moments = Moments(*(part.copy() for part in moments))
+        self._limits, self._signed = limits, signed
+        self._free = np.ones(len(cross), dtype=bool)
+
+    def scores(self) -> np.ndarray:
+        """Score of each atom of the pool."""
+        possible = self._free & outside(self._moments, *self._limits)
+        return correlation_scores(self._moments, possible, self._signed)
+
+    def take(self, i: int) -> None:
+        """Take atom `i` of the pool."""
+        now = self._moments
+        roots = np.sqrt(now.size[:, i])
+        own = np.stack([part.column(i) for part in self._own]) / roots[:, None]
+        lost = own if self._inside is None else np.stack([part.column(i) for part in self._inside]) / roots[:, None]
+        other = np.stack([self._cross.column(i) / roots[1], self._cross.row(i) / roots[0]])  # K̃ₓᵀv and K̃ᵧᵀu
+        energy, inner = now.squared[:, i] / now.size[:, i], now.cross[i] / roots[0] / roots[1]
+        for row in range(2):
+            self._own[row].deflate(lost[row], own[row], energy[row])
+            if self._inside is not None:
+                self._inside[row].subtract(lost[row], lost[row])
+        self._cross.subtract(lost[0], other[1] - inner * lost[1])
+        self._cross.subtract(other[0], lost[1])
+        squared = now.squared - 2 * lost * own + energy[:, None] * lost**2
+        cross = now.cross - lost[0] * other[1] - lost[1] * other[0] + inner * lost[0] * lost[1]
+        size = squared if self._inside is None else now.size - lost**2
+        self._moments = now._replace(cross=cross, squared=squared, size=size)
+        self._free[i] = False
+
+
+def outside(part: Moments, limits: np.ndarray, limit: float) -> np.ndarray:
+    """Which atoms lie outside the span in both views.
+
+    Parameters
+    ----------
+    part : Moments
+    limits : ndarray of shape (2, 1)
+        Share of its first size that is left of an atom in the span, for each view.
+    limit : float
+        The same for squared norms.
+    """
+    return np.all((part.size > limits * part.raw) & (part.squared > limit * part.norm), axis=0)
+
+
+def correlation_scores(part: Moments, alive: np.ndarray, signed: bool) -> np.ndarray:
+    """Cosines plus `SHIFT`, or their absolute values; ``-inf`` for atoms not `alive`."""
+    norms = np.sqrt(np.where(alive, part.squared, 1.0))
+    rho = np.clip(part.cross / norms[0] / norms[1], -1, 1)
+    return np.where(alive, SHIFT + (rho if signed else np.abs(rho)), -np.inf)
 
 
 def _inner(x: Array, y: Array) -> np.ndarray:

@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import WIDEST_TIE, Array, eps, in_span_limit, namespace, squared_norms, tie_tolerance, to_host
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries import sweep
+from kernelpursuit.pursuit.pool import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
 
 
@@ -76,6 +77,8 @@ class Deflation:
         self.intercept = intercept
         self.eps = eps(like)
         self.passes = 0.0
+        # Norms down-dated in float32 still have two digits when an atom is barred; those in float64 would have none.
+        self._stale = np.sqrt(self.eps) if self.eps < 1e-10 else 0.0
         self._tie = tie_tolerance(like)
         self._ties: np.ndarray | None = None  # of each atom, until the next step
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
@@ -88,8 +91,10 @@ class Deflation:
         if intercept:
             ones = xp.ones((n, 1), dtype=like.dtype, device=like.device)
             self.basis.append(self.weigh(ones)[:, 0])
+        self._size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
+        self._kept: KeptProducts | None = None  # from the first rehearsal on
         self._lengths: list[tuple[int, float, float]] = []  # atom, norm and constant part, where nothing is orthogonal
 
     def weigh(self, columns: Array) -> Array:
@@ -125,7 +130,7 @@ class Deflation:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = squared_norms(columns)
-        columns, tails, _ = self.basis.complement(columns, tails, rounds=1)
+        columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self._size)
         squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
         return Deflated(columns, tails, squared, start + penalty, raw + penalty)
 
@@ -152,6 +157,7 @@ class Deflation:
             tiles = [J[start : start + self.D.tile] for start in range(0, len(J), self.D.tile)]
             looks = [self._look(tile, products, jointly) for tile in tiles]
             a, norms = (np.concatenate(part) for part in zip(*looks, strict=True))
+            self.passes += len(J) / len(self.alive)
         else:
             a, norms = running, self.squared if jointly else self.start
             if J is not None:
@@ -188,6 +194,10 @@ class Deflation:
         """Never look again at those of `J` that lie in the span."""
         self.alive[J] &= part.squared > self._limit * part.raw
 
+    def floor(self, J: np.ndarray) -> np.ndarray:
+        """Running norms at which atoms `J` would count as lying in the span."""
+        return self._limit * self._raw[J]
+
     def sweep(self, products: Callable[[Deflated], np.ndarray]) -> np.ndarray:
         """Make the running norms of all atoms and return `products` of all of them, in one pass."""
 
@@ -202,23 +212,68 @@ class Deflation:
         self.passes += 1
         return joined
 
+    def measure(self, samples: Array, tails: np.ndarray) -> np.ndarray:
+        """Make the running norms of all atoms; return their products with vectors outside the span, in one pass.
+
+        ‖d̃‖² = ‖d‖² − Σ (dᵀq)² over the directions q, so that no column is deflated but those that lose their digits by
+        the difference.
+
+        Parameters
+        ----------
+        samples : array of shape (n_samples, t)
+        tails : ndarray of shape (any, t)
+        """
+        size, Q = self._size, self.basis.directions[: self._size, :]
+        vectors = namespace(samples).concat([Q.T, samples], axis=1)
+
+        def tile(J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            columns = self.weigh(self.D.columns(J))
+            raw, products = squared_norms(columns), to_host(columns.T @ vectors)
+            if not np.all(np.isfinite(raw)):
+                raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
+            if self.ridge is None:
+                return products, raw, np.zeros(len(J))
+            own = self.ridge.tails(J)
+            for part, other in ((products[:, :size], self.basis.tails[:size].T), (products[:, size:], tails)):
+                width = min(own.shape[1], len(other))
+                part += own[:, :width] @ other[:width]
+            return products, raw, np.sum(own**2, axis=1) + self.ridge.rest(J, own)
+
+        products, raw, penalty = sweep(self.D, tile)
+        self._raw = raw + penalty
+        inside = products[:, :size] ** 2
+        self.start = self._raw - (inside[:, 0] if self.intercept else 0.0)
+        self.squared, self._reference = self._raw.copy(), self._raw.copy()
+        self.passes += 1
+        a = products[:, size:].copy()
+        for J, part in self.downdate_norms(np.sum(inside, axis=1)):
+            self.start[J], a[J] = part.start, part.products(samples, tails)
+        return a
+
     def extend(self, block: list[int]) -> list[Direction]:
         """Unit directions that the atoms of `block` add one after the other, up to the first that adds none."""
-        directions: list[Direction] = []
-        for atom in block:
-            tail = np.zeros(0) if self.ridge is None else self.ridge.append(atom)
-            column = self.weigh(self.D.columns(np.array([atom])))
-            if not self.orthogonal:
-                rest, _, inside = self.basis.complement(column, np.zeros((1, 0)))
-                length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
-                self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
-                directions.append(Direction(atom, rest[:, 0] / length, tail / length))
-            elif (sample := self.basis.append(column[:, 0], tail)) is not None:
-                directions.append(Direction(atom, sample, self.basis.tails[-1, : len(tail)]))
-            else:
-                self.alive[atom] = False
-                break
-        return directions
+        if not self.orthogonal:
+            return [self._normalise(atom) for atom in block]
+        tails = [np.zeros(0) if self.ridge is None else self.ridge.append(atom) for atom in block]
+        width = max(len(tail) for tail in tails)
+        joined = np.stack([np.pad(tail, (0, width - len(tail))) for tail in tails])
+        before = self.basis.size
+        taken = self.basis.extend(self.weigh(self.D.columns(np.array(block))), joined)
+        if taken == 0:  # others may lie in the span of the block only
+            self.alive[block[0]] = False
+        directions, rests = self.basis.directions, self.basis.tails
+        return [
+            Direction(atom, directions[row, :], rests[row, : len(tail)])
+            for row, (atom, tail) in enumerate(zip(block[:taken], tails[:taken], strict=True), start=before)
+        ]
+
+    def _normalise(self, atom: int) -> Direction:
+        """Unit vector along an atom, the constant taken out."""
+        tail = np.zeros(0) if self.ridge is None else self.ridge.append(atom)
+        rest, _, inside = self.basis.complement(self.weigh(self.D.columns(np.array([atom]))), np.zeros((1, 0)))
+        length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
+        self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
+        return Direction(atom, rest[:, 0] / length, tail / length)
 
     def give_back(self, directions: list[Direction]) -> None:
         """Undo `extend` for its last `directions`; penalty coordinates without a user do no harm and stay."""
@@ -231,6 +286,41 @@ class Deflation:
         """Record that `atom` was taken: it is in the span now."""
         if self.orthogonal:
             self.alive[atom] = False
+            self._size += 1
+
+    def rehearsed_gram(self, J: np.ndarray) -> np.ndarray:
+        """Inner products of deflated atoms `J`, (len(J), len(J)).
+
+        D̃ᵀD̃ = DᵀD − PᵀP, P the products of the atoms with the directions. Those were computed for all atoms when the
+        directions were taken; kept from the first rehearsal on, they save the deflation of the pool's columns.
+        """
+        if self._kept is None:
+            dtype = np.dtype(np.float64 if self.eps < 1e-10 else np.float32)
+            two_tiles = 2 * self.D.tile * self.D.shape[0] * dtype.itemsize
+            self._kept = KeptProducts(self._size, len(self.alive), dtype, memory=two_tiles)
+        missing = self._kept.missing(self._size)
+        gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
+        rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
+        for part, other, columns, others in pairs(J, self.D.tile, lambda part: self.weigh(self.D.columns(part))):
+            products = to_host(columns.T @ others)
+            gram[part, other] += products
+            if other == part:
+                rest[:, part] = self._products(missing, J[part], columns)
+            else:
+                gram[other, part] += products.T
+        for products in (self._kept.at(J), rest):
+            gram -= products.T @ products
+        self.passes += len(J) / len(self.alive)
+        return gram
+
+    def _products(self, missing: list[slice], J: np.ndarray, columns: Array) -> np.ndarray:
+        """Products of atoms `J` with some ranges of the directions."""
+        tails = np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
+        T = self.basis.tails[:, : tails.shape[1]]
+        products = [
+            to_host(self.basis.directions[rows, :] @ columns) + T[rows] @ tails[:, : T.shape[1]].T for rows in missing
+        ]
+        return np.concatenate([np.zeros((0, len(J))), *products])
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data."""
@@ -245,18 +335,24 @@ class Deflation:
 
         Yields the atoms whose norm had to be recomputed, tile by tile, so that the caller can do likewise.
         """
-        self.squared -= products**2
+        if self._kept is not None and self.orthogonal:
+            self._kept.append(products)
+        yield from self.downdate_norms(products**2)
+
+    def downdate_norms(self, loss: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
+        """The same for what all atoms lose of their squared norms."""
+        self.squared -= loss
         self._ties = None
         lost = np.where(self.alive, self.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
         stale = np.zeros(0, dtype=np.intp)
-        if lost.min() <= np.sqrt(self.eps):  # those that would follow soon come along: few large blocks, not many small
-            stale = np.flatnonzero(lost <= 4 * np.sqrt(self.eps))
+        if lost.min() <= self._stale:  # those that would follow soon come along: few large blocks, not many small
+            stale = np.flatnonzero(lost <= 4 * self._stale)
         for start in range(0, len(stale), self.D.tile):
             J = stale[start : start + self.D.tile]
             part = self.deflate(J)
             self.squared[J] = self._reference[J] = part.squared
-            self.bar(J, part)
             yield J, part
+        self.alive &= self.squared > self._limit * self._raw
         self.passes += len(stale) / len(self.alive)
 
     def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:

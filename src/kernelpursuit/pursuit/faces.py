@@ -124,6 +124,11 @@ class Faces:
         return np.clip(ties, self._close, max(self._close, WIDEST_TIE))
 
     @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return self.atoms.D.in_memory
+
+    @property
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
@@ -173,6 +178,9 @@ class Faces:
                 self._refresh()
             self._record()
             yield Step(atom, score, share, self._loss(), weight=(length,), released=tuple(released))
+
+    def rehearse(self, J: np.ndarray) -> None:
+        """None: each choice needs a pass of its own."""
 
     def _face(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""

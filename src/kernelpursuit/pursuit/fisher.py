@@ -9,7 +9,8 @@ import numpy as np
 
 from kernelpursuit._array import WIDEST_TIE, Array, from_host, namespace, squared_norms, tie_tolerance, to_host
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
-from kernelpursuit.pursuit.loop import Step, tied
+from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.pool import Downdated, pairs
 from kernelpursuit.pursuit.scatter import LABELS, Discriminants, Within, check_index, class_codes
 
 _FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
@@ -100,6 +101,11 @@ class Fisher:
         return np.clip(known, self._tie, max(self._tie, WIDEST_TIE))
 
     @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return self.atoms.D.in_memory
+
+    @property
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
@@ -128,27 +134,25 @@ class Fisher:
         if self._a is None:
             assert J is not None
             a, eta, raw = self._look(J)
+            self.atoms.passes += len(J) / len(self.alive)
         else:
             which = slice(None) if J is None else J
             a, eta, raw = self._a[which], self._eta[which], self._raw[which]
         alive = self.alive if J is None else self.alive[J]
         with np.errstate(over="ignore"):
-            gain = np.sum(a * a, axis=1)
-            gain = np.where(gain <= self._noise * raw, 0.0, gain)
-            ratio = gain / np.where(alive, np.maximum(eta, _FLOOR * raw), 1.0)
+            ratio = fisher_ratio(a, eta, raw, alive, self._noise)
         if not np.all(np.isfinite(ratio[alive])):
             raise ValueError("the products of atoms and labels overflow: scale X, or change kernel or gamma")
-        scores = np.where(alive, ratio, -np.inf)
-        self._scores = scores if J is None else self._scores
-        return scores
+        self._scores = ratio if J is None else self._scores
+        return ratio
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
         before = self.atoms.basis.size
         directions = self.atoms.extend(block)
-        if len(directions) < len(block):  # an atom turned out to lie in the span: it is barred now
+        if not directions:  # the first atom turned out to lie in the span: it is barred now
             self._scores = None
-        turned = [self._turn(direction, before + t) for t, direction in enumerate(directions)]
+        turned = self._turn(directions, before)
         products = self._correlate(directions, turned)
         taken = 0
         try:
@@ -169,6 +173,26 @@ class Fisher:
                 yield Step(direction.atom, score, share, loss, weight=tuple(length.tolist()))
         finally:
             self.atoms.give_back(directions[taken:])
+
+    def rehearse(self, J: np.ndarray) -> FisherRehearsal | None:
+        """The criterion on atoms `J` alone."""
+        if self._a is None:
+            return None
+        p = len(J)
+        gram, scatter = np.empty((p, p)), np.empty((p, p))
+        for one, two, mine, theirs in pairs(J, self.atoms.D.tile, lambda part: self.atoms.deflate(part).columns):
+            gram[one, two] = to_host(mine.T @ theirs)
+            scatter[one, two] = to_host(mine.T @ self.within.apply(theirs))
+            gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
+        self.atoms.passes += p / len(self.alive)
+        return FisherRehearsal(
+            gram,
+            scatter,
+            self.running_moments(J),
+            self._raw[J],
+            floor=self.atoms.floor(J),
+            noise=self._noise,
+        )
 
     def discriminants(self, n_steps: int, shrinkage: float) -> Discriminants:
         """Discriminant analysis in the span of the first `n_steps` atoms, see `Discriminants.in_span`."""
@@ -205,11 +229,16 @@ class Fisher:
         joined = np.concatenate(looks)
         return joined[:, :-2], joined[:, -2], joined[:, -1]
 
-    def _turn(self, direction: Direction, before: int) -> Array:
-        """Vector w = (I − QQᵀ)Bq, Q the first `before` directions."""
-        w = self.within.apply(direction.sample[:, None])[:, 0]
-        Q = self.atoms.basis.directions[:before, :]
-        return w - Q.T @ (Q @ w) if before else w
+    def _turn(self, directions: list[Direction], before: int) -> list[Array]:
+        """Vectors w = (I − QQᵀ)Bq of the last directions, Q those before q: the first `before` and others of them."""
+        if not directions:
+            return []
+        Q = self.atoms.basis.directions
+        W = self.within.apply(Q[before:, :].T)
+        # Row s, column t: part of Bq_t along direction s, which counts for s < before + t.
+        inside = np.triu(to_host(Q @ W), 1 - before)
+        W = W - Q.T @ from_host(inside, Q)
+        return [W[:, t] for t in range(len(directions))]
 
     def _correlate(self, directions: list[Direction], turned: list[Array]) -> np.ndarray | None:
         """Products of all atoms with the directions q and then with the vectors w, where running moments are kept."""
@@ -223,9 +252,7 @@ class Fisher:
         if self._a is None:
             return float(self.scores(np.array([atom]))[0]), 1.0
         scores = self.scores()
-        if tied(scores, self.tie)[atom]:
-            return float(scores[atom]), 1.0
-        return float(scores[atom]), float(max(scores[atom], 0) / scores.max())
+        return float(scores[atom]), certificate(scores, self.tie, atom)
 
     def _downdate(self, p: np.ndarray, g: np.ndarray, q: Array, w: Array, length: np.ndarray) -> None:
         """Take direction q out of the running moments of all atoms."""
@@ -261,3 +288,64 @@ class Fisher:
 
     def _loss(self) -> float:
         return float(np.sum(squared_norms(self._u)) / self._u.shape[0])
+
+
+def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, alive: np.ndarray, noise: float) -> np.ndarray:
+    """Scores ‖a‖² / η, a the products with the codes and η the scatter of each atom; ``-inf`` where not `alive`.
+
+    Products below `noise` times ‖d‖² = `raw` are zero, and a scatter is at least 1e-12 ‖d‖².
+    """
+    gain = np.sum(a * a, axis=1)
+    gain = np.where(gain <= noise * raw, 0.0, gain)
+    return np.where(alive, gain / np.where(alive, np.maximum(eta, _FLOOR * raw), 1.0), -np.inf)
+
+
+class FisherRehearsal:
+    """`Fisher` on a pool of atoms, given the inner products of the deflated atoms with and without the scatter B.
+
+    Taking atom i, with p = d̃ᵀd̃ᵢ / ‖d̃ᵢ‖ and g = d̃ᵀBd̃ᵢ / ‖d̃ᵢ‖ of the pool, changes d̃ᵀd̃ by -p pᵀ, d̃ᵀBd̃ by
+    -p gᵀ - g pᵀ + (d̃ᵢᵀBd̃ᵢ / ‖d̃ᵢ‖²) p pᵀ, and d̃ᵀũ by -p d̃ᵢᵀũ / ‖d̃ᵢ‖.
+
+    Parameters
+    ----------
+    gram, scatter : ndarray of shape (p, p)
+        d̃ᵀd̃ and d̃ᵀBd̃ of the pool.
+    moments : tuple of ndarray
+        d̃ᵀũ, (p, T), and the diagonals of `scatter` and `gram`, more exact.
+    raw : ndarray of shape (p,)
+        ‖d‖².
+    floor : ndarray of shape (p,)
+        ‖d̃‖² at which an atom lies in the span.
+    noise : float
+        Share of ‖d‖² below which a squared product with the codes is zero.
+    """
+
+    def __init__(
+        self,
+        gram: np.ndarray,
+        scatter: np.ndarray,
+        moments: tuple[np.ndarray, np.ndarray, np.ndarray],
+        raw: np.ndarray,
+        *,
+        floor: np.ndarray,
+        noise: float,
+    ):
+        self._gram, self._scatter = Downdated(gram), Downdated(scatter)
+        self._a, self._eta, self._squared = (part.copy() for part in moments)
+        self._raw, self._floor, self._noise = raw, floor, noise
+
+    def scores(self) -> np.ndarray:
+        """Score of each atom of the pool."""
+        return fisher_ratio(self._a, self._eta, self._raw, self._squared > self._floor, self._noise)
+
+    def take(self, i: int) -> None:
+        """Take atom `i` of the pool."""
+        length = np.sqrt(self._squared[i])
+        p, g = self._gram.column(i) / length, self._scatter.column(i) / length
+        energy = self._eta[i] / self._squared[i]
+        self._gram.subtract(p, p)
+        self._scatter.deflate(p, g, energy)
+        self._a = self._a - p[:, None] * (self._a[i] / length)
+        self._eta = np.maximum(self._eta - 2 * p * g + energy * p**2, 0)
+        self._squared = self._squared - p**2
+        self._squared[i] = 0.0

@@ -104,6 +104,11 @@ class Gradient:
         return self.atoms.tie
 
     @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return self.atoms.D.in_memory
+
+    @property
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
@@ -139,6 +144,9 @@ class Gradient:
                 self._update(sample, tail)
             share = score / best if best > 0 else 0.0
             yield Step(direction.atom, score, share, self._objective(), weight=tuple(length[0].tolist()))
+
+    def rehearse(self, J: np.ndarray) -> None:
+        """None: each choice needs a pass of its own."""
 
     def coef_path(self, n_steps: int) -> np.ndarray:
         """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct, n_targets), the intercept first."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, everything
+from kernelpursuit.pursuit.lookahead import MOST, LookAhead, Rehearsal
 
 
 class Step(NamedTuple):
@@ -129,8 +131,12 @@ class Criterion(Protocol):
         Relative uncertainty of the scores; scores that differ by less are equal.
     passes : float
         Passes over the data so far.
+    in_memory : bool
+        Whether a pass only reads a matrix that is kept.
     """
 
+    @property
+    def in_memory(self) -> bool: ...  # noqa: D102
     @property
     def alive(self) -> np.ndarray: ...  # noqa: D102
     @property
@@ -150,12 +156,17 @@ class Criterion(Protocol):
         Ends early at the first atom whose score, when its turn comes, is below `weakness` times the best.
         """
 
+    def rehearse(self, J: np.ndarray) -> Rehearsal | None:
+        """The criterion on atoms `J` alone, this one left as it is; None where each choice needs a pass of its own."""
+
 
 def pursue(
     criterion: Criterion,
     stop: StopRule,
     candidates: Candidates = everything,
     callback: Callable[[Path], None] | None = None,
+    lookahead: int | str = 1,
+    weakness: float = 1.0,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
@@ -170,6 +181,14 @@ def pursue(
         ``candidates(alive) -> indices | None`` to look at in this step; None means all.
     callback : callable, optional
         Called with the path after each step.
+    lookahead : int or "auto"
+        Most atoms proposed for one pass over the data. They are tried out on a pool of promising atoms, and each is
+        checked against all atoms before it is accepted; how many are proposed adapts to how many were accepted. 1 is a
+        pass for each atom. "auto" is 64, or 1 where `weakness` is 1 and a pass only reads a matrix in memory. Without
+        effect where candidates are sampled, and for criteria that need a pass for each choice.
+    weakness : float
+        Share of the best score of all atoms that an atom must reach when its turn comes, or its block ends before it.
+        1 gives the atoms of plain greedy choice, whatever `lookahead` is.
 
     Returns
     -------
@@ -189,15 +208,23 @@ def pursue(
     >>> path.atoms, path.reason
     (array([1, 0]), 'n_atoms')
     """
+    if lookahead != "auto" and not (isinstance(lookahead, Integral) and lookahead >= 1):
+        raise ValueError(f"lookahead must be 'auto' or an integer from 1 on, got {lookahead!r}")
+    if not 0 < weakness <= 1:
+        raise ValueError(f"weakness must be above 0 and at most 1, got {weakness!r}")
+    # Reading a matrix that is there for one vector is as cheap as a look into the pool.
+    most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
+    ahead = LookAhead(most, exact=weakness == 1)
     path = Path(start=criterion.start())
     began = time.perf_counter()
     try:
         while (verdict := stop(path)) is None:
-            block = propose(criterion, candidates)
+            before = len(path)
+            block = propose(criterion, candidates, ahead)
             if not block:
                 verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {len(path)} steps")
                 break
-            for step in criterion.take(block):
+            for step in criterion.take(block, weakness):
                 path.steps.append(step._replace(seconds=time.perf_counter() - began))
                 if callback is not None:
                     callback(path)
@@ -205,6 +232,7 @@ def pursue(
                     break
             if verdict is not None:
                 break
+            ahead.learn(len(block), len(path) - before)
     except KeyboardInterrupt:
         verdict = Stop(len(path), "interrupted", f"interrupted after {len(path)} steps")
     path.passes = criterion.passes
@@ -215,10 +243,11 @@ def pursue(
     return path.ended(verdict)
 
 
-def propose(criterion: Criterion, candidates: Candidates = everything) -> list[int]:
+def propose(criterion: Criterion, candidates: Candidates = everything, ahead: LookAhead | None = None) -> list[int]:
     """Best atom among the candidates, the lowest index among ties; an empty list if none would change the fit.
 
-    Where a sample of candidates holds no atom that would, all are looked at before the pursuit is over.
+    With `ahead` the atoms that would follow it as well, where all atoms are candidates. Where a sample of candidates
+    holds no atom that would change the fit, all are looked at before the pursuit is over.
     """
     if not criterion.alive.any():
         return []
@@ -228,7 +257,10 @@ def propose(criterion: Criterion, candidates: Candidates = everything) -> list[i
         if scores.max() > 0:
             tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]
             winner = int(np.argmax(tied(scores, tie)))
-            return [winner if look is None else int(look[winner])]
+            if look is not None:
+                return [int(look[winner])]
+            block = [] if ahead is None else ahead(criterion, scores)
+            return [winner] + [atom for atom in block if atom != winner]
     return []
 
 
@@ -237,3 +269,18 @@ def tied(scores: np.ndarray, tie: Any) -> np.ndarray:
     best = int(np.argmax(scores))
     tie = np.broadcast_to(tie, scores.shape)
     return scores >= scores[best] * (1 - tie - tie[best])
+
+
+def certificate(scores: np.ndarray, tie: Any, atom: int, origin: float = 0.0) -> float:
+    """Score of `atom`, counted from `origin`, as a share of the best.
+
+    1 for the atom that plain greedy choice takes, less for all others; 0 where plain greedy choice would end.
+    """
+    best = scores.max()
+    if not best > 0:
+        return 0.0
+    if int(np.argmax(tied(scores, tie))) == atom:
+        return 1.0
+    if not best > origin:
+        return 0.0
+    return float(np.clip((scores[atom] - origin) / (best - origin), 0, np.nextafter(1, 0)))

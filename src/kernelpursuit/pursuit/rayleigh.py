@@ -9,7 +9,8 @@ import numpy as np
 
 from kernelpursuit._array import WIDEST_TIE, eps, from_host, squared_norms, tie_tolerance, to_host
 from kernelpursuit.dictionaries import sweep
-from kernelpursuit.pursuit.loop import Step, tied
+from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.pool import Downdated, pairs
 
 SELECTIONS = ("rayleigh", "diagonal", "random")
 
@@ -100,6 +101,11 @@ class Rayleigh:
         with np.errstate(over="ignore"):
             return np.clip(tie * self._start / kept, tie, max(tie, WIDEST_TIE))
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return self.D.in_memory
+
     def start(self) -> Step:
         """State before the first atom."""
         return Step(atom=-1, loss=self._loss())
@@ -148,6 +154,20 @@ class Rayleigh:
             self._advance(atom, l, None if products is None else products[:, place])
             yield Step(atom, score, share, self._loss())
 
+    def rehearse(self, J: np.ndarray) -> RayleighRehearsal | None:
+        """The criterion on atoms `J` alone; None where a choice costs no pass."""
+        if self._h is None or self._selection != "rayleigh":
+            return None
+        p = len(J)
+        inside, products = np.empty((p, p)), np.empty((p, p))
+        for one, two, mine, theirs in pairs(J, self.D.tile, lambda part: self._deflate(part, len(self._chosen))):
+            products[one, two] = mine.T @ theirs
+            products[two, one] = products[one, two].T
+            if one == two:
+                inside[:, one] = mine[J]
+        self.passes += p / len(self.alive)
+        return RayleighRehearsal(inside, products, self.diagonal[J], self._h[J], floor=self._limit * self._start[J])
+
     def _norms(self, J: np.ndarray | None) -> np.ndarray:
         """‖K⁽ᵗ⁾eᵢ‖², running from the first time that all are asked for; before that from the definition."""
         if J is None and self._h is None:
@@ -157,6 +177,7 @@ class Rayleigh:
         if self._h is not None:
             return self._h if J is None else self._h[J]
         assert J is not None
+        self.passes += len(J) / len(self.alive)
         tiles = [J[start : start + self.D.tile] for start in range(0, len(J), self.D.tile)]
         return np.concatenate([self.moments(tile)[0] for tile in tiles])
 
@@ -173,14 +194,20 @@ class Rayleigh:
             grown[:size] = self._rows[:size]
             self._rows = grown
         atoms: list[int] = []
-        for place, atom in enumerate(block, start=size):
-            column = self._deflate(np.array([atom]), place)[:, 0]
-            if column[atom] <= self._limit * self._start[atom]:
-                self.alive[atom] = False
-                break
-            column[[*self._chosen, *atoms]] = 0.0  # exactly: what is left has nothing at the atoms taken
-            self._rows[place] = column / np.sqrt(column[atom])
-            atoms.append(atom)
+        for start in range(0, len(block), self.D.tile):
+            J = block[start : start + self.D.tile]
+            columns = self._deflate(np.array(J), size)
+            for atom, column in zip(J, columns.T, strict=True):
+                if atoms:
+                    L = self._rows[size : size + len(atoms)]
+                    column = column - L.T @ L[:, atom]
+                if column[atom] <= self._limit * self._start[atom]:
+                    if not atoms:  # others may lie in the span of the block only
+                        self.alive[atom] = False
+                    return atoms
+                column[[*self._chosen, *atoms]] = 0.0  # exactly: what is left has nothing at the atoms taken
+                self._rows[size + len(atoms)] = column / np.sqrt(column[atom])
+                atoms.append(atom)
         return atoms
 
     def _correlate(self, count: int) -> np.ndarray | None:
@@ -195,8 +222,7 @@ class Rayleigh:
         """Score of `atom` as a share of the best, where that is known."""
         if self._selection == "random" or (self._selection == "rayleigh" and self._h is None):
             return 1.0
-        scores = self.scores()
-        return 1.0 if tied(scores, self.tie)[atom] else float(max(scores[atom], 0) / scores.max())
+        return certificate(self.scores(), self.tie, atom)
 
     def _advance(self, atom: int, l: np.ndarray, image: np.ndarray | None) -> None:  # noqa: E741
         """Deflate by l lᵀ, with Kl = `image` where running norms are kept."""
@@ -229,3 +255,43 @@ class Rayleigh:
 
     def _loss(self) -> float:
         return float(np.sum(self.diagonal) / len(self.diagonal))
+
+
+class RayleighRehearsal:
+    """`Rayleigh` on a pool of atoms, given what is left of the kernel matrix, K, on it.
+
+    Taking atom i, with l = Keᵢ / √dᵢ and g = Kl on the pool, changes K by -l lᵀ, and the inner products of its columns
+    over all samples by -l gᵀ - g lᵀ + ‖l‖² l lᵀ; g and ‖l‖² are entries of those products over √dᵢ and dᵢ.
+
+    Parameters
+    ----------
+    inside : ndarray of shape (p, p)
+        K on the pool.
+    products : ndarray of shape (p, p)
+        Inner products of the pool's columns of K, all n entries of them.
+    diagonal, norms : ndarray of shape (p,)
+        The diagonals of the two, d and h, more exact.
+    floor : ndarray of shape (p,)
+        d at which an atom lies in the span.
+    """
+
+    def __init__(
+        self, inside: np.ndarray, products: np.ndarray, diagonal: np.ndarray, norms: np.ndarray, *, floor: np.ndarray
+    ):
+        self._inside, self._products = Downdated(inside), Downdated(products)
+        self._d, self._h, self._floor = diagonal.copy(), norms.copy(), floor
+
+    def scores(self) -> np.ndarray:
+        """Score of each atom of the pool."""
+        possible = self._d > self._floor
+        return np.where(possible, self._h / np.where(possible, self._d, 1.0), -np.inf)
+
+    def take(self, i: int) -> None:
+        """Take atom `i` of the pool."""
+        root = np.sqrt(self._d[i])
+        l, g, energy = self._inside.column(i) / root, self._products.column(i) / root, self._h[i] / self._d[i]  # noqa: E741
+        self._inside.subtract(l, l)
+        self._products.deflate(l, g, energy)
+        self._d = self._d - l**2
+        self._h = np.maximum(self._h - 2 * l * g + energy * l**2, np.maximum(self._d, 0) ** 2)
+        self._d[i] = 0.0

@@ -45,6 +45,10 @@ class Ridge:
         diagonal = self._alpha * self._D.gram_diagonal(J)
         return np.maximum(diagonal - np.sum(tails**2, axis=1), 0)
 
+    def gram(self, J: np.ndarray) -> np.ndarray:
+        """Inner products of the coordinates of atoms `J`, all of them."""
+        return self._alpha * self._D.gram(J, J)
+
     def append(self, j: int) -> np.ndarray:
         """Make atom `j` one of the chosen and return its coordinates."""
         index = np.array([j])

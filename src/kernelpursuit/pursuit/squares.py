@@ -9,7 +9,8 @@ import numpy as np
 
 from kernelpursuit._array import Array, from_host, namespace, squared_norms, to_host
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
-from kernelpursuit.pursuit.loop import Step, tied
+from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.pool import Downdated
 
 VARIANTS = ("prefit", "backfit", "basic")
 _DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
@@ -102,6 +103,11 @@ class Squares:
         return self.atoms.tie
 
     @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return self.atoms.D.in_memory
+
+    @property
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
@@ -123,7 +129,7 @@ class Squares:
     def scores(self, J: np.ndarray | None = None) -> np.ndarray:
         """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
-            self._a = self.atoms.sweep(self._products)
+            self._a = self.atoms.measure(self._r, self._r_tail)
         if J is None and self._scores is not None:
             return self._scores
         scores = self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
@@ -133,7 +139,7 @@ class Squares:
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
         directions = self.atoms.extend(block)
-        if len(directions) < len(block):  # an atom turned out to lie in the span: it is barred now
+        if not directions:  # the first atom turned out to lie in the span: it is barred now
             self._scores = None
         products = self._correlate(directions)
         taken = 0
@@ -152,6 +158,21 @@ class Squares:
                 yield Step(direction.atom, score, share, loss, self._leave_one_out(), tuple(length.tolist()))
         finally:
             self.atoms.give_back(directions[taken:])
+
+    def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
+        """The criterion on atoms `J` alone."""
+        if self._a is None:
+            return None
+        norms = self.atoms.squared[J] if self._variant != "basic" else self.atoms.start[J]
+        return SquaresRehearsal(
+            self.atoms.rehearsed_gram(J),
+            self._a[J].copy(),
+            norms.copy(),
+            self.atoms.start[J] if self._variant != "prefit" else None,
+            floor=self.atoms.floor(J),
+            share=self._shrinkage,
+            joins=self._variant != "basic",
+        )
 
     def coef_path(self, n_steps: int) -> np.ndarray:
         """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct, n_targets), the intercept first."""
@@ -184,7 +205,7 @@ class Squares:
         """Products of all atoms with the directions, where running moments are kept."""
         if self._a is None or not directions:
             return None
-        samples = namespace(self._r).stack([direction.sample for direction in directions], axis=1)
+        samples = namespace(self._r).stack([direction.sample for direction in directions], axis=0).T
         tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
         for column, direction in enumerate(directions):
             tails[: len(direction.tail), column] = direction.tail
@@ -195,9 +216,7 @@ class Squares:
         if self._a is None:
             return float(self.scores(np.array([atom]))[0]), 1.0
         scores = self.scores()
-        if tied(scores, self.tie)[atom]:
-            return float(scores[atom]), 1.0
-        return float(scores[atom]), float(max(scores[atom], 0) / scores.max())
+        return float(scores[atom]), certificate(scores, self.tie, atom)
 
     def _advance(self, direction: Direction, share: float) -> np.ndarray:
         """Move the residual along a unit direction and update the leverages; returns the step length per target."""
@@ -235,3 +254,57 @@ class Squares:
         if self._gap is None:
             return np.nan
         return float(np.sum(squared_norms(self._left_out)) / self.atoms.total_weight)
+
+
+class SquaresRehearsal:
+    """`Squares` on a pool of atoms, by a Cholesky factor of their inner products, pivoted on the atoms taken.
+
+    With l the next column of that factor and b = d̃ᵢᵀr / ‖d̃ᵢ‖, taking atom i changes d̃ᵀr by -l b and ‖d̃‖² by -l².
+
+    Parameters
+    ----------
+    gram : ndarray of shape (p, p)
+        d̃ᵀd̃ of the pool.
+    products : ndarray of shape (p, t)
+        d̃ᵀr.
+    squared : ndarray of shape (p,)
+        ‖d̃‖², more exact than the diagonal of `gram`.
+    norms : ndarray of shape (p,), optional
+        Divisors of the scores, where they are not ‖d̃‖².
+    floor : ndarray of shape (p,)
+        ‖d̃‖² at which an atom lies in the span.
+    share : float
+        Share of the full step that is taken.
+    joins : bool
+        Whether atoms taken join the span.
+    """
+
+    def __init__(
+        self,
+        gram: np.ndarray,
+        products: np.ndarray,
+        squared: np.ndarray,
+        norms: np.ndarray | None,
+        *,
+        floor: np.ndarray,
+        share: float,
+        joins: bool,
+    ):
+        self._gram, self._a, self._squared, self._norms = Downdated(gram), products, squared, norms
+        self._floor, self._share, self._joins = floor, share, joins
+
+    def scores(self) -> np.ndarray:
+        """Score of each atom of the pool."""
+        possible = self._squared > self._floor
+        norms = self._squared if self._norms is None else self._norms
+        return np.where(possible, np.sum(self._a**2, axis=1) / np.where(possible, norms, 1.0), -np.inf)
+
+    def take(self, i: int) -> None:
+        """Take atom `i` of the pool."""
+        length = np.sqrt(self._squared[i])
+        l = self._gram.column(i) / length  # noqa: E741
+        self._a -= self._share * l[:, None] * (self._a[i] / length)
+        if self._joins:
+            self._gram.subtract(l, l)
+            self._squared = self._squared - l**2
+            self._squared[i] = 0.0

@@ -1,0 +1,62 @@
+"""What several benchmarks share: real data sets, a clock, and where records go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+RECORDS = Path(__file__).parent / "records"
+
+
+def seconds(action: Callable[[], Any]) -> tuple[float, Any]:
+    """Time of one call, and its result."""
+    start = perf_counter()
+    result = action()
+    return perf_counter() - start, result
+
+
+def load(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Data of a .npz file; forest cover is the usual two-class task, other classes are numbers."""
+    with np.load(Path(folder) / f"{name}.npz", allow_pickle=False) as file:
+        X, y = np.ascontiguousarray(file["X"], dtype=np.float64), np.asarray(file["y"], dtype=np.float64)
+    return X, np.where(y == 2, 1.0, -1.0) if name == "covtype" else y
+
+
+def regression_split(
+    folder: str, name: str, rows: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """At most `rows` training rows and 2,000 others, columns standardised, targets of mean 0 and variance 1."""
+    X, y = load(folder, name)
+    order = np.random.default_rng(seed).permutation(len(X))
+    train = order[: min(rows, 3 * len(X) // 4)]
+    test = order[len(train) : len(train) + 2000]
+    spread = X[train].std(axis=0)
+    X = (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, 1)
+    y = (y - y[train].mean()) / y[train].std()
+    return X[train], y[train], X[test], y[test]
+
+
+def parser(description: str | None, record: str) -> argparse.ArgumentParser:
+    """Parser with the options of every benchmark on real data."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--data", default=os.environ.get("KERNELPURSUIT_DATA"), help="folder of .npz files")
+    made.add_argument("--out", type=Path, default=RECORDS / f"{record}.json")
+    return made
+
+
+def write(records: Any, out: Path) -> None:
+    """Write a record."""
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(records, indent=1) + "\n")
+
+
+def show(record: dict[str, Any]) -> None:
+    """Print a record on one line."""
+    print(", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in record.items()), flush=True)

@@ -1,0 +1,129 @@
+"""Passes over the data that look-ahead saves, and what that is worth beside orthogonal_mp.
+
+Claims: (1) on a kernel matrix in memory, 8,000 rows of real data, the training error that
+``sklearn.linear_model.orthogonal_mp`` reaches with 300 atoms is reached at least ten times faster; (2) over five real
+sets with a wide and a narrow kernel, an atom costs at most 0.35 passes at weakness 1 and 0.12 at weakness 0.5, and the
+test error stays within 1 % of plain greedy choice.
+
+Run: ``python benchmarks/lookahead.py --data DIR [--rows 8000] [--atoms 300] [--repeat 3]``
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import orthogonal_mp
+from sklearn.metrics.pairwise import rbf_kernel
+
+from _common import parser, regression_split, seconds, show, write
+from kernelpursuit import KernelDictionary, Squares, n_atoms, pursue
+from kernelpursuit.kernels import make_kernel
+
+SETS = ("cal_housing", "covtype", "cpusmall", "usps", "abalone")
+WIDTHS = {"wide": 0.3, "narrow": 3.0}  # gamma times the number of features, which are standardised
+RUNS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "weakness 1": {"lookahead": "auto"},
+    "weakness 0.5": {"lookahead": "auto", "weakness": 0.5},
+}
+
+
+def passes(folder: str, name: str, width: str, rows: int, atoms: int) -> list[dict[str, Any]]:
+    """Passes for each atom and test error of each way to choose, on one set with one kernel, in float64."""
+    X, y, X_test, y_test = regression_split(folder, name, rows)
+    kernel = make_kernel("rbf", X, gamma=WIDTHS[width] / X.shape[1])
+    dictionary = KernelDictionary(X, X, kernel, storage="dense")
+    records, plain = [], np.nan
+    for how, options in RUNS.items():
+        run = Squares(dictionary, y)
+        time, path = seconds(lambda run=run, options=options: pursue(run, n_atoms(atoms), **options))
+        coef = run.coef()[:, 0]
+        error = float(np.mean((y_test - coef[0] - kernel.between(X_test, X[path.atoms]) @ coef[1:]) ** 2))
+        plain = error if how == "plain" else plain
+        records.append(
+            {"set": name, "kernel": width, "how": how, "n": len(X), "atoms": len(path), "seconds": time}
+            | {"passes_per_atom": path.passes / len(path), "training_error": path.steps[-1].loss}
+            | {"test_error": error, "test_error_over_plain": error / plain}
+            | {"least_certificate": min(step.weakness for step in path.steps)}
+        )
+        show(records[-1])
+    return records
+
+
+def race(folder: str, name: str, rows: int, atoms: int, repeat: int) -> list[dict[str, Any]]:
+    """Time of orthogonal_mp and time until its training error is reached, the kernel matrix being there for both."""
+    X, y, _, _ = regression_split(folder, name, rows)
+    gamma = WIDTHS["narrow"] / X.shape[1]
+    K = rbf_kernel(X, gamma=gamma)
+    K -= K.mean(axis=0)  # orthogonal_mp knows no intercept
+    norms = np.sqrt(np.sum(K * K, axis=0))
+    K /= norms
+    single = X.astype(np.float32)
+    dictionary = KernelDictionary(single, single, make_kernel("rbf", single, gamma=gamma), storage="dense")
+    records = []
+    for weakness in (1.0, 0.5, 0.3):
+        ratios, times = [], []
+        for _ in range(repeat):
+            peer, coef = seconds(lambda: orthogonal_mp(K, y, n_nonzero_coefs=atoms, precompute=False))
+            goal = float(np.mean((y - K @ coef) ** 2))
+            run = Squares(dictionary, y.astype(np.float32))
+            path = pursue(run, until(goal, atoms), lookahead="auto", weakness=weakness)
+            reached = path.steps[-1].loss <= goal
+            times.append((peer, path.steps[-1].seconds))
+            ratios.append(peer / path.steps[-1].seconds if reached else np.nan)
+        records.append(
+            {"set": name, "n": len(X), "atoms_of_orthogonal_mp": atoms, "its_error": goal, "weakness": weakness}
+            | {"atoms_needed": len(path), "passes": path.passes}
+            | {"orthogonal_mp_s": float(np.median([t[0] for t in times])), "s": float(np.median([t[1] for t in times]))}
+            | {"times_faster": float(np.median(ratios))}
+        )
+        show(records[-1])
+    return records
+
+
+def until(goal: float, most: int) -> Any:
+    """Rule that ends a path when its training error has reached `goal`."""
+    at_most = n_atoms(most)
+
+    def stop(path: Any) -> Any:
+        reached = path.steps and path.steps[-1].loss <= goal
+        return n_atoms(len(path))(path) if reached else at_most(path)
+
+    return stop
+
+
+def main() -> None:
+    """Print the figures and write the record."""
+    options = parser(__doc__, "lookahead")
+    options.add_argument("--rows", type=int, default=8000)
+    options.add_argument("--atoms", type=int, default=300)
+    options.add_argument("--repeat", type=int, default=3)
+    arguments = options.parse_args()
+    if not arguments.data:
+        options.error("--data is needed: a folder with " + ", ".join(f"{name}.npz" for name in SETS))
+    races = [
+        record
+        for name in ("cal_housing", "covtype")
+        for record in race(arguments.data, name, arguments.rows, arguments.atoms, arguments.repeat)
+    ]
+    runs = [
+        record
+        for name in SETS
+        for width in WIDTHS
+        for record in passes(arguments.data, name, width, arguments.rows, arguments.atoms)
+    ]
+    means = {
+        how: {
+            key: float(np.mean([run[key] for run in runs if run["how"] == how]))
+            for key in ("passes_per_atom", "test_error_over_plain")
+        }
+        for how in RUNS
+    }
+    for how, values in means.items():
+        show({"mean of": how} | values)
+    write({"race": races, "passes": runs, "means": means}, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

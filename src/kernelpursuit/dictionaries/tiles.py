@@ -1,0 +1,111 @@
+"""Loops over tiles of a matrix that is not kept: how large the tiles are and which threads work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from kernelpursuit.kernels import usable_threads
+
+MIB = 2**20
+CACHE_TILE = MIB  # the second-level cache of one core: a tile is made, exponentiated and multiplied inside it
+CACHE_ROWS = 512
+FEW_ENTRIES = 2**20  # below this many kernel values threads cost more than they give
+PARTS = 32  # tasks that a pass is cut into at least, whatever the number of threads
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Blocks(NamedTuple):
+    """Rows and columns of one tile."""
+
+    rows: int
+    columns: int
+
+
+def cache_blocks(n: int, m: int, itemsize: int, limit: int) -> Blocks:
+    """Tile of at most `limit` bytes that stays in a core's cache.
+
+    Examples
+    --------
+    >>> cache_blocks(20_000, 20_000, itemsize=4, limit=2**30)
+    Blocks(rows=512, columns=512)
+    """
+    entries = max(1, min(limit, CACHE_TILE) // itemsize)
+    columns = max(1, min(m, entries // max(1, min(n, CACHE_ROWS, entries))))
+    return Blocks(max(1, min(n, entries // columns)), columns)
+
+
+def spans(start: int, stop: int, size: int) -> list[slice]:
+    """Slices of `size` that cover start to stop.
+
+    Examples
+    --------
+    >>> spans(0, 5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]
+
+
+def parts_of_pass(n: int, m: int, blocks: Blocks) -> list[tuple[slice, slice]]:
+    """Tasks of a pass, (rows, columns) each: one block of columns, all rows unless there are few such blocks.
+
+    It depends on the sizes alone, so the order of summation, and with it the result, is the same for any number of
+    threads.
+    """
+    columns = spans(0, m, blocks.columns)
+    shares = -(-PARTS // max(1, len(columns)))
+    rows = blocks.rows * max(1, -(-n // (blocks.rows * shares)))
+    return [(part, J) for J in columns for part in spans(0, n, rows)]
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes milliseconds, so once."""
+    return ThreadpoolController()
+
+
+class _OneBlasThread:
+    """BLAS held at one thread while anybody works with tiles.
+
+    Counted, because two fits in two threads that each restored what they had found could leave BLAS at one thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._limit.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
+def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Sequence[Result]:
+    """``[task(item) for item in items]``, by as many threads as the process may use, BLAS inside them on one each."""
+    items = list(items)
+    threads = min(usable_threads(), len(items)) if parallel else 1
+    if threads < 2:
+        return [task(item) for item in items]
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(task, items))

@@ -1,0 +1,134 @@
+"""Where arrays live: scikit-learn's array API helpers, which are private, and what follows from its conventions.
+
+With ``sklearn.config_context(array_api_dispatch=True)`` data of any array library are fitted where they live. Targets
+and weights follow X; labels, indices and everything about the path are NumPy on the host; predictions are where X is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._array_api import (
+    check_same_namespace,
+    get_namespace_and_device,
+    move_to,
+    supported_float_dtypes,
+)
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelpursuit._array import Array, from_host, gather, namespace, on_host
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X is the kernel matrix itself."""
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def x_options(kernel: Any, X: Any) -> dict[str, Any]:
+    """How `validate_data` treats X: its own namespace, double or single precision."""
+    xp, _, device = get_namespace_and_device(X)
+    wide = [dtype for dtype in supported_float_dtypes(xp, device=device) if dtype in (xp.float64, xp.float32)]
+    return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": wide}
+
+
+def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> Any:
+    """New data of a fitted estimator, checked; `like` is a fitted array, to whose place X must have come.
+
+    scikit-learn has ``check_same_namespace`` for this, which says nothing where array API dispatch is off: a model
+    fitted on tensors would then meet NumPy arrays.
+    """
+    check_is_fitted(estimator)
+    X = validate_data(estimator, X, reset=False, **x_options(kernel, X))
+    if place(X) != place(like):
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device "
+            f"as those passed to fit(): that was {' on '.join(place(like))}, and here X is {' on '.join(place(X))}. "
+            "Move X there; what is not NumPy needs sklearn.config_context(array_api_dispatch=True)"
+        )
+    return X
+
+
+def check_place(estimator: Any, X: Any, attribute: str, method: str) -> None:
+    """The same for X as it comes: for a meta-estimator, whose inner one checks the rest."""
+    check_same_namespace(X, estimator, attribute=attribute, method=method)
+
+
+def place(x: Any) -> tuple[str, str]:
+    """Namespace and device of an array, in words; sparse matrices are NumPy's."""
+    if sparse.issparse(x):
+        return "numpy", "cpu"
+    return namespace(x).__name__.rsplit(".", 1)[-1], str(x.device)
+
+
+def take_rows(x: Any, J: np.ndarray) -> Any:
+    """Rows `J`, host indices, of a sparse matrix or an array of any namespace."""
+    return x[J] if sparse.issparse(x) else gather(x, J)
+
+
+def rows_between(x: Any, span: slice) -> Any:
+    """Rows of a slice; array API standard arrays need all their axes named."""
+    return x[span] if sparse.issparse(x) else x[span, ...]
+
+
+def host_dtype(x: Any) -> np.dtype:
+    """NumPy's name for the dtype of an array or sparse matrix of real numbers."""
+    if isinstance(x, np.ndarray) or sparse.issparse(x):
+        return x.dtype
+    return np.dtype(np.float32 if x.dtype == namespace(x).float32 else np.float64)
+
+
+def beside(values: np.ndarray, X: Any) -> Array:
+    """Host values in the namespace, on the device and with the dtype of X."""
+    return np.asarray(values, dtype=X.dtype) if sparse.issparse(X) else from_host(values, X)
+
+
+def follow(values: np.ndarray, X: Any) -> Array:
+    """Host values in the namespace and on the device of X, with their own dtype where the device has it.
+
+    What scikit-learn asks of fitted attributes that are arrays.
+    """
+    if sparse.issparse(X) or isinstance(X, np.ndarray):
+        return values
+    return move_to(np.ascontiguousarray(values), xp=namespace(X), device=X.device)
+
+
+def widest(x: Array) -> Array:
+    """The array in the widest precision that its device has."""
+    if isinstance(x, np.ndarray):
+        return np.asarray(x, dtype=np.float64)
+    xp = namespace(x)
+    return xp.astype(x, supported_float_dtypes(xp, device=x.device)[0], copy=False)
+
+
+def labels_on_host(y: Any) -> np.ndarray:
+    """Labels, of any namespace, as a NumPy array."""
+    return np.asarray(y) if isinstance(y, (np.ndarray, list)) else on_host(y)
+
+
+def like_labels(classes: np.ndarray, y: Any) -> Any:
+    """Sorted classes in the namespace of the labels y that they were found in, as scikit-learn keeps them."""
+    if isinstance(y, np.ndarray):
+        return classes
+    xp, _, device = get_namespace_and_device(y)
+    return move_to(classes, xp=xp, device=device)
+
+
+def move_beside(y: Any, X: Any) -> Any:
+    """Data of any namespace where X is, as scikit-learn moves y to X; as they are where both are NumPy's or sparse."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return y if sparse.issparse(y) else labels_on_host(y)
+    return move_to(y, xp=namespace(X), device=X.device)
+
+
+def labels_beside(y: np.ndarray, X: Any) -> Any:
+    """Labels or targets where X is, if they are numbers."""
+    return follow(y, X) if y.dtype.kind in "biuf" else y
+
+
+def take_classes(classes: Any, index: Array) -> Any:
+    """Class of each index: strings as a NumPy array, others where the index is."""
+    if isinstance(classes, np.ndarray) and isinstance(index, np.ndarray):
+        return classes[index]
+    return labels_beside(on_host(classes)[on_host(index)], index)

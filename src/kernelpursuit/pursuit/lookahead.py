@@ -1,0 +1,94 @@
+"""Several atoms for one pass over the data: tried out on a small pool first, checked against all atoms afterwards."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+SMALLEST_POOL, LARGEST_POOL = 64, 1024
+MOST = 64  # atoms proposed for one pass, at most, where nobody says
+_START = 8
+_EQUAL = 1e-9
+
+
+class Rehearsal(Protocol):
+    """A criterion on a pool of atoms, given by small matrices: what it would choose if there were no others."""
+
+    def scores(self) -> np.ndarray:
+        """Score of each atom of the pool, ``-inf`` for those that cannot be taken."""
+
+    def take(self, i: int) -> None:
+        """Take atom `i` of the pool."""
+
+
+class LookAhead:
+    """Proposes blocks of atoms and learns from what became of them how long the next block should be.
+
+    A block that was accepted to its end is followed by one of twice the length; one that was not, by one of half as
+    many atoms again as were accepted. The pool is half the atoms of highest score and half a draw in proportion to the
+    scores: neighbours of the best atom score highest too, but not for long.
+
+    Parameters
+    ----------
+    most : int
+        Atoms in a block, at most.
+    exact : bool
+        Whether a block ends where the pool does not hold the best atom of all. The pool is then twice as large: of m
+        atoms √(128 m), otherwise √(32 m), so that their inner products take no longer than a pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary, Squares
+    >>> run = Squares(DenseDictionary(np.eye(3)), np.array([1.0, 5.0, 2.0]), intercept=False)
+    >>> LookAhead(2)(run, run.scores())
+    [1, 2]
+    """
+
+    def __init__(self, most: int, exact: bool = True):
+        self._most = most
+        self._size = min(_START, most)
+        self._share = 128 if exact else 32
+        self._rng = np.random.default_rng(0)  # draws decide which atoms are tried out, not which are right
+
+    def __call__(self, criterion: Any, scores: np.ndarray) -> list[int]:
+        """Atoms that `criterion` would take one after the other, as far as the pool can tell.
+
+        The first is the best of all; an empty list where the criterion cannot rehearse.
+        """
+        if self._most == 1:
+            return []
+        J = self.pool(scores)
+        rehearsal = criterion.rehearse(J)
+        if rehearsal is None:
+            return []
+        block: list[int] = []
+        while len(block) < min(self._size, len(J)):
+            left = rehearsal.scores()
+            if not left.max() > 0:
+                break
+            i = int(np.argmax(left >= left.max() * (1 - _EQUAL)))  # duplicates: the first, as plain greedy choice does
+            rehearsal.take(i)
+            block.append(int(J[i]))
+        return block
+
+    def learn(self, proposed: int, accepted: int) -> None:
+        """Adapt the length of the next block."""
+        wanted = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
+        self._size = min(max(wanted, 2), self._most)
+
+    def pool(self, scores: np.ndarray) -> np.ndarray:
+        """Atoms to try out, sorted."""
+        possible = np.flatnonzero(scores > 0)
+        size = int(np.clip(np.sqrt(self._share * len(scores)), SMALLEST_POOL, LARGEST_POOL))
+        if len(possible) <= size:
+            return possible
+        half = size // 2
+        gain = scores[possible]
+        best = np.argpartition(-gain, half)[:half]
+        # The largest ratios of score to independent exponential times are a draw in proportion to the scores.
+        clock = gain / self._rng.standard_exponential(len(gain))
+        clock[best] = -np.inf
+        drawn = np.argpartition(-clock, size - half)[: size - half]
+        return possible[np.sort(np.concatenate([best, drawn]))]

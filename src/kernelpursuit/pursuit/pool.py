@@ -1,0 +1,121 @@
+"""Small matrices over a pool of atoms, for criteria that try out their choices before they pay for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+Columns = TypeVar("Columns")
+
+
+def pairs(
+    J: np.ndarray, width: int, load: Callable[[np.ndarray], Columns]
+) -> Iterator[tuple[slice, slice, Columns, Columns]]:
+    """All pairs of pieces of a pool, each with the columns of both: what inner products within the pool need.
+
+    Parameters
+    ----------
+    J : ndarray of int
+        The pool.
+    width : int
+        Atoms in a piece.
+    load : callable
+        ``load(atoms)``, the columns of some atoms; called again for each pair, so that two pieces are held at a time.
+
+    Examples
+    --------
+    >>> [(one.tolist(), two.tolist()) for *_, one, two in pairs(np.arange(3), 2, lambda J: J)]
+    [([0, 1], [0, 1]), ([0, 1], [2]), ([2], [2])]
+    """
+    parts = [slice(start, min(start + width, len(J))) for start in range(0, len(J), max(1, width))]
+    for place, part in enumerate(parts):
+        columns = load(J[part])
+        yield part, part, columns, columns
+        for other in parts[place + 1 :]:
+            yield part, other, columns, load(J[other])
+
+
+class Downdated:
+    """A matrix A − Σ x yᵀ of which only some rows and columns are looked at: the sum is not carried out.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+
+    Examples
+    --------
+    >>> A = Downdated(np.eye(2))
+    >>> A.subtract(np.array([1.0, 2.0]), np.array([0.0, 3.0]))
+    >>> A.column(1), A.row(1)
+    (array([-3., -5.]), array([ 0., -5.]))
+    """
+
+    def __init__(self, matrix: np.ndarray):
+        self._matrix = matrix
+        self._left: list[np.ndarray] = []
+        self._right: list[np.ndarray] = []
+
+    def column(self, i: int) -> np.ndarray:
+        """Column `i`."""
+        if not self._left:
+            return self._matrix[:, i]
+        return self._matrix[:, i] - np.array([y[i] for y in self._right]) @ np.stack(self._left)
+
+    def row(self, i: int) -> np.ndarray:
+        """Row `i`."""
+        if not self._left:
+            return self._matrix[i]
+        return self._matrix[i] - np.array([x[i] for x in self._left]) @ np.stack(self._right)
+
+    def subtract(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Take x yᵀ off."""
+        self._left.append(x)
+        self._right.append(y)
+
+    def deflate(self, a: np.ndarray, g: np.ndarray, energy: float) -> None:
+        """Take a gᵀ + g aᵀ − energy a aᵀ off: what KᵀBK loses when K loses u aᵀ, g = KᵀBu and energy = uᵀBu."""
+        half = g - 0.5 * energy * a
+        self.subtract(half, a)
+        self.subtract(a, half)
+
+
+class KeptProducts:
+    """Products of all atoms with directions, as many as fit.
+
+    Parameters
+    ----------
+    first : int
+        Number of directions before the first that is kept.
+    n_atoms : int
+    dtype : dtype
+    memory : int
+        Bytes.
+    """
+
+    def __init__(self, first: int, n_atoms: int, dtype: Any, memory: int):
+        self._first = first
+        self._count = 0
+        self._rows = np.empty((0, n_atoms), dtype=dtype)
+        self._most = memory // (self._rows.itemsize * n_atoms)
+
+    def append(self, products: np.ndarray) -> None:
+        """Keep the products with the next direction if there is room."""
+        if self._count == self._most:
+            return
+        if self._count == len(self._rows):
+            grown = np.empty((min(self._most, 2 * self._count + 16), self._rows.shape[1]), dtype=self._rows.dtype)
+            grown[: self._count] = self._rows
+            self._rows = grown
+        self._rows[self._count] = products
+        self._count += 1
+
+    def at(self, J: np.ndarray) -> np.ndarray:
+        """Products of atoms `J` with the directions kept, (count, len(J))."""
+        return self._rows[: self._count, J]
+
+    def missing(self, size: int) -> list[slice]:
+        """Ranges of the first `size` directions that are not kept."""
+        ranges = slice(0, self._first), slice(self._first + self._count, size)
+        return [rows for rows in ranges if rows.stop > rows.start]

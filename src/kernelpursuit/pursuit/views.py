@@ -1,0 +1,221 @@
+"""The two kernel matrices of sparse kernel CCA, and two ways to take what is known out of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from kernelpursuit._array import Array, from_host, gather, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit.basis import Basis
+
+
+def feature_space_limit(x: Array) -> float:
+    """Share of k(x, x) below which a point counts as lying in the span of others in feature space.
+
+    1e-10, or 100 eps where that is more. A pivot of a partial Cholesky factor is a difference of numbers as large as
+    the diagonal, so that one of this share still has six digits. Columns have a limit of their own as well.
+    """
+    return max(1e-10, in_span_limit(x))
+
+
+class Deflated(NamedTuple):
+    """Some columns of K̃."""
+
+    columns: Array  # (n, b)
+    squared: np.ndarray  # (b,), their squared norms
+    size: np.ndarray  # (b,), what is left of them: the diagonal of K̃, or the squared norms again
+    raw: np.ndarray  # (b,), the same of K
+    norm: np.ndarray  # (b,), squared norms of the columns of K
+
+
+class View(Protocol):
+    """A square kernel matrix K, and what is left of it, K̃, after deflation by the atoms taken.
+
+    Taking an atom with direction u changes column j of K̃ by −a_j u; the coefficients a and what counts as the size of
+    a column are what two kinds of deflation differ in. The directions of a block of atoms wait behind those of the
+    atoms taken: K̃ does not know them until they are accepted.
+    """
+
+    D: Any
+    limit: float
+
+    def deflate(self, J: np.ndarray) -> Deflated:
+        """Columns `J` of K̃, from the definition."""
+
+    def extend(self, block: list[int]) -> int:
+        """Let the directions wait that the atoms of `block` add one after the other, up to the first that adds none.
+
+        Returns their number.
+        """
+
+    def waiting(self, count: int) -> Array:
+        """The first `count` directions that wait, (n, count)."""
+
+    def accept(self) -> None:
+        """Take the direction that has waited longest out of K̃."""
+
+    def give_back(self) -> None:
+        """Forget the directions that wait."""
+
+    def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
+        """K̃ᵀu and K̃ᵀv, (n, b) each, for each u in `own`, the directions that wait, and each v in `other`.
+
+        K̃ is what it would be before that u, all others before it accepted: one pass over the data.
+        """
+
+    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
+        """What each column of K̃ loses along the directions `own`, given its products with them."""
+
+    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        """Sizes of all columns after a step, given what they were and the new squared norms."""
+
+
+def earlier(inside: np.ndarray, taken: int) -> np.ndarray:
+    """Products of directions (rows) with vectors that belong to those after the first `taken`, earlier rows only.
+
+    Examples
+    --------
+    >>> earlier(np.ones((3, 2)), taken=1)
+    array([[1., 1.],
+           [0., 1.],
+           [0., 0.]])
+    """
+    return np.triu(inside, 1 - taken)
+
+
+class FeatureSpace:
+    """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
+
+    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
+    """
+
+    def __init__(self, dictionary: Any):
+        self.D = dictionary
+        like = dictionary.columns(np.array([0]))
+        self.limit = feature_space_limit(like)
+        self._xp = namespace(like)
+        self._rows = self._xp.empty((4, like.shape[0]), dtype=like.dtype, device=like.device)
+        self._taken = 0  # rows in use; others may wait behind them
+
+    def deflate(self, J: np.ndarray) -> Deflated:
+        """Columns `J` of K − UUᵀ."""
+        columns = self.D.columns(J)
+        norm = squared = squared_norms(columns)
+        raw = size = _diagonal(columns, J)
+        if self._taken:
+            U = self._rows[: self._taken, :]
+            columns = columns - U.T @ gather(U, J, axis=1)
+            squared, size = squared_norms(columns), _diagonal(columns, J)
+        return Deflated(columns, squared, size, raw, norm)
+
+    def extend(self, block: list[int]) -> int:
+        """Next columns of the Cholesky factor, u = τ / √τ_i."""
+        self._reserve(self._taken + len(block))
+        columns, _, _, raw, _ = self.deflate(np.array(block))
+        for place, atom in enumerate(block):
+            column = columns[:, place]
+            if place:
+                U = self._rows[self._taken : self._taken + place, :]
+                column = column - U.T @ U[:, atom]
+            pivot = float(to_host(column[atom]))
+            if not pivot > self.limit * raw[place]:
+                return place
+            self._rows[self._taken + place, :] = column / float(np.sqrt(pivot))
+        return len(block)
+
+    def _reserve(self, size: int) -> None:
+        """Grow the storage geometrically."""
+        rows = self._rows
+        if size > rows.shape[0]:
+            more = max(size, 2 * rows.shape[0]) - rows.shape[0]
+            room = self._xp.empty((more, rows.shape[1]), dtype=rows.dtype, device=rows.device)
+            self._rows = self._xp.concat([rows, room], axis=0)
+
+    def waiting(self, count: int) -> Array:
+        """Columns of the factor beyond those taken."""
+        return self._rows[self._taken : self._taken + count, :].T
+
+    def accept(self) -> None:
+        """One more column of the factor is taken."""
+        self._taken += 1
+
+    def give_back(self) -> None:
+        """Nothing: columns beyond those taken are overwritten."""
+
+    def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
+        """(K − UUᵀ)[own, other], U the columns before each of `own`."""
+        b = own.shape[1]
+        U = self._rows[: self._taken + b, :]
+        inside = [earlier(to_host(U @ V), self._taken) for V in (own, other)]
+        products = self.D.correlate(self._xp.concat([own, other], axis=1))
+        products = products - to_host(U.T @ from_host(np.concatenate(inside, axis=1), U))
+        return products[:, :b], products[:, b:]
+
+    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
+        """Entries of the new columns of the factor."""
+        return to_host(own)
+
+    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        """Diagonal of K − UUᵀ."""
+        return size - coefficients**2
+
+
+class OutputSpace:
+    """Projection K̃ ← (I − τ τᵀ / τᵀτ) K̃ with τ = K̃ e_i, which keeps K̃ = (I − U Uᵀ) K, U orthonormal.
+
+    The size of a column is its squared norm.
+    """
+
+    def __init__(self, dictionary: Any):
+        self.D = dictionary
+        like = dictionary.columns(np.array([0]))
+        self.limit = in_span_limit(like)
+        self._basis = Basis(like)
+        self._taken = 0  # directions in use; others may wait behind them
+
+    def deflate(self, J: np.ndarray) -> Deflated:
+        """Columns `J` of (I − UUᵀ) K."""
+        columns = self.D.columns(J)
+        norm = squared = squared_norms(columns)
+        if self._taken:
+            columns, _, _ = self._basis.complement(columns, np.zeros((len(J), 0)), rounds=1, size=self._taken)
+            squared = squared_norms(columns)
+        return Deflated(columns, squared, squared, norm, norm)
+
+    def extend(self, block: list[int]) -> int:
+        """Unit vectors along τ."""
+        return self._basis.extend(self.D.columns(np.array(block)))
+
+    def waiting(self, count: int) -> Array:
+        """Directions beyond those taken."""
+        return self._basis.directions[self._taken : self._taken + count, :].T
+
+    def accept(self) -> None:
+        """One more direction is taken."""
+        self._taken += 1
+
+    def give_back(self) -> None:
+        """Forget the directions beyond those taken."""
+        self._basis.truncate(self._taken)
+
+    def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Kᵀ[own, (I − UUᵀ) other], U the directions before each of `own`, to which `own` is orthogonal."""
+        b = own.shape[1]
+        U = self._basis.directions[: self._taken + b, :]
+        other = other - U.T @ from_host(earlier(to_host(U @ other), self._taken), U)
+        products = self.D.correlate(namespace(own).concat([own, other], axis=1))
+        return products[:, :b], products[:, b:]
+
+    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
+        """Parts of the columns along the new directions."""
+        return products
+
+    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        """Squared norms."""
+        return squared
+
+
+def _diagonal(columns: Array, J: np.ndarray) -> np.ndarray:
+    """Entries of columns `J` of a square matrix on its diagonal."""
+    return to_host(to_host(columns)[J, np.arange(len(J))])

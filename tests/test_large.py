@@ -1,0 +1,142 @@
+"""Fewer passes over the data: blocks of atoms for one pass, weak choice with certificates, growing samples."""
+
+import numpy as np
+import pytest
+import sklearn
+
+from kernelpursuit import (
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    PursuitNystroem,
+    SparseKernelCCA,
+    SparseKernelFDA,
+    SparseKernelFDACV,
+    SparseKernelNovelty,
+    SparseKernelPCA,
+)
+from kernelpursuit.pursuit.candidates import growing_subset
+
+
+def data(n=300, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)
+
+
+def targets(estimator, X, y):
+    if isinstance(estimator, SparseKernelCCA):
+        return np.stack([y, X[:, 0]], axis=1)
+    classes = isinstance(estimator, KMPClassifier | KMPClassifierCV | SparseKernelFDA | SparseKernelFDACV)
+    return np.searchsorted(np.quantile(y, [0.3, 0.7]), y) if classes else y
+
+
+PURSUITS = {
+    "regressor": KMPRegressor(30),
+    "backfit": KMPRegressor(30, variant="backfit"),
+    "basic": KMPRegressor(30, variant="basic"),
+    "ridge": KMPRegressor(30, alpha=0.1),
+    "huber": KMPRegressor(6, loss="huber"),
+    "classifier": KMPClassifier(30),
+    "regressor-cv": KMPRegressorCV(12, cv=3, gammas=[0.2]),
+    "classifier-cv": KMPClassifierCV(12, cv=3, gammas=[0.2]),
+    "fda": SparseKernelFDA(20),
+    "fda-cv": SparseKernelFDACV(8, cv=3, gammas=[0.2]),
+    "pca": SparseKernelPCA(30),
+    "pca-diagonal": SparseKernelPCA(30, selection="diagonal"),
+    "pca-random": SparseKernelPCA(30, selection="random", random_state=0),
+    "nystroem": PursuitNystroem(n_components=30),
+    "nystroem-prefit": PursuitNystroem(n_components=30, selection="prefit"),
+    "novelty": SparseKernelNovelty(30, random_state=0),
+    "cca": SparseKernelCCA(15),
+}
+
+
+def fit(name, **options):
+    X, y = data()
+    estimator = PURSUITS[name]
+    return type(estimator)(**estimator.get_params() | options).fit(X, targets(estimator, X, y))
+
+
+@pytest.mark.parametrize("name", PURSUITS)
+def test_looking_ahead_changes_no_choice(name):
+    one = fit(name, lookahead=1)
+    for lookahead in (4, "auto"):
+        model = fit(name, lookahead=lookahead)
+        np.testing.assert_array_equal(model.path_.atoms, one.path_.atoms)
+        np.testing.assert_allclose(model.path_.values("loss"), one.path_.values("loss"), rtol=1e-9)
+        assert all(step.weakness == 1 for step in model.path_.steps)
+
+
+@pytest.mark.parametrize("name", PURSUITS)
+def test_weak_choice_has_certificates(name):
+    model = fit(name, weakness=0.5)
+    assert all(0.5 <= step.weakness <= 1 for step in model.path_.steps)
+    assert len(model.path_) > 0
+
+
+@pytest.mark.parametrize("name", ["regressor", "backfit", "ridge", "classifier", "fda", "pca", "nystroem", "cca"])
+def test_weak_choice_saves_passes(name):
+    plain, weak = fit(name, lookahead=1), fit(name, weakness=0.5)
+    assert len(weak.path_) == len(plain.path_)
+    assert weak.path_.passes < 0.6 * plain.path_.passes
+
+
+def test_weak_choice_fits_nearly_as_well():
+    X, y = data()
+    plain, weak = fit("regressor"), fit("regressor", weakness=0.5)
+    assert weak.path_.values("loss")[-1] < 2 * plain.path_.values("loss")[-1]
+    assert weak.score(X, y) > 0.9 * plain.score(X, y)
+
+
+@pytest.mark.parametrize("name", [name for name in PURSUITS if not name.endswith("-cv")])
+def test_growing_active_sets(name):
+    one, two = (fit(name, active_set="growing", random_state=1) for _ in range(2))
+    np.testing.assert_array_equal(one.path_.atoms, two.path_.atoms)
+    assert len(one.path_) > 0
+
+
+def test_growing_samples_grow():
+    draw = growing_subset(np.random.default_rng(0))
+    alive = np.ones(400, dtype=bool)
+    alive[:50] = False
+    drawn = [draw(alive) for _ in range(300)]
+    sizes = [len(J) for J in drawn]
+    assert sizes[:3] == [59, 61, 63] and sizes == sorted(sizes) and sizes[-1] == 350
+    assert all(J.min() >= 50 and len(set(J.tolist())) == len(J) for J in drawn)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("lookahead", 0), ("lookahead", "far"), ("lookahead", 1.5), ("weakness", 0.0), ("weakness", 1.5),
+     ("weakness", "weak"), ("active_set", "shrinking")],
+)  # fmt: skip
+@pytest.mark.parametrize("pursuit", ["regressor", "classifier", "regressor-cv", "fda-cv", "pca", "nystroem", "cca"])
+def test_errors_name_the_parameter(pursuit, name, value):
+    with pytest.raises(ValueError, match=name):
+        fit(pursuit, **{name: value})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_prediction_in_batches(dtype):
+    """Batches of rows, and of stages, change nothing but the last digits."""
+    X, y = data()
+    X = X.astype(dtype)
+    model = KMPRegressor(30, kernel=["rbf", "laplacian"], functions=[lambda X: X[:, :1]]).fit(X, y)
+    whole, stages = model.predict(X), list(model.staged_predict(X))
+    assert whole.dtype == dtype and len(stages) == 30
+    with sklearn.config_context(working_memory=0.01):
+        np.testing.assert_allclose(model.predict(X), whole, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-4)
+        again = list(model.staged_predict(X))
+    np.testing.assert_allclose(np.stack(again), np.stack(stages), rtol=1e-3, atol=2e-3)
+    np.testing.assert_allclose(stages[-1], whole, rtol=1e-3, atol=1e-4)
+
+
+def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
+    X, y = data()
+    KMPRegressor(5, verbose=1).fit(X, y)
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("[kernelpursuit] kernel matrix kept")
+    assert len(lines) == 3 and all("passes" in line for line in lines)
+    assert float(lines[-1].split(",")[1].split()[0]) >= 1
