@@ -108,7 +108,7 @@ class Basis:
         for _ in range(rounds):
             inside = to_host(Q @ columns) + T @ tails[:, : T.shape[1]].T
             tails[:, : T.shape[1]] -= inside.T @ T
-            columns = columns - Q.T @ from_host(inside, Q)
+            columns = columns - (from_host(inside.T, Q) @ Q).T  # up to twice as fast as Q.T @ inside
             coordinates += inside
         return columns, tails, coordinates
 
@@ -144,7 +144,8 @@ def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, n
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
     factor = leading_factor(gram, 1000 * eps(columns))
-    inverse = solve_triangular(factor, np.eye(len(factor)))
+    # NumPy's: the BLAS threads that SciPy brings along would wait, and keep a core busy, while NumPy's work.
+    inverse = np.linalg.inv(factor) if len(factor) else factor
     return columns[:, : len(factor)] @ from_host(inverse, columns), inverse.T @ tails[: len(factor)], factor
 
 

@@ -122,7 +122,9 @@ class KernelDictionary:
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
         if self._matrix is not None:  # for several vectors a symmetric matrix is faster from this side
-            return to_host((V.T @ self._matrix).T if self._symmetric else self._matrix @ V)
+            if self._symmetric:
+                return to_host((V.T @ self._matrix).T)
+            return to_host(self._matrix @ (np.ascontiguousarray(V) if self._numpy else V))
         if self._numpy:
             return self._pass(np.ascontiguousarray(V))
         with self._explained():

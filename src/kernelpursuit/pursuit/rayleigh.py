@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, eps, from_host, squared_norms, tie_tolerance, to_host
+from kernelpursuit._array import (
+    WIDEST_TIE,
+    Array,
+    eps,
+    from_host,
+    gather,
+    namespace,
+    squared_norms,
+    tie_tolerance,
+    to_host,
+)
 from kernelpursuit.dictionaries import sweep
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.pool import Downdated, pairs
@@ -90,6 +100,8 @@ class Rayleigh:
         self._reference = np.zeros(0)  # the largest number that went into it since it was last exact
         self._chosen: list[int] = []
         self._rows = np.empty((0, n))  # Lᵀ, and room for more
+        # The same where the columns are, if that is not the host.
+        self._mirror: Array = self._rows if isinstance(self._like, np.ndarray) else self._like[:, :0].T
 
     @property
     def tie(self) -> Any:
@@ -120,7 +132,7 @@ class Rayleigh:
         norms = squared_norms(columns)
         if not np.all(np.isfinite(norms)):
             raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
-        return norms, columns[J, np.arange(len(J))]
+        return norms, np.diagonal(to_host(gather(columns, J))).copy()
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same as they are kept up to date."""
@@ -161,10 +173,10 @@ class Rayleigh:
         p = len(J)
         inside, products = np.empty((p, p)), np.empty((p, p))
         for one, two, mine, theirs in pairs(J, self.D.tile, lambda part: self._deflate(part, len(self._chosen))):
-            products[one, two] = mine.T @ theirs
+            products[one, two] = to_host(mine.T @ theirs)
             products[two, one] = products[one, two].T
             if one == two:
-                inside[:, one] = mine[J]
+                inside[:, one] = to_host(gather(mine, J))
         self.passes += p / len(self.alive)
         return RayleighRehearsal(inside, products, self.diagonal[J], self._h[J], floor=self._limit * self._start[J])
 
@@ -181,22 +193,38 @@ class Rayleigh:
         tiles = [J[start : start + self.D.tile] for start in range(0, len(J), self.D.tile)]
         return np.concatenate([self.moments(tile)[0] for tile in tiles])
 
-    def _deflate(self, J: np.ndarray, size: int) -> np.ndarray:
-        """Columns `J` of K less the first `size` directions, (n, len(J)), on the host."""
-        L = self._rows[:size]
-        return to_host(self.D.columns(J)) - L.T @ L[:, J]
+    def _deflate(self, J: np.ndarray, size: int) -> Array:
+        """Columns `J` of K less the first `size` directions, (n, len(J)), where the dictionary has them."""
+        columns, L = self.D.columns(J), self._mirror[:size, :]
+        columns = to_host(columns) if self._mirror is self._rows else columns
+        return columns - L.T @ gather(L, J, axis=1) if size else columns
 
     def _extend(self, block: list[int]) -> list[int]:
         """Write the columns of L that the atoms of `block` add, up to the first that adds none."""
         size = len(self._chosen)
         if size + len(block) > len(self._rows):
-            grown = np.empty((max(16, 2 * size, size + len(block)), len(self.alive)))
+            shape = (max(16, 2 * size, size + len(block)), len(self.alive))
+            grown = np.empty(shape)
             grown[:size] = self._rows[:size]
+            if self._mirror is self._rows:
+                self._mirror = grown
+            else:
+                mirror = namespace(self._like).empty(shape, dtype=self._like.dtype, device=self._like.device)
+                mirror[:size, :] = self._mirror[:size, :]
+                self._mirror = mirror
             self._rows = grown
+        atoms = self._factor_block(block, size)
+        if self._mirror is not self._rows and atoms:
+            new = slice(size, size + len(atoms))
+            self._mirror[new, :] = from_host(self._rows[new], self._like)
+        return atoms
+
+    def _factor_block(self, block: list[int], size: int) -> list[int]:
+        """The same on the host."""
         atoms: list[int] = []
         for start in range(0, len(block), self.D.tile):
             J = block[start : start + self.D.tile]
-            columns = self._deflate(np.array(J), size)
+            columns = to_host(self._deflate(np.array(J), size))
             for atom, column in zip(J, columns.T, strict=True):
                 if atoms:
                     L = self._rows[size : size + len(atoms)]
@@ -216,7 +244,7 @@ class Rayleigh:
             return None
         size = len(self._chosen)
         self.passes += 1
-        return self.D.correlate(from_host(self._rows[size : size + count].T, self._like))
+        return self.D.correlate(from_host(self._rows[size : size + count], self._like).T)
 
     def _share(self, atom: int) -> float:
         """Score of `atom` as a share of the best, where that is known."""
