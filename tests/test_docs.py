@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCKS = [
     pytest.param(code, output, id=f"{name}-{i}")
-    for name in ("README.md", "CONTRIBUTING.md")
+    for name in ("README.md", "CONTRIBUTING.md", "docs/large_data.md")
     for i, (code, output) in enumerate(
         re.findall(r"```python\n(.*?)```(?:\n\n?```text\n(.*?)```)?", (ROOT / name).read_text(), re.DOTALL)
     )

@@ -20,7 +20,7 @@ from kernelpursuit.bounds import vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS
-from kernelpursuit.estimators._running import announce, plan_memory, progress, run
+from kernelpursuit.estimators._running import announce, plan_memory, progress, run, storage_for
 from kernelpursuit.estimators._spaces import (
     beside,
     check_new,
@@ -134,7 +134,7 @@ def fit_pursuit(
     n, itemsize = data.X.shape[0], host_dtype(data.X).itemsize
     columns = 1 if options["variant"] == "basic" else limit
     matrix, most_atoms = plan_memory(n, columns, itemsize, options["memory"])
-    dictionary = family.dictionary(matrix, options["storage"])
+    dictionary = family.dictionary(matrix, storage_for(options))
     announce(dictionary, options["verbose"])
     common = {name: options[name] for name in ("variant", "alpha", "shrinkage")}
     weights = None if data.weights is None else beside(data.weights, data.X)

@@ -63,6 +63,18 @@ def candidates(active_set: Any, rng: np.random.Generator) -> Candidates:
     return random_subset(active_set, rng)
 
 
+def storage_for(options: dict[str, Any]) -> str:
+    """Parameter `storage`, where "auto" keeps no matrix of which only sampled columns are looked at.
+
+    Parameters
+    ----------
+    options : dict
+        `storage`, `active_set`, and `selection` where there is one.
+    """
+    some = options["active_set"] is not None or options.get("selection") in ("diagonal", "random")
+    return "tiles" if options["storage"] == "auto" and some else options["storage"]
+
+
 def announce(dictionary: Any, verbose: int) -> None:
     """Print how the dictionary holds its atoms."""
     if verbose and (sentence := getattr(dictionary, "plan", "")):

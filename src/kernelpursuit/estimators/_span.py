@@ -18,10 +18,9 @@ from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._running import plan_memory, run
+from kernelpursuit.estimators._running import plan_memory, run, storage_for
 from kernelpursuit.estimators._spaces import rows_between, widest
 from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, kernel_list
-from kernelpursuit.pursuit.candidates import active_set_size
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
@@ -132,7 +131,7 @@ def fit_span(X: Any, options: dict[str, Any], rng: np.random.Generator) -> tuple
     family = AtomFamily(X, np.arange(n), n, None, rng, functions=None, centers=None, **kernel_options)
     limit = min(options["n_atoms"], n)
     matrix, _ = plan_memory(n, limit, 8, options["memory"])
-    dictionary = family.dictionary(matrix, storage_for(n, limit, options))
+    dictionary = family.dictionary(matrix, storage_for(options))
     criterion = Rayleigh(dictionary, selection=options["selection"], rng=rng)
     rules = [stop_rule(options)]
     if options.get("stop") == "bound":
@@ -146,19 +145,6 @@ def fit_span(X: Any, options: dict[str, Any], rng: np.random.Generator) -> tuple
     atoms = path.atoms
     factor = criterion.factor()[:, : len(atoms)]
     return Span(path, family.support(atoms), family.expansion(atoms), factor[atoms]), factor
-
-
-def storage_for(n: int, limit: int, options: dict[str, Any]) -> str:
-    """The kernel matrix is worth keeping only where more columns are looked at than it has."""
-    active_set = options["active_set"]
-    looked_at = float(limit)  # columns
-    if options["selection"] == "rayleigh":
-        if active_set == "growing":
-            active_set = 59 + 0.85 * limit  # on average, see `growing_subset`
-        elif isinstance(active_set, tuple):
-            active_set = active_set_size(*active_set)
-        looked_at *= n if active_set is None else active_set
-    return "tiles" if options["storage"] == "auto" and looked_at < n else options["storage"]
 
 
 def stop_rule(options: dict[str, Any]) -> StopRule:

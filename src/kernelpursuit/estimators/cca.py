@@ -18,7 +18,7 @@ from kernelpursuit.estimators._canonical import canonical, correlation, nystroem
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import generator, warn_if_short
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._running import plan_memory, run
+from kernelpursuit.estimators._running import plan_memory, run, storage_for
 from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed, move_beside, x_options
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
@@ -215,7 +215,9 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         families = self._families(X, Y, rng)
         # Two matrices share the memory, and so do two sets of directions.
         matrices, _ = plan_memory(X.shape[0], self.n_atoms, 2 * host_dtype(X).itemsize, self.memory)
-        dictionaries = [family.dictionary(max(1, matrices // 2), self.storage) for family in families]
+        dictionaries = [
+            family.dictionary(max(1, matrices // 2), storage_for(self.get_params(deep=False))) for family in families
+        ]
         criterion = CanonicalCorrelation(*dictionaries, deflation=self.deflation, signed=self.signed)
         path = run(criterion, n_atoms(self.n_atoms), rng, self.get_params(deep=False))
         if path.reason == "interrupted":

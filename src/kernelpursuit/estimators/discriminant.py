@@ -18,7 +18,7 @@ from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._fitting import Fitted, check_square, generator, warn_if_short
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._running import announce, plan_memory, progress, run
+from kernelpursuit.estimators._running import announce, plan_memory, progress, run, storage_for
 from kernelpursuit.estimators._spaces import check_new, host_dtype, like_labels, x_options
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.pursuit.fisher import Fisher
@@ -223,7 +223,7 @@ def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitt
     settings = {name: options[name] for name in ("kernel", *_KERNEL)}
     family = AtomFamily(X, np.arange(n), n, None, rng, functions=None, centers=None, **settings)
     matrix, _ = plan_memory(n, options["n_atoms"], host_dtype(X).itemsize, options["memory"])
-    dictionary = family.dictionary(matrix, options["storage"])
+    dictionary = family.dictionary(matrix, storage_for(options))
     announce(dictionary, options["verbose"])
     criterion = Fisher(dictionary, index, labels=options["labels"])
     # Below the rounding error of the labels there is nothing left to explain.

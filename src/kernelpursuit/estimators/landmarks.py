@@ -20,7 +20,7 @@ from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictio
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import check_square, generator
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._running import candidates, plan_memory
+from kernelpursuit.estimators._running import candidates, plan_memory, storage_for
 from kernelpursuit.estimators._spaces import (
     beside,
     check_new,
@@ -30,7 +30,7 @@ from kernelpursuit.estimators._spaces import (
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, storage_for, warn_if_few
+from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, warn_if_few
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, feature_mean, make_kernel
 from kernelpursuit.pursuit.candidates import Candidates
@@ -179,7 +179,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         if self._kernel is None:
             dictionary = DenseDictionary(X, gram=X)
         else:
-            dictionary = KernelDictionary(X, X, self._kernel, memory=matrix, storage=storage_for(n, limit, options))
+            dictionary = KernelDictionary(X, X, self._kernel, memory=matrix, storage=storage_for(options))
         how = candidates(self.active_set, rng), self.lookahead, self.weakness
         first = None
         if self.selection == "prefit":

@@ -109,8 +109,9 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         first step and at 1.7 more in each further one, because late atoms are harder to find.
     lookahead : int or "auto", default="auto"
         Most atoms proposed for one pass over the data. They are tried out on a small pool of promising atoms first, and
-        each is checked against all atoms before it is accepted. "auto" adapts the number; 1 is one pass for each atom.
-        Sampled atoms (`active_set`), and those of losses other than the squared one, are taken one at a time.
+        each is checked against all atoms before it is accepted. 1 is one pass for each atom; "auto" is 64, or 1 where
+        `weakness` is 1 and the kernel matrix is in memory. Sampled atoms (`active_set`), and those of losses other than
+        the squared one, are taken one at a time.
     weakness : float, default=1
         1 gives exactly the atoms of plain greedy choice. With 0.5, say, an atom is accepted while its score is at least
         half of the best score of all atoms at that moment, which saves most of the passes. `path_` has the certificate
@@ -136,7 +137,7 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each pass, if it does not.
     storage : {"auto", "dense", "tiles"}, default="auto"
-        Force one or the other.
+        Force one or the other. With an `active_set` "auto" keeps no matrix: only the columns looked at are computed.
     random_state : int, RandomState or None, default=None
         For `centers`, `active_set` and the validation split.
     verbose : int, default=0

@@ -74,7 +74,7 @@ class Path:
         The same in words.
     passes : float
         How often the data were read: once for each time all atoms are correlated with something, and a share of that
-        where only some had to be recomputed.
+        where only some are looked at: a pool that is tried out, a sample, norms computed again.
     ending : bool
         True while a rule is asked what to keep of a path that is over.
     """
@@ -214,7 +214,7 @@ def pursue(
         raise ValueError(f"weakness must be above 0 and at most 1, got {weakness!r}")
     # Reading a matrix that is there for one vector is as cheap as a look into the pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
-    ahead = LookAhead(most, exact=weakness == 1)
+    ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
     path = Path(start=criterion.start())
     began = time.perf_counter()
     try:
@@ -232,7 +232,8 @@ def pursue(
                     break
             if verdict is not None:
                 break
-            ahead.learn(len(block), len(path) - before)
+            if ahead is not None:
+                ahead.learn(len(block), len(path) - before)
     except KeyboardInterrupt:
         verdict = Stop(len(path), "interrupted", f"interrupted after {len(path)} steps")
     path.passes = criterion.passes
