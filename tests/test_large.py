@@ -1,5 +1,7 @@
 """Fewer passes over the data: blocks of atoms for one pass, weak choice with certificates, growing samples."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import sklearn
@@ -140,3 +142,16 @@ def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
     assert first.startswith("[kernelpursuit] kernel matrix kept")
     assert len(lines) == 3 and all("passes" in line for line in lines)
     assert float(lines[-1].split(",")[1].split()[0]) >= 1
+
+
+def test_an_active_set_needs_no_matrix():
+    """Memory is O(n (s + k)), and a pass over all atoms is never made."""
+    X = np.random.default_rng(0).normal(size=(3000, 4))
+    y = np.sin(X[:, 0])
+    KMPRegressor(2, active_set=20, random_state=0).fit(X[:50], y[:50])  # imports
+    tracemalloc.start()
+    model = KMPRegressor(10, active_set=20, random_state=0).fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 3000 * 3000 / 4
+    assert model.path_.passes < 10 * 21 / 3000 + 1e-9
