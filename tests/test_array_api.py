@@ -263,7 +263,7 @@ def test_single_precision(name, space):
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("data", ["plain", "offset"])  # which of two equal rows joins a weak choice is not promised
+@pytest.mark.parametrize("data", DATA)
 def test_weak_choice(data, space):
     compare(KMPRegressor(12, weakness=0.5), *DATA[data](), moved(space))
 

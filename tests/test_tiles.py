@@ -147,6 +147,18 @@ def test_a_pass_takes_far_less_memory_than_the_matrix():
     assert peak < 0.2 * 4000 * 4000 * 4
 
 
+def test_workers_of_joblib_do_not_oversubscribe():
+    """As many threads in each of two worker processes as leave the processors enough for both."""
+    script = (
+        "import joblib; from kernelpursuit.kernels import usable_threads as threads; "
+        "print(joblib.cpu_count(), threads(), *joblib.Parallel(n_jobs=2)(joblib.delayed(threads)() for _ in range(2)))"
+    )
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", script], env=free, capture_output=True, text=True, check=True)
+    processors, alone, *inside = map(int, done.stdout.split())
+    assert alone >= 1 and len(inside) == 2 and max(inside) <= max(1, processors // 2)
+
+
 def test_plan():
     X, Z = data(200, 100)
     k = make_kernel("rbf", X)
