@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit.datasets import load
+
 RECORDS = Path(__file__).parent / "records"
 
 
@@ -22,18 +24,21 @@ def seconds(action: Callable[[], Any]) -> tuple[float, Any]:
     return perf_counter() - start, result
 
 
-def load(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Data of a .npz file; forest cover is the usual two-class task, other classes are numbers."""
-    with np.load(Path(folder) / f"{name}.npz", allow_pickle=False) as file:
-        X, y = np.ascontiguousarray(file["X"], dtype=np.float64), np.asarray(file["y"], dtype=np.float64)
-    return X, np.where(y == 2, 1.0, -1.0) if name == "covtype" else y
+def forest_cover(folder: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs of the forest cover data and its usual two-class task: class 2 is +1, the rest -1."""
+    forest = load("covtype", folder)
+    return forest.data.astype(np.float64), np.where(forest.target == 2, 1.0, -1.0)
 
 
 def regression_split(
-    folder: str, name: str, rows: int, seed: int = 0
+    folder: str | None, name: str, rows: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """At most `rows` training rows and 2,000 others, columns standardised, targets of mean 0 and variance 1."""
-    X, y = load(folder, name)
+    if name == "covtype":
+        X, y = forest_cover(folder)
+    else:
+        found = load(name, folder)
+        X, y = found.data, found.target.astype(np.float64)
     order = np.random.default_rng(seed).permutation(len(X))
     train = order[: min(rows, 3 * len(X) // 4)]
     test = order[len(train) : len(train) + 2000]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from _common import load, parser, seconds, show, write
+from _common import forest_cover, parser, seconds, show, write
 from kernelpursuit import KMPClassifier
 
 TEST, ALL, FEW = 30_000, 551_012, 50_000
@@ -32,7 +32,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def fit(folder: str, rows: int, atoms: int, device: str) -> dict[str, Any]:
     """Record of one fit."""
-    X, y = load(folder, "covtype")
+    X, y = forest_cover(folder)
     low, high = X.min(axis=0), X.max(axis=0)
     X = (2 * (X - low) / np.where(high > low, high - low, 1) - 1).astype(np.float32)
     order = np.random.default_rng(0).permutation(len(X))

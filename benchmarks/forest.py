@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from _common import load, parser, seconds, show, write
+from _common import forest_cover, parser, seconds, show, write
 from kernelpursuit import KMPClassifier
 from kernelpursuit.kernels import make_kernel
 
@@ -29,7 +29,7 @@ FACTOR = 1.5
 
 def inputs(folder: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Raw inputs of the training and the test rows, and whether each is of class 2."""
-    X, y = load(folder, "covtype")
+    X, y = forest_cover(folder)
     order = np.random.default_rng(0).permutation(len(X))
     train, test = order[:TRAIN], order[TRAIN : TRAIN + TEST]
     return X[train], X[test], y[train] > 0, y[test] > 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from _common import load, parser, seconds, show, write
+from _common import forest_cover, parser, seconds, show, write
 from kernelpursuit import KMPClassifier
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -26,7 +26,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def measure(folder: str, atoms: int, largest: int) -> list[dict[str, Any]]:
     """Time of each way for each number of rows."""
-    X, y = load(folder, "covtype")
+    X, y = forest_cover(folder)
     low, high = X.min(axis=0), X.max(axis=0)
     X = (2 * (X - low) / np.where(high > low, high - low, 1) - 1).astype(np.float32)
     order = np.random.default_rng(0).permutation(len(X))

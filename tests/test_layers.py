@@ -17,6 +17,7 @@ ALLOWED = {
     "_array": set(),
     "bounds": set(),
     "plots": set(),
+    "datasets": set(),
     "losses": {"_array"},
     "basis": {"_array"},
     "kernels": {"_array"},
@@ -24,8 +25,9 @@ ALLOWED = {
     "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
     "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit"},
 }
-FREE = {"tables", "reporting", "compare", "cli", "__main__"}  # may import everything of the package
-SCIKIT_LEARN = {"_array", "kernels", "estimators", "compare"}  # _array: its copy of array-api-compat
+FREE = {"tables", "reporting", "compare", "experiments", "cli", "__main__"}  # may import everything of the package
+SCIKIT_LEARN = {"_array", "kernels", "estimators", "datasets", "compare", "experiments"}
+# (_array has scikit-learn's copy of array-api-compat)
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
 FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich"}
@@ -80,8 +82,8 @@ def test_imports_of_other_packages(path):
     assert "sklearn" not in anywhere or here in SCIKIT_LEARN
     assert not at_import & OPTIONAL
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
-    drawing = {"matplotlib"} if here == "plots" else set()  # inside functions, see below
-    assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED | drawing)
+    drawing = {"matplotlib"} if here in ("plots", "experiments") else set()  # inside functions, see below
+    assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | drawing
 
 
 def test_no_cycles():

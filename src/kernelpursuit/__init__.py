@@ -12,6 +12,7 @@ _HOME = {
     "DenseDictionary": "dictionaries",
     "KernelDictionary": "dictionaries",
     "StackedDictionary": "dictionaries",
+    "FeatureWidths": "estimators.widths",
     "KMPClassifier": "estimators.classification",
     "KMPClassifierCV": "estimators.path_cv",
     "KMPRegressor": "estimators.regression",
