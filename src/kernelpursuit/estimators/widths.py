@@ -32,9 +32,10 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     draws the logarithms of the weights to each other. Columns are compared after standardisation, so their units
     do not matter.
 
-    Put it before any estimator with a Gaussian kernel, and try ``gamma`` near 1: the best width of a sparse model is
-    often somewhat larger or smaller than that of the Gaussian process. A pursuit on weighted inputs often needs a
-    fraction of the atoms; where all inputs matter alike, nothing is gained.
+    Put it before any estimator with a Gaussian kernel and choose ``gamma`` among 1, 4, 16, ...: through few landmarks
+    only smooth functions can be seen, so with many rows the common width comes out too large, while the ratios of the
+    weights are right. A pursuit on weighted inputs often needs a fraction of the atoms; where all inputs matter alike
+    nothing is gained, so let cross-validation decide.
 
     Parameters
     ----------

@@ -1,0 +1,203 @@
+"""The published tables and figures: the machinery, and the smallest setting of each."""
+
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from kernelpursuit import experiments
+from kernelpursuit.cli import cli
+from kernelpursuit.datasets import find_file
+from kernelpursuit.experiments._pages import Page, Verdict, judge, resampled_t_test, table
+from kernelpursuit.experiments._running import Settings, generator, measure_all
+
+
+def missing_data(name):
+    return [one for one in experiments.find(name).DATA if find_file(one) is None]
+
+
+@pytest.mark.filterwarnings("ignore:A worker stopped:UserWarning")
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_smallest_setting(name, tmp_path):
+    if missing := missing_data(name):
+        pytest.skip(f"needs {', '.join(missing)}: set KERNELPURSUIT_DATA to their folder")
+    page = experiments.reproduce(name, quick=True, out=tmp_path, jobs=1)
+    text = page.read_text()
+    assert text.startswith(f"# {experiments.find(name).TITLE}\n")
+    assert f"`kernelpursuit reproduce {name} --quick`" in text and "A quick run" in text
+    for part in ("## Verdicts", "## Protocol", "Guessed, or done differently:\n\n- ", "As in the paper:\n\n- "):
+        assert part in text
+    assert "**holds**" in text or "**does not hold**" in text or "**cannot be told**" in text
+    assert "nan" not in text.replace("nant", "").replace("banana", "").lower()
+    for picture in tmp_path.glob("*.png"):
+        assert picture.name in text and picture.stat().st_size > 5000
+    records = [json.loads(line) for line in (tmp_path / f"{name}-quick.jsonl").read_text().splitlines()]
+    assert all(entry["task"] and entry["record"]["seconds"] >= 0 for entry in records)
+    # Everything is kept: the same command measures nothing and writes the same page.
+    again = experiments.reproduce(name, quick=True, out=tmp_path, jobs=1)
+    assert again.read_text() == text
+    assert len((tmp_path / f"{name}-quick.jsonl").read_text().splitlines()) == len(records)
+
+
+CALLS = []
+
+
+def measure(task, data_dir):
+    CALLS.append(task["split"])
+    if task.get("fails"):
+        raise KeyboardInterrupt
+    return {"value": float(generator(task, "set", "split").normal())}
+
+
+def tasks(*splits):
+    return [{"set": "toy", "split": split, "quick": True} for split in splits]
+
+
+def test_finished_tasks_are_not_run_again(tmp_path, capsys):
+    CALLS.clear()
+    settings = Settings("toy", out=tmp_path, jobs=1)
+    first = measure_all(tasks(0, 1), measure, settings)
+    assert CALLS == [0, 1]
+    both = measure_all(tasks(1, 2, 0), measure, settings)
+    assert CALLS == [0, 1, 2]
+    assert [record["split"] for record in both] == [1, 2, 0]
+    assert [both[2], both[0]] == first
+    assert "2 of 3 tasks are finished from before" in capsys.readouterr().err
+    changed = [{"set": "toy", "split": 0, "quick": False}]
+    measure_all(changed, measure, settings)
+    assert CALLS == [0, 1, 2, 0], "another setting is another task"
+
+
+def test_an_interruption_loses_nothing_and_a_torn_line_is_dropped(tmp_path):
+    CALLS.clear()
+    settings = Settings("toy", out=tmp_path / "new" / "folder", jobs=1)
+    with pytest.raises(KeyboardInterrupt):
+        measure_all([*tasks(0, 1), {"set": "toy", "split": 2, "fails": True}], measure, settings)
+    file = settings.file(".jsonl")
+    assert len(file.read_text().splitlines()) >= 1
+    kept = file.read_text()
+    file.write_text(kept + '{"task": {"set": "toy", "spl')
+    CALLS.clear()
+    assert len(measure_all(tasks(0, 1, 3), measure, settings)) == 3
+    assert 0 not in CALLS and 3 in CALLS
+    assert all(json.loads(line) for line in file.read_text().splitlines())
+
+
+def square(task, data_dir):
+    return {"value": task["split"] ** 2, "where": data_dir}
+
+
+def test_worker_processes(tmp_path):
+    records = measure_all(tasks(*range(5)), square, Settings("toy", data_dir="there", out=tmp_path, jobs=2))
+    assert [record["value"] for record in records] == [0, 1, 4, 9, 16]
+    assert {record["where"] for record in records} == {"there"}
+
+
+def test_progress_bar(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    measure_all(tasks(0, 1), square, Settings("toy", out=tmp_path, jobs=1))
+    shown = capsys.readouterr().err
+    assert "\rtoy [############............] 1/2  toy 0" in shown
+    assert shown.rstrip(" ").endswith("left\n") or shown.endswith("\n")
+
+
+def test_random_numbers_depend_on_the_entries_named():
+    draws = [generator(task, "set", "split").integers(10**9) for task in (*tasks(0, 1), {"set": "other", "split": 0})]
+    assert len(set(draws)) == 3
+    assert draws[0] == generator({"set": "toy", "split": 0, "quick": False}, "set", "split").integers(10**9)
+
+
+def test_quick_runs_have_their_own_files(tmp_path):
+    assert Settings("toy", quick=True, out=tmp_path).file(".md") != Settings("toy", out=tmp_path).file(".md")
+
+
+def test_table_and_verdict():
+    assert table(["a", "b"], [["x", 1]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
+    assert [judge(value) for value in (True, False, None)] == ["holds", "does not hold", "cannot be told"]
+
+
+def test_resampled_t_test():
+    values = np.random.default_rng(0).normal(0.3, 1, 50)
+    # With a test part of no size the correction is gone: the ordinary t-test.
+    assert resampled_t_test(values, 100, 0) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+    assert resampled_t_test(values, 100, 50) > resampled_t_test(values, 100, 10)
+    assert resampled_t_test(np.zeros(5), 2, 1) == 1 and resampled_t_test(np.ones(5), 2, 1) == 0
+
+
+def test_resampled_t_test_has_its_level():
+    """Splits of samples of pure noise: the corrected test rejects about as often as it says, the plain one far more."""
+    rng = np.random.default_rng(0)
+    corrected, plain = [], []
+    for _ in range(300):
+        sample = rng.normal(size=60)
+        means = [rng.permutation(sample)[:20].mean() for _ in range(30)]
+        corrected.append(resampled_t_test(means, 40, 20) < 0.05)
+        plain.append(stats.ttest_1samp(means, 0).pvalue < 0.05)
+    assert np.mean(corrected) < 0.1 < 0.4 < np.mean(plain)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    def page(records):
+        figure = Figure(layout="constrained")
+        figure.subplots().plot([record["value"] for record in records])
+        verdicts = [Verdict("squares grow", judge(True), f"{records[-1]['value']}")]
+        return Page("A paper", table(["n"], [[3]]), ["all"], ["none"], verdicts, figure, "a line")
+
+    module = types.ModuleType("kernelpursuit.experiments.toy")
+    module.TITLE, module.DATA, module.page = "A toy", ("iris",), page
+    module.run = lambda settings: measure_all(tasks(0, 1, 2), square, settings)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(experiments, "NAMES", ("toy",))
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
+
+
+@pytest.mark.usefixtures("toy")
+def test_command(tmp_path):
+    result = invoke("toy", "--out", tmp_path / "pages", "--jobs", 1)
+    assert result.exit_code == 0 and "toy.md" in result.stdout
+    text = (tmp_path / "pages" / "toy.md").read_text()
+    assert "# A toy\n\nA paper" in text and "| squares grow | **holds** | 4 |" in text
+    assert "`kernelpursuit reproduce toy`" in text and "![A toy](toy.png)\n\na line" in text and "quick" not in text
+    index = (tmp_path / "pages" / "README.md").read_text()
+    assert "| [toy](toy.md) | A toy | 1 | 0 | 0 | 0.0 minutes |" in index
+    assert invoke("all", "--out", tmp_path / "pages").exit_code == 0
+    assert invoke("toy", "--quick", "--out", tmp_path / "quick").exit_code == 0
+    assert not (tmp_path / "quick" / "README.md").exists()
+    assert "toy           A toy\n              data: iris" in invoke("--list").stdout
+
+
+@pytest.mark.usefixtures("toy")
+def test_command_that_cannot_be_understood(tmp_path, monkeypatch):
+    for arguments, message in (
+        ((), "give the NAME of an experiment, or --list"),
+        (("toy", "--list"), "give the NAME of an experiment, or --list"),
+        (("s9",), "NAME must be one of toy; got 's9'"),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 2 and message in result.stderr
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = invoke("toy", "--out", tmp_path)
+    assert result.exit_code == 2 and "pip install 'kernelpursuit[plot]'" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "NAMES", ("mg-only",))
+    module = types.ModuleType("kernelpursuit.experiments.mg_only")
+    module.TITLE, module.DATA, module.run = "", ("mg",), lambda settings: pytest.fail("was run")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setenv("KERNELPURSUIT_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    result = invoke("mg-only", "--data", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and "Put a file mg.npz with the arrays X (1385 x 6), y (1385)" in result.stderr
