@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelpursuit import DenseDictionary, Squares, n_atoms, pursue
+from kernelpursuit.datasets import load
 from kernelpursuit.kernels import make_kernel
 
 REGRESSION = ("abalone", "cpusmall", "cal_housing", "space_ga")
@@ -55,10 +56,10 @@ def drawing(sizes: np.ndarray, rng: np.random.Generator):
     return candidates
 
 
-def load(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+def standardised(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Standardised data; classes as -1 and +1, the last against the rest."""
-    with np.load(Path(folder) / f"{name}.npz", allow_pickle=False) as file:
-        X, y = file["X"].astype(np.float64), file["y"]
+    found = load(name, folder)
+    X, y = found.data, found.target
     if name in CLASSES:
         y = np.where(y == np.max(y), 1.0, -1.0)
     X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
@@ -96,7 +97,7 @@ def main() -> None:
         parser.error("give the folder of the data sets: --data DIR or KERNELPURSUIT_DATA")
     records: list[dict] = []
     for name in (*REGRESSION, *CLASSES):
-        X, y = load(arguments.data, name)
+        X, y = standardised(arguments.data, name)
         for seed in range(1, arguments.splits + 1):
             found = curves(X, y, arguments.rows, seed)
             for schedule, sizes in schedules().items():

@@ -23,18 +23,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelpursuit import PursuitNystroem
+from kernelpursuit.datasets import load
 
 REGRESSION = ("abalone", "cpusmall", "cal_housing", "space_ga")
 CLASSES = ("ida_banana", "ida_image", "ida_ringnorm", "ida_splice", "ida_waveform", "usps")
 NUMBERS = (20, 50, 100, 200)
 SELECTIONS = ("rayleigh", "diagonal", "random", "prefit")
 ALPHAS = np.logspace(-6, 2, 9)
-
-
-def load(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Data as floats; targets as floats for regression, as integers for classes."""
-    with np.load(Path(folder) / f"{name}.npz", allow_pickle=False) as file:
-        return file["X"].astype(np.float64), file["y"].astype(np.float64 if name in REGRESSION else np.int64)
 
 
 def errors(X: np.ndarray, y: np.ndarray, rows: int, seed: int) -> dict[str, dict[int, tuple[float, float]]]:
@@ -62,7 +57,8 @@ def errors(X: np.ndarray, y: np.ndarray, rows: int, seed: int) -> dict[str, dict
 
 def compare(folder: str, name: str, splits: int, rows: int) -> list[dict]:
     """Mean errors of one set, and their ratios to those of drawn landmarks, for each number of landmarks."""
-    X, y = load(folder, name)
+    found = load(name, folder)
+    X, y = found.data, found.target.astype(np.float64 if name in REGRESSION else np.int64)
     found = [errors(X, y, rows, seed) for seed in range(1, splits + 1)]
     table = []
     for k in NUMBERS:

@@ -23,6 +23,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
 from kernelpursuit import SparseKernelPCA
+from kernelpursuit.datasets import find_file, load
 
 COMPONENTS, NEW = 10, 2000
 SELECTIONS: dict[str, dict[str, Any]] = {
@@ -45,10 +46,9 @@ def problems(n: int, folder: str | None) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     centres = 4 * rng.standard_normal((30, 8))
     sets = {"mixture": centres[rng.integers(30, size=n + NEW)] + rng.standard_normal((n + NEW, 8))}
-    for name in ("cal_housing", "covtype") if folder else ():
-        path = Path(folder or "") / f"{name}.npz"
-        if path.exists():
-            X = np.load(path, allow_pickle=False)["X"]
+    for name in ("cal_housing", "covtype"):
+        if find_file(name, folder):
+            X = load(name, folder).data
             sets[name] = X[rng.choice(len(X), n + NEW, replace=False)].astype(np.float64)
     return {name: (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1) for name, X in sets.items()}
 

@@ -163,7 +163,7 @@ Guessed, or done differently:
 
 ## How this page was made
 
-`{command}`: {len(records)} tasks, {_time(hours)} of one core in all. {_versions()}.
+`{command}`: {len(records)} tasks, which took {_time(hours)} in sum, each on one core. {_versions()}.
 Every number of this page is computed from [{settings.file(".jsonl").name}]({settings.file(".jsonl").name}).
 """
     settings.file(".md").write_text(text, encoding="utf-8")
@@ -189,9 +189,9 @@ def write_index(names: Sequence[str], out: Path) -> None:
         rows.append((f"[{name}]({name}.md)", text.splitlines()[0].removeprefix("# "), *counts, _time(hours)))
         total += hours
     if rows:
-        head = ["command", "what", *get_args(Answer), "one core"]
+        head = ["command", "what", *get_args(Answer), "sum of its tasks"]
         listing = table(head, rows).replace("| --- | ---: |", "| --- | --- |", 1)
-        text = f"{INDEX} ({_time(total)} of one core).\n\n{listing}\n"
+        text = f"{INDEX} (tasks of {_time(total)} in sum, as many at a time as there are cores).\n\n{listing}\n"
         (out / "README.md").write_text(text, encoding="utf-8")
 
 

@@ -18,9 +18,9 @@ from kernelpursuit.datasets import load
 from kernelpursuit.estimators.classification import KMPClassifier
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma
+from kernelpursuit.experiments._peers import KFDA, fitted, median_gamma, path_error
 from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
-from kernelpursuit.experiments.s2_ida import KFDA, METHODS, Found, fitted, mean, path_error, picture
+from kernelpursuit.experiments.s2_ida import METHODS, Found, mean, picture
 
 Array = NDArray[np.float64]
 Part = tuple[Any, Array, Any, Array]  # rows or kernel matrix and labels to fit to, and those to predict
