@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
+import stand_ins
 from kernelpursuit import experiments
 from kernelpursuit.cli import cli
 from kernelpursuit.datasets import find_file
@@ -16,16 +17,13 @@ from kernelpursuit.experiments._pages import Page, Verdict, judge, resampled_t_t
 from kernelpursuit.experiments._running import Settings, generator, measure_all
 
 
-def missing_data(name):
-    return [one for one in experiments.find(name).DATA if find_file(one) is None]
-
-
-@pytest.mark.filterwarnings("ignore:A worker stopped:UserWarning")
 @pytest.mark.parametrize("name", experiments.NAMES)
 def test_smallest_setting(name, tmp_path):
-    if missing := missing_data(name):
-        pytest.skip(f"needs {', '.join(missing)}: set KERNELPURSUIT_DATA to their folder")
-    page = experiments.reproduce(name, quick=True, out=tmp_path, jobs=1)
+    missing = [one for one in experiments.find(name).DATA if find_file(one) is None]
+    for one in missing:
+        stand_ins.write(one, tmp_path)
+    options = {"quick": True, "out": tmp_path, "jobs": 1, "data_dir": str(tmp_path) if missing else None}
+    page = experiments.reproduce(name, **options)
     text = page.read_text()
     assert text.startswith(f"# {experiments.find(name).TITLE}\n")
     assert f"`kernelpursuit reproduce {name} --quick`" in text and "A quick run" in text
@@ -38,7 +36,7 @@ def test_smallest_setting(name, tmp_path):
     records = [json.loads(line) for line in (tmp_path / f"{name}-quick.jsonl").read_text().splitlines()]
     assert all(entry["task"] and entry["record"]["seconds"] >= 0 for entry in records)
     # Everything is kept: the same command measures nothing and writes the same page.
-    again = experiments.reproduce(name, quick=True, out=tmp_path, jobs=1)
+    again = experiments.reproduce(name, **options)
     assert again.read_text() == text
     assert len((tmp_path / f"{name}-quick.jsonl").read_text().splitlines()) == len(records)
 
