@@ -83,3 +83,26 @@ def path_error(model: Any, X: Any, y: Array, X_test: Any, y_test: Array, atoms: 
         return np.array([np.mean(model.predict(X_test) != y_test)])
     errors = [np.mean(labels != y_test) for labels in model.staged_predict(X_test)]
     return np.array(errors + [errors[-1]] * (atoms - len(errors)))
+
+
+def tuned_ridge(X: Array, y: Array, most: int) -> tuple[float, float]:
+    """Width and ridge of kernel ridge regression with the lowest exact leave-one-out error on the first `most` rows.
+
+    Widths are a factor 4 apart first, then half and double the best.
+    """
+    rows, middle = X[:most], median_gamma(X)
+    best = min(leave_one_out(rows, y, middle * 4.0**power) for power in range(-6, 3))
+    best = min(best, *(leave_one_out(rows, y, best[1] * factor) for factor in (0.5, 2.0)))
+    return best[1], best[2]
+
+
+def leave_one_out(X: Array, y: Array, gamma: float) -> tuple[float, float, float]:
+    """Leave-one-out error of kernel ridge regression at its best ridge, the width, and that ridge."""
+    centred = y[: len(X)] - y[: len(X)].mean()
+    values, vectors = np.linalg.eigh(rbf_kernel(X, gamma=gamma))
+    along, squares = vectors.T @ centred, vectors**2
+    found = []
+    for alpha in 10.0 ** np.arange(-9, 1.1, 0.5):
+        inverse = 1 / (np.maximum(values, 0) + alpha)
+        found.append((float(np.mean((vectors @ (inverse * along) / (squares @ inverse)) ** 2)), gamma, float(alpha)))
+    return min(found)

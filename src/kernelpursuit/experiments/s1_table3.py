@@ -24,7 +24,7 @@ from kernelpursuit.estimators.path_cv import KMPRegressorCV
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma
+from kernelpursuit.experiments._peers import median_gamma, tuned_ridge
 from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
 
 Array = NDArray[np.float64]
@@ -72,7 +72,7 @@ def measure(task: Task, data_dir: str | None) -> Record:
     scaler = MinMaxScaler((-1, 1)).fit(data.data[order[:n]])
     X, X_test = scaler.transform(data.data[order[:n]]), scaler.transform(data.data[order[n:]])
     y, y_test = data.target[order[:n]], data.target[order[n:]]
-    gamma, alpha = tuned_ridge(X, y)
+    gamma, alpha = tuned_ridge(X, y, ROWS)
     seed = int(rng.integers(2**31))
     errors, terms = ridge_errors(X, y, X_test, y_test, gamma, alpha), {"KRR": n}
     with warnings.catch_warnings():
@@ -92,26 +92,6 @@ def measure(task: Task, data_dir: str | None) -> Record:
         "mse": {name: float(f"{error:.6g}") for name, error in errors.items()},
         "k": {name: int(k) for name, k in terms.items()},
     }
-
-
-def tuned_ridge(X: Array, y: Array) -> tuple[float, float]:
-    """Width and ridge of the lowest exact leave-one-out error: widths a factor 4 apart first, then half and double."""
-    rows, middle = X[:ROWS], median_gamma(X)
-    best = min(leave_one_out(rows, y, middle * 4.0**power) for power in range(-6, 3))
-    best = min(best, *(leave_one_out(rows, y, best[1] * factor) for factor in (0.5, 2.0)))
-    return best[1], best[2]
-
-
-def leave_one_out(X: Array, y: Array, gamma: float) -> tuple[float, float, float]:
-    """Leave-one-out error of kernel ridge regression at its best ridge, the width, and that ridge."""
-    centred = y[: len(X)] - y[: len(X)].mean()
-    values, vectors = np.linalg.eigh(rbf_kernel(X, gamma=gamma))
-    along, squares = vectors.T @ centred, vectors**2
-    found = []
-    for alpha in 10.0 ** np.arange(-9, 1.1, 0.5):
-        inverse = 1 / (np.maximum(values, 0) + alpha)
-        found.append((float(np.mean((vectors @ (inverse * along) / (squares @ inverse)) ** 2)), gamma, float(alpha)))
-    return min(found)
 
 
 def ridge_errors(X: Array, y: Array, X_test: Array, y_test: Array, gamma: float, alpha: float) -> dict[str, float]:
@@ -262,9 +242,14 @@ class Summary:
         """Whether our best method is, at the printed rounding, not above the best of the row."""
         return self.mean(name, "best") < best_printed(name) + HALF_UNIT
 
+    def median_ratio(self, name: str) -> float:
+        """Of our best method over tuned kernel ridge regression, split by split: one split cannot decide it."""
+        return float(np.median(self.values(name, "best") / self.values(name, "KRR")))
+
     def matches_ridge(self, name: str) -> bool:
-        """Whether it is within 5 % of tuned kernel ridge regression with a tenth of the terms."""
-        return self.ratio(name, "best") <= 1.05 and self.mean(name, "best", "k") <= self.mean(name, "KRR", "k") / 10
+        """Whether it is within 5 % of tuned kernel ridge regression, by both ratios, with a tenth of the terms."""
+        few = self.mean(name, "best", "k") <= self.mean(name, "KRR", "k") / 10
+        return few and max(self.ratio(name, "best"), self.median_ratio(name)) <= 1.05
 
     def cell(self, name: str, method: str) -> str:
         """Mean, spread and terms, for a table."""
@@ -290,11 +275,16 @@ def body(found: Summary) -> str:
     printed.append(["wins", *PRINTED_WINS.values()])
     best = [
         [name, found.cell(name, "best"), f"{best_printed(name):.2f}", "yes" if found.beats_printed(name) else "no",
-         found.cell(name, "KRR"), f"{found.ratio(name, 'best'):.3f}", "yes" if found.matches_ridge(name) else "no",
+         found.cell(name, "KRR"), f"{found.ratio(name, 'best'):.3f}",
+         f"{found.median_ratio(name):.3f}", "yes" if found.matches_ridge(name) else "no",
          sum(record["weighted"] for record in found.records if record["set"] == name)]
         for name in found.sets
     ]  # fmt: skip
-    head = "set,ours,best printed,not above it,tuned KRR,ours / KRR,within 5 % at a tenth,weighted".split(",")
+    head = (
+        "set,ours,best printed,not above it,tuned KRR,ours / KRR,median of splits,within 5 % at a tenth,weighted".split(
+            ","
+        )
+    )
     others = ("ridge 1", "ridge n/10", "ridge n", "LARS, printed k", "KPFPv, θ", "KPFP, θ", "KMP, k by CV")
     more = [[name, *(found.cell(name, method) for method in others)] for name in found.sets]
     return f"""Mean (standard deviation over splits) of the test error; number of terms.
@@ -333,7 +323,8 @@ def goals(found: Summary) -> list[Verdict]:
         Verdict(
             "Goal: within 5 % of tuned kernel ridge regression, a tenth of its terms, on at least six of nine sets",
             judge(len(close) >= 6 if count == len(DATA) else None),
-            f"{len(close)} of {count} ({', '.join(close) or 'none'}); ours / KRR: {found.ratios('best', 'KRR')}",
+            f"{len(close)} of {count} ({', '.join(close) or 'none'}), by the ratio of the means and the median of the "
+            f"ratios; ours / KRR: {found.ratios('best', 'KRR')}",
         ),
     ]
 
