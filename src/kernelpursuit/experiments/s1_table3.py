@@ -398,8 +398,8 @@ def figure(found: Summary) -> Any:
             label = "ours (best)" if method == "best" else method
             ax.plot(k, found.ratio(name, method), mark[0], ms=mark[1], color=colour, label=label)
         ax.set(xscale="log", yscale="log")
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        for axis, digits in ((ax.xaxis, (1, 3)), (ax.yaxis, (1, 2, 5))):
+            axis.set_major_locator(LogLocator(subs=digits))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter(NullFormatter())
         ax.set_title(f"{name}, {found.mean(name, 'KRR', 'k'):.0f} training rows", fontsize=10)
