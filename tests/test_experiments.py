@@ -1,7 +1,10 @@
 """The published tables and figures: the machinery, and the smallest setting of each."""
 
+import contextlib
 import json
+import signal
 import sys
+import threading
 import types
 
 import numpy as np
@@ -83,6 +86,26 @@ def test_an_interruption_loses_nothing_and_a_torn_line_is_dropped(tmp_path):
     assert len(measure_all(tasks(0, 1, 3), measure, settings)) == 3
     assert 0 not in CALLS and 3 in CALLS
     assert all(json.loads(line) for line in file.read_text().splitlines())
+
+
+def swallowing(task, data_dir):
+    """What a fit does on Ctrl-C: it ends its path, and the caller learns nothing."""
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    return {"value": 0.0}
+
+
+def test_an_interrupted_fit_is_no_result(tmp_path):
+    settings = Settings("toy", out=tmp_path, jobs=1)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        measure_all(tasks(0), swallowing, settings)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert settings.file(".jsonl").read_text() == ""
+    thread = threading.Thread(target=measure_all, args=(tasks(1), square, settings))
+    thread.start()
+    thread.join()
+    assert len(settings.file(".jsonl").read_text().splitlines()) == 1
 
 
 def square(task, data_dir):
