@@ -52,6 +52,7 @@ N_SPLITS_DILUTED = 20
 BLOCK = 10  # splits in a task
 TUNED_ON = 5  # splits whose training rows choose the settings
 STRICT = ("SVM", "ours")  # methods whose settings are also chosen for each of these splits alone
+PREDICTIONS = 600  # of left-out rows that a cross-validated error rests on there: small sets are folded several times
 MAX_ATOMS = 60
 GOAL = 0.145  # mean error of the paper's SVM, with the two diluted rows corrected
 
@@ -90,6 +91,7 @@ def run(settings: Settings) -> list[Record]:
     atoms = tuned[0]["atoms"]
     tasks += [
         {"stage": "strict", "set": name, "split": split, "method": method, "atoms": atoms, "quick": settings.quick}
+        | {"predictions": 1 if settings.quick else PREDICTIONS}
         for name in names
         for split in range(1 if settings.quick else TUNED_ON)
         for method in STRICT
@@ -101,10 +103,11 @@ def measure(task: Task, data_dir: str | None) -> Record:
     """Settings of a method on a set, or the errors of all methods on some splits."""
     data = load(f"ida_{task['set']}", data_dir)
     if task["stage"] == "tune":
-        return tune(task, [(data.data[rows], data.target[rows]) for rows in data.splits[: task["splits"]]])
+        return tune(task, [(data.data[rows], data.target[rows], 0) for rows in data.splits[: task["splits"]]])
     if task["stage"] == "strict":
         rows = data.splits[task["split"]]
-        record = tune(task, [(data.data[rows], data.target[rows])])
+        foldings = -(-task["predictions"] // len(rows))
+        record = tune(task, [(data.data[rows], data.target[rows], i) for i in range(foldings)])
         return record | tested(data, task["set"], [task["split"]], {task["method"]: record["chosen"]})
     return tested(data, task["set"], range(task["from"], task["to"]), task["chosen"])
 
@@ -125,16 +128,16 @@ def tested(data: Any, name: str, splits: Sequence[int], chosen: dict[str, Settin
     return record
 
 
-def tune(task: Task, parts: Sequence[tuple[Array, Array]]) -> Record:
-    """Setting with the lowest cross-validated error, averaged over the training rows of several splits.
+def tune(task: Task, parts: Sequence[tuple[Array, Array, int]]) -> Record:
+    """Setting with the lowest cross-validated error, averaged over several training parts or foldings of one.
 
-    A coarse grid comes first, then a fine one around its best point.
+    A part is rows, labels and which folding it is. A coarse grid comes first, then a fine one around its best point.
     """
     method, step = task["method"], 2 if task["quick"] else 1
     seed = int(generator(task, "set").integers(2**31))
     found = []
     for kind in INPUTS if method == "ours" else INPUTS[:1]:
-        folds = [fold for X, y in parts for fold in _folds(kind, X, y, seed)]
+        folds = [fold for X, y, i in parts for fold in _folds(kind, X, y, seed + i)]
         coarse = search(method, kind, folds, WIDTHS[kind][::step], PENALTIES[method][::step], task["atoms"])
         widths = [coarse[1]["width"] * factor for factor in (0.5, 1, 2)]
         penalties = sorted({coarse[1]["penalty"] * factor for factor in (0.3, 1, 3)})
@@ -208,6 +211,9 @@ def page(records: Sequence[Record]) -> Page:
             "did. **Test rows of one split are training rows of others, so these choices have seen labels of test "
             "rows.** They are two to four numbers for a set, made in the same way for all methods; the models "
             "themselves see the training rows of their split only.",
+            "Strict choices: the training rows of a split are folded so often that an error rests on at least "
+            f"{PREDICTIONS} predictions. That was added after a first run with one folding (mean error of ours 0.1483, "
+            "of the SVM 0.1475), in which the small sets lost most.",
             "Inputs as stored (most sets come standardised), no further scaling. Widths are 4^-3 ... 4^2, then a "
             "factor 2, times 1 / median squared distance of the training rows.",
             "The talk names no regularisation of KFDA. Here it has a ridge λ, chosen with the width; without one it "
