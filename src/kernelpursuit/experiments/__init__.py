@@ -2,6 +2,9 @@
 
 ``run`` gives the records of all tasks, ``page`` turns records into a `Page` of tables, verdicts and a picture. The
 modules call the public estimators and hold nothing that those lack.
+
+The papers: s0 Hussain and Shawe-Taylor 2008, s1 Diethe and Hussain 2009, s2 Diethe, Hussain, Hardoon and Shawe-Taylor
+2009, s3 Vincent and Bengio 2002, s4 Popovici, Bengio and Thiran 2005.
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ INDEX = """\
 Each page has our numbers beside the printed ones, what of the protocol is the paper's and what was guessed, and a
 verdict on each claim: of the paper, or a goal of this project where it says so.
 
+The papers: s0 Hussain and Shawe-Taylor 2008, s1 Diethe and Hussain 2009, s2 Diethe, Hussain, Hardoon and Shawe-Taylor
+2009, s3 Vincent and Bengio 2002, s4 Popovici, Bengio and Thiran 2005.
+
 `kernelpursuit reproduce NAME` makes a page, `kernelpursuit reproduce all` makes them all"""
 Answer = Literal["holds", "does not hold", "cannot be told"]
 

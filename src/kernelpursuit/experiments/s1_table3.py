@@ -29,7 +29,7 @@ from kernelpursuit.experiments._running import Record, Settings, Task, generator
 
 Array = NDArray[np.float64]
 
-TITLE = "Kernel polytope faces pursuit beside ridge, matching pursuit and LARS on nine regression sets (S1, table 3)"
+TITLE = "Kernel polytope faces pursuit, table 3: beside ridge, matching pursuit and LARS on nine regression sets"
 DATA = ("abalone", "bodyfat", "cpusmall", "housing", "mpg", "mg", "pyrim", "space_ga", "triazines")
 METHODS = ("KRR", "KMP", "LARS", "KPFPv", "KPFP")
 COLOURS = dict(zip((*METHODS, "best"), ("0.5", "#0072B2", "#E69F00", "#CC79A7", "#D55E00", "#009E73"), strict=True))
