@@ -104,7 +104,7 @@ def compare(
 @click.option("--quick", is_flag=True, help="The smallest setting, under a minute; nothing can be concluded from it.")
 @click.option("--data", metavar="DIR", help="Folder of the data sets; those not found there are looked for elsewhere.")
 @click.option("--out", metavar="DIR", default="results", show_default=True, help="Folder of page, picture and records.")
-@click.option("--jobs", default=-1, show_default=True, help="Tasks run at the same time; -1 is one for each core.")
+@click.option("--jobs", default=-1, show_default=True, help="Tasks at the same time; -1: one for each core.")
 def reproduce(name: str | None, listing: bool, quick: bool, data: str | None, out: str, jobs: int) -> None:
     """Run a published table or figure again and write a page on it.
 
@@ -112,13 +112,14 @@ def reproduce(name: str | None, listing: bool, quick: bool, data: str | None, ou
     verdict on each claim, and a picture, NAME.png.
 
     Finished parts are kept in NAME.jsonl: the same command goes on where an interrupted one stopped, and only writes
-    the page anew where all is finished. Delete the file to measure again.
+    the page anew where all is finished. Delete the file to measure again. Tasks of s4-forest take up to 2.5 GB each.
     """
     from kernelpursuit import experiments
-    from kernelpursuit.datasets import DatasetNotFoundError
 
     if listing == (name is not None):
         raise OneLineError("give the NAME of an experiment, or --list to see them")
+    if jobs < 1 and jobs != -1:
+        raise OneLineError(f"--jobs must be -1 or at least 1; got {jobs}")
     try:
         if listing:
             click.echo(experiments.listing(data))
@@ -126,7 +127,7 @@ def reproduce(name: str | None, listing: bool, quick: bool, data: str | None, ou
         for one in experiments.NAMES if name == "all" else [str(name)]:
             page = experiments.reproduce(one, quick=quick, data_dir=data, out=Path(out), jobs=jobs)
             click.echo(f"{one}: see {page}")
-    except (ValueError, DatasetNotFoundError) as error:
+    except (ValueError, OSError) as error:  # unknown names, data that are not there, folders that cannot be made
         raise OneLineError(str(error)) from error
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":

@@ -110,7 +110,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X = validate_data(self, X, **self._options(X))
+        X = validate_data(self, X, **x_options("precomputed", X))  # dense: sparse data have too many columns
         targets = _columns(y)
         check_consistent_length(X, targets)
         drawn = generator(self.random_state).permutation(X.shape[0])[: self.max_rows]
@@ -157,9 +157,6 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         starts = [np.array([0.5 * np.log(gamma / p)] * p + [0.0, np.log(0.3)]) for gamma in STARTS]
         first = min((climb(start, min(FIRST_ITERATIONS, self.max_iter)) for start in starts), key=lambda r: r.fun)
         return climb(first.x, self.max_iter)
-
-    def _options(self, X: Any) -> dict[str, Any]:
-        return x_options("precomputed", X)  # dense data: sparse ones have too many columns for a width each
 
 
 def evidence(theta: np.ndarray, X: Array, Z: Array, Y: Array, prior: float) -> tuple[float, np.ndarray]:

@@ -167,7 +167,7 @@ Guessed, or done differently:
 ## How this page was made
 
 `{command}`: {len(records)} tasks, which took {_time(hours)} in sum, each on one core. {_versions()}.
-Every number of this page is computed from [{settings.file(".jsonl").name}]({settings.file(".jsonl").name}).
+Every number measured is computed from [{settings.file(".jsonl").name}]({settings.file(".jsonl").name}).
 """
     settings.file(".md").write_text(text, encoding="utf-8")
 

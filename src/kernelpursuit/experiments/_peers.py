@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
@@ -30,6 +31,13 @@ def median_gamma(X: Array, seed: int = 0, rows: int = 500) -> float:
     drawn = X[np.random.default_rng(seed).permutation(X.shape[0])[:rows]]
     squared = euclidean_distances(drawn, squared=True)[np.triu_indices(drawn.shape[0], 1)]
     return float(1 / np.median(squared[squared > 0]))
+
+
+def rank_correlation(a: Any, b: Any) -> float | None:
+    """Spearman's; None for fewer than three points, or where one of the two does not vary."""
+    if len(a) < 3 or not np.ptp(a) or not np.ptp(b):
+        return None
+    return float(stats.spearmanr(a, b).statistic)
 
 
 def standardise(X: Array, *others: Array) -> list[Array]:

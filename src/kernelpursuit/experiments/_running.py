@@ -154,18 +154,22 @@ def _timed(measure: Measure, task: Task, data_dir: str | None) -> tuple[Task, Re
 
 
 def _read(file: Path) -> dict[str, Record]:
-    """Records kept from before; a last line that was cut off in writing is dropped from the file."""
+    """Records kept from before; a line that was cut off in writing is dropped, by a new file that replaces this one."""
     if not file.exists():
         return {}
     kept, whole = {}, []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    text = file.read_text(encoding="utf-8")
+    for line in text.splitlines():
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:
             continue
         kept[_key(entry["task"])] = entry["record"]
         whole.append(line + "\n")
-    file.write_text("".join(whole), encoding="utf-8")
+    if len(text) != sum(map(len, whole)):
+        new = file.with_suffix(".new")
+        new.write_text("".join(whole), encoding="utf-8")
+        new.replace(file)
     return kept
 
 
@@ -174,6 +178,7 @@ def _key(task: Task) -> str:
 
 
 def _number(text: str) -> int:
+    """A number for each name; those of an experiment differ in their first eight letters."""
     return int.from_bytes(text.encode()[:8].ljust(8, b"\0"), "big")
 
 

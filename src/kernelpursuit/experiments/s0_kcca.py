@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.linalg import svd
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +18,7 @@ from kernelpursuit.bounds import cca_bound
 from kernelpursuit.datasets import load
 from kernelpursuit.estimators.cca import SparseKernelCCA
 from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma, standardise
+from kernelpursuit.experiments._peers import median_gamma, rank_correlation, standardise
 from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
 
 TITLE = "Theory of matching pursuit, section 4: sparse kernel CCA beside full kernel CCA, with the bound of theorem 4"
@@ -252,8 +251,8 @@ def _verdicts(pairs: Sequence[dict], sizes: Sequence[int], few: int, rows: int) 
     missed = np.array([pair["missed"] for pair in pairs])
     useful = bounds < 1
     curves = _columns(bounds, missed, useful)
-    links = _known(_rank_correlation(bound[u], miss[u]) for bound, miss, u in curves)
-    every = _known(_rank_correlation(bound, miss) for bound, miss, _ in curves)
+    links = _known(rank_correlation(bound[u], miss[u]) for bound, miss, u in curves)
+    every = _known(rank_correlation(bound, miss) for bound, miss, _ in curves)
     best = np.array(sizes)[bounds.argmin(axis=1)]
     return [
         Verdict(
@@ -302,13 +301,6 @@ def _columns(*arrays: Any) -> list[tuple]:
     """Curves over the sizes, for each pair and threshold."""
     pairs, _, thresholds = arrays[0].shape
     return [tuple(array[i, :, j] for array in arrays) for i in range(pairs) for j in range(thresholds)]
-
-
-def _rank_correlation(a: Any, b: Any) -> float | None:
-    """Spearman's; None for fewer than three points, or where one of the two does not vary."""
-    if len(a) < 3 or not np.ptp(a) or not np.ptp(b):
-        return None
-    return float(stats.spearmanr(a, b).statistic)
 
 
 def _figure(pairs: Sequence[dict], sizes: Sequence[int]) -> Any:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from sklearn.preprocessing import MinMaxScaler
 
 from kernelpursuit.bounds import vc_bound
 from kernelpursuit.datasets import load
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma
+from kernelpursuit.experiments._peers import median_gamma, rank_correlation
 from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
 
 TITLE = "Theory of matching pursuit, figure 2: does the bound know where the test error of KMP is lowest?"
@@ -172,7 +171,7 @@ def _verdicts(groups: Sequence[dict], drawn: dict) -> list[Verdict]:
     test_near = sum(abs(t - PRINTED) <= NEAR for _, t in medians)
     together = float(np.mean(np.abs(bound - test) <= NEAR))
     everywhere = [np.mean(np.abs(np.subtract(g["bound_k"]["corrected"], g["test_k"])) <= NEAR) for g in groups]
-    found = [_rank_correlation(g["bound_k"]["corrected"], g["test_k"]) for g in groups]
+    found = [rank_correlation(g["bound_k"]["corrected"], g["test_k"]) for g in groups]
     links = [link for link in found if link is not None]
     excess = [float(np.median(group["excess"]["corrected"])) for group in groups]
     lowest = {form: [float(np.median(g["lowest"][form])) for g in groups] for form in FORMS}
@@ -217,13 +216,6 @@ def _verdicts(groups: Sequence[dict], drawn: dict) -> list[Verdict]:
             f"{len(groups)} guesses, as printed for {sum(v < 1 for v in lowest['paper'])}",
         ),
     ]
-
-
-def _rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's, None where one of the two does not vary."""
-    if len(a) < 4 or len(set(a)) == 1 or len(set(b)) == 1:
-        return None
-    return float(stats.spearmanr(a, b).statistic)
 
 
 def _figure(records: Sequence[Record], groups: Sequence[dict], drawn: dict) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
@@ -17,7 +16,7 @@ from kernelpursuit.datasets import load
 from kernelpursuit.estimators.faces import PolytopeFacesRegressor
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma
+from kernelpursuit.experiments._peers import median_gamma, rank_correlation
 from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
 
 TITLE = "Kernel polytope faces pursuit, figure 1: what the pseudo-dimension bound says along the path"
@@ -148,16 +147,11 @@ def _parts(record: Record) -> dict[str, Any]:
         "lowest": int(k[bound.argmin()]),
         "best": int(k[test.argmin()]),
         "excess": float(test[first] / test.min()),
-        "follows": _rank_correlation(train, test),
+        "follows": rank_correlation(train, test) or 0.0,
         "share": float((1 - train / bound)[far]),
         "growth": float(norm[far] / norm[0]),
         "norm_far": float(norm[far]),
     }
-
-
-def _rank_correlation(a: Any, b: Any) -> float:
-    """Spearman's; 0 where one of the two does not vary."""
-    return float(stats.spearmanr(a, b).statistic) if np.ptp(a) and np.ptp(b) else 0.0
 
 
 def _drawn(paths: Sequence[dict]) -> dict[str, list[dict]]:

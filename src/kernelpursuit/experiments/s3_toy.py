@@ -136,7 +136,7 @@ def page(records: list[Record]) -> Page:
             f"(none within 0.12), kernels exp(-γ‖x-x'‖²) with γ = {', '.join(f'{g:g}' for g in GAMMAS)}; 30 points on "
             "either side of a vertical strip, and a far cluster at several distances and of two sizes.",
             "The two problems were picked from several tried: of six point sets one on which basic KMP fails at γ = 1, "
-            "and for the far cluster classes without overlap; with wider ones tanh erred too, in 11 to 17 of 20 seeds, "
+            "and for the far cluster classes without overlap; with wider ones tanh erred too, in most seeds, "
             "for it gains by turning the line so that the far points meet its target. So the counts say how the claims "
             "can come about, not how often.",
             f"The paper has one picture of each; here {len({r['seed'] for r in records})} seeds, so that counts "
