@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from kernelpursuit import KernelDictionary, Squares, first_of, n_atoms, pursue, tolerance
+from kernelpursuit import KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import first_of, n_atoms, tolerance
 
 REGRESSION = "abalone bodyfat cal_housing cpusmall housing mg mpg pyrim space_ga triazines".split()
 IDA = "banana breast_cancer diabetis flare_solar german heart image ringnorm splice thyroid titanic twonorm waveform"

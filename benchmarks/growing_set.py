@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelpursuit import DenseDictionary, Squares, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Squares, pursue
 from kernelpursuit.datasets import load
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms
 
 REGRESSION = ("abalone", "cpusmall", "cal_housing", "space_ga")
 CLASSES = ("ida_image",)

@@ -18,7 +18,7 @@ from _common import forest_cover, parser, seconds, show, write
 from kernelpursuit import KMPClassifier
 
 WAYS: dict[str, dict[str, Any]] = {
-    "active set of 59": {"active_set": 59},
+    "active set of 59": {"candidates": 59},
     "all atoms, weakness 0.5": {"weakness": 0.5},
     "all atoms, weakness 1": {},
 }
@@ -30,12 +30,12 @@ def measure(folder: str, atoms: int, largest: int) -> list[dict[str, Any]]:
     low, high = X.min(axis=0), X.max(axis=0)
     X = (2 * (X - low) / np.where(high > low, high - low, 1) - 1).astype(np.float32)
     order = np.random.default_rng(0).permutation(len(X))
-    KMPClassifier(5, gamma=2.0, storage="tiles").fit(X[order[:2000]], y[order[:2000]])  # threads start, caches fill
+    KMPClassifier(5, gamma=2.0, memory=0).fit(X[order[:2000]], y[order[:2000]])  # threads start, caches fill
     records = []
     n = largest // 16
     while n <= largest:
         for way, options in WAYS.items():
-            model = KMPClassifier(atoms, gamma=2.0, storage="tiles", random_state=0, **options)
+            model = KMPClassifier(atoms, gamma=2.0, memory=0, random_state=0, **options)
             time, _ = seconds(lambda model=model, n=n: model.fit(X[order[:n]], y[order[:n]]))
             records.append({"way": way, "n": n, "atoms": atoms, "passes": model.path_.passes, "seconds": time})
             show(records[-1])

@@ -17,8 +17,9 @@ from sklearn.linear_model import orthogonal_mp
 from sklearn.metrics.pairwise import rbf_kernel
 
 from _common import parser, regression_split, seconds, show, write
-from kernelpursuit import KernelDictionary, Squares, n_atoms, pursue
+from kernelpursuit import KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms
 
 SETS = ("cal_housing", "covtype", "cpusmall", "usps", "abalone")
 WIDTHS = {"wide": 0.3, "narrow": 3.0}  # gamma times the number of features, which are standardised

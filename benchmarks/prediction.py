@@ -24,7 +24,7 @@ def measure(rows: int, atoms: int, dtype: type, repeat: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, FEATURES)).astype(dtype)
     train = X[: 2 * atoms]
-    model = KMPRegressor(atoms, gamma=0.1, active_set=1, random_state=0).fit(train, np.sin(train[:, 0]))
+    model = KMPRegressor(atoms, gamma=0.1, candidates=1, random_state=0).fit(train, np.sin(train[:, 0]))
     centres = model.support_vectors_
     rounds = []
     for _ in range(repeat + 1):

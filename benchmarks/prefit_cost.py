@@ -19,7 +19,8 @@ import numpy as np
 from sklearn.linear_model import orthogonal_mp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelpursuit import DenseDictionary, Squares, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Squares, pursue
+from kernelpursuit.pursuit import n_atoms
 
 
 def seconds(action: Callable[[], object]) -> float:

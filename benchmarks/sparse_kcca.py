@@ -34,8 +34,8 @@ PAIRS = (("fou", "zer"), ("kar", "fac"))
 COMPONENTS = 2
 OURS: dict[str, dict[str, Any]] = {
     "default": {},
-    "sampled": {"active_set": 59, "random_state": 0},
-    "sampled, 200 atoms": {"n_atoms": 200, "active_set": 59, "random_state": 0},
+    "sampled": {"candidates": 59, "random_state": 0},
+    "sampled, 200 atoms": {"n_atoms": 200, "candidates": 59, "random_state": 0},
 }
 DEFAULT_SHRINKAGE = 0.1
 

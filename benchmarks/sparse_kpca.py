@@ -28,7 +28,7 @@ from kernelpursuit.datasets import find_file, load
 COMPONENTS, NEW = 10, 2000
 SELECTIONS: dict[str, dict[str, Any]] = {
     "rayleigh": {},
-    "rayleigh, active set 59": {"active_set": 59},
+    "rayleigh, active set 59": {"candidates": 59},
     "diagonal": {"selection": "diagonal"},
     "random": {"selection": "random"},
 }

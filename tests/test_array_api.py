@@ -13,12 +13,12 @@ import sklearn
 from sklearn.externals import array_api_compat
 
 from kernelpursuit import (
+    ConformalRegressor,
     KMPClassifier,
     KMPClassifierCV,
     KMPRegressor,
     KMPRegressorCV,
     PolytopeFacesRegressor,
-    PursuitConformalRegressor,
     PursuitNystroem,
     SparseKernelCCA,
     SparseKernelFDA,
@@ -77,17 +77,17 @@ REGRESSORS = {
     "backfit-ridge": KMPRegressor(12, variant="backfit", alpha=0.05),
     "basic": KMPRegressor(15, variant="basic", shrinkage=0.7),
     "huber": KMPRegressor(6, loss="huber"),
-    "tiles": KMPRegressor(12, storage="tiles"),
+    "tiles": KMPRegressor(12, memory=0),
     "two-kernels": KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"], coef0=0.5),
     "functions": KMPRegressor(8, functions=[lambda X: X[:, :2], lambda X: X[:, 0] * X[:, 1]]),
     "centers": KMPRegressor(8, centers=30, random_state=0),
-    "sampled": KMPRegressor(10, active_set=20, random_state=0),
-    "growing": KMPRegressor(10, active_set="growing", random_state=0),
+    "sampled": KMPRegressor(10, candidates=20, random_state=0),
+    "growing": KMPRegressor(10, candidates="growing", random_state=0),
     "validation": KMPRegressor(12, stop="validation", random_state=0),
     "bound": KMPRegressor(8, stop="bound"),
     "cv": KMPRegressorCV(8, cv=3, gammas=[0.1, 0.5]),
     "faces": PolytopeFacesRegressor(10),
-    "conformal": PursuitConformalRegressor(KMPRegressor(10), random_state=0),
+    "conformal": ConformalRegressor(KMPRegressor(10), random_state=0),
 }
 CLASSIFIERS = {
     # The tails of two losses are flat: an intercept, which has no penalty, would run away.
@@ -369,7 +369,7 @@ def test_without_dispatch_the_gpu_is_refused():
 
 @pytest.mark.parametrize("space", ["torch-cpu", "torch-cuda"])
 @pytest.mark.parametrize(
-    "estimator", [*EACH, PursuitConformalRegressor(random_state=0)], ids=lambda estimator: type(estimator).__name__
+    "estimator", [*EACH, ConformalRegressor(random_state=0)], ids=lambda estimator: type(estimator).__name__
 )
 def test_pickle(estimator, space):
     move = moved(space)

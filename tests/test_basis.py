@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from kernelpursuit import DenseDictionary, Gradient, Squares, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.basis import Basis
 from kernelpursuit.losses import huber
+from kernelpursuit.pursuit import n_atoms
 
 NAMESPACES = [np, array_api_strict]
 LIMIT = {np.float64: 1e-12, np.float32: 1e-5}

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.svm import SVC
 
-from kernelpursuit import DenseDictionary, Squares, bounds, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Squares, bounds, pursue
 from kernelpursuit.bounds import (
     binomial_bound,
     cca_bound,
@@ -17,6 +17,7 @@ from kernelpursuit.bounds import (
     svm_bound,
     vc_bound,
 )
+from kernelpursuit.pursuit import n_atoms
 
 SAMPLES, DELTA = 1000, 0.05
 # A share of failures that a bound with failure probability delta exceeds with probability below 1e-6.

@@ -21,8 +21,8 @@ from kernelpursuit.estimators._canonical import canonical, nystroem_map
 
 ESTIMATORS = [
     SparseKernelCCA(),
-    SparseKernelCCA(n_atoms=5, n_components=1, deflation="projection", signed=False, regularization=0.1),
-    SparseKernelCCA(n_atoms=4, kernel_x="linear", kernel_y="linear", active_set=7),
+    SparseKernelCCA(n_atoms=5, n_components=1, deflation="projection", signed=False, alpha=0.1),
+    SparseKernelCCA(n_atoms=4, kernel_x="linear", kernel_y="linear", candidates=7),
     SparseKernelCCA(n_atoms=5, kernel_x="precomputed"),
 ]
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -71,20 +71,20 @@ X, Y = views()
 
 
 @pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("regularization", [0.0, 1e-3, 0.1])
+@pytest.mark.parametrize("alpha", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-def test_correlations_are_those_of_dense_cca(deflation, regularization, center):
+def test_correlations_are_those_of_dense_cca(deflation, alpha, center):
     model = SparseKernelCCA(
         n_atoms=8,
         n_components=3,
         gamma_x=1.0,
         gamma_y=1.0,
         deflation=deflation,
-        regularization=regularization,
+        alpha=alpha,
         center=center,
     ).fit(X, Y)
     Fx, Fy = (ref.features(rbf_kernel(A, gamma=1.0), model.support_) for A in (X, Y))
-    kappa = [regularization * np.sum((F - center * F.mean(axis=0)) ** 2) / len(F) for F in (Fx, Fy)]
+    kappa = [alpha * np.sum((F - center * F.mean(axis=0)) ** 2) / len(F) for F in (Fx, Fy)]
     rho, Wx, Wy = ref.dense_cca(Fx, Fy, kappa, center)
     np.testing.assert_allclose(model.correlations_, rho[:3], rtol=1e-7)
     Fx, Fy = Fx - center * Fx.mean(axis=0), Fy - center * Fy.mean(axis=0)
@@ -92,7 +92,7 @@ def test_correlations_are_those_of_dense_cca(deflation, regularization, center):
     signs = np.sign(np.sum(x_scores * (Fx @ Wx)[:, :3], axis=0))
     np.testing.assert_allclose(x_scores, (Fx @ Wx)[:, :3] * signs, atol=1e-6)
     np.testing.assert_allclose(y_scores, (Fy @ Wy)[:, :3] * signs, atol=1e-6)
-    if regularization == 0:
+    if alpha == 0:
         assert model.score(X, Y) == pytest.approx(model.correlations_.mean())
 
 
@@ -111,7 +111,7 @@ def test_support_is_that_of_the_literal_deflation(deflation):
 def test_all_atoms_equal_dense_kernel_cca():
     """With every object chosen the span is all of feature space."""
     A, B = X[:30], Y[:30]
-    options = {"gamma_x": 5.0, "gamma_y": 5.0, "regularization": 0.05, "n_components": 2}
+    options = {"gamma_x": 5.0, "gamma_y": 5.0, "alpha": 0.05, "n_components": 2}
     model = SparseKernelCCA(n_atoms=30, **options).fit(A, B)
     H = np.eye(30) - 1 / 30
     C = [H @ rbf_kernel(Z, gamma=5.0) @ H / 30 for Z in (A, B)]
@@ -154,7 +154,7 @@ def test_float32_stays_float32():
     np.testing.assert_allclose(model.correlations_, double.correlations_, atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [{"storage": "tiles"}, {"memory": 120 * 8 * 40}, {"active_set": 120}])
+@pytest.mark.parametrize("options", [{"memory": 0}, {"memory": 120 * 8 * 40}, {"candidates": 120}])
 def test_ways_to_compute_do_not_matter(options):
     plain = SparseKernelCCA(n_atoms=15).fit(X, Y)
     model = SparseKernelCCA(n_atoms=15, **options).fit(X, Y)
@@ -187,7 +187,7 @@ def test_finds_what_the_views_share():
 
 
 def test_random_state_and_repetition():
-    options = {"n_atoms": 10, "active_set": (0.05, 0.9), "random_state": 3}
+    options = {"n_atoms": 10, "candidates": (0.05, 0.9), "random_state": 3}
     one, two = (SparseKernelCCA(**options).fit(X, Y) for _ in range(2))
     assert one.support_.tolist() == two.support_.tolist()
 
@@ -196,7 +196,7 @@ def test_in_pipeline_and_search():
     pipeline = make_pipeline(StandardScaler(), SparseKernelCCA(n_atoms=10))
     assert pipeline.fit_transform(X, Y).shape == (120, 2)
     assert pipeline.score(X, Y) > 0.5
-    search = GridSearchCV(SparseKernelCCA(n_atoms=10), {"regularization": [1e-3, 0.1]}, cv=3).fit(X, Y)
+    search = GridSearchCV(SparseKernelCCA(n_atoms=10), {"alpha": [1e-3, 0.1]}, cv=3).fit(X, Y)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
     assert list(pipeline[-1].get_feature_names_out()) == ["sparsekernelcca0", "sparsekernelcca1"]
 
@@ -253,7 +253,7 @@ SHAPES = {
     st.booleans(),
     st.integers(0, 5),
 )
-def test_never_nan(shape_x, shape_y, n, k, regularization, deflation, kernel, scale, dtype, flag, seed):
+def test_never_nan(shape_x, shape_y, n, k, alpha, deflation, kernel, scale, dtype, flag, seed):
     rng = np.random.default_rng(seed)
     A, B = SHAPES[shape_x](rng, n), SHAPES[shape_y](rng, n)
     A = (A * (scale if dtype is np.float64 else min(scale, 1e5))).astype(dtype)
@@ -263,7 +263,7 @@ def test_never_nan(shape_x, shape_y, n, k, regularization, deflation, kernel, sc
         kernel_x=kernel,
         kernel_y="rbf",
         gamma_x="auto",
-        regularization=regularization,
+        alpha=alpha,
         deflation=deflation,
         center=flag,
         signed=not flag,
@@ -301,7 +301,7 @@ def test_nystroem_map_and_canonical_are_exact():
     T = nystroem_map(G, 1e-10)
     np.testing.assert_allclose(T.T @ G @ T, np.eye(5), atol=1e-12)
     F = rng.normal(size=(40, 5))
-    found = canonical(F, F[:, ::-1], regularization=0.0, n_components=9, limits=(1e-10, 1.0, 1.0))
+    found = canonical(F, F[:, ::-1], alpha=0.0, n_components=9, limits=(1e-10, 1.0, 1.0))
     np.testing.assert_allclose(found.correlations, np.ones(5))
 
 
@@ -315,7 +315,7 @@ def test_interrupt_leaves_a_model_of_the_steps_taken(monkeypatch):
 
     monkeypatch.setattr(CanonicalCorrelation, "take", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted after 4 steps"):
-        model = SparseKernelCCA(n_atoms=10, lookahead=1).fit(X, Y)
+        model = SparseKernelCCA(n_atoms=10).fit(X, Y)
     assert len(model.support_) == 4 and np.all(np.isfinite(model.transform(X)))
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import reference_cca as ref
-from kernelpursuit import CanonicalCorrelation, DenseDictionary, KernelDictionary, n_atoms, pursue, random_subset
+from kernelpursuit import CanonicalCorrelation, DenseDictionary, KernelDictionary, pursue
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.cca import SHIFT
 from kernelpursuit.pursuit.loop import propose
 

@@ -15,13 +15,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kernelpursuit import KMPRegressor, PursuitConformalRegressor
+from kernelpursuit import ConformalRegressor, KMPRegressor
 from kernelpursuit.estimators.conformal import conformal_quantile, rows_needed
 
 ESTIMATORS = [
-    PursuitConformalRegressor(),
-    PursuitConformalRegressor(LinearRegression(), alpha=0.3, calibration_fraction=0.4),
-    PursuitConformalRegressor(KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1), alpha=0.3),
+    ConformalRegressor(),
+    ConformalRegressor(LinearRegression(), coverage=0.7, calibration_fraction=0.4),
+    ConformalRegressor(KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1), coverage=0.7),
 ]
 few_rows = pytest.mark.filterwarnings("ignore:.*calibration rows are too few:UserWarning")
 short_path = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -37,7 +37,7 @@ def test_scikit_learn_checks(estimator, check):
 @few_rows
 @pytest.mark.parametrize("name", ["check_dataframe_column_names_consistency", "check_param_validation"])
 def test_checks_that_the_generator_never_reaches(name):
-    getattr(estimator_checks, name)("PursuitConformalRegressor", PursuitConformalRegressor())
+    getattr(estimator_checks, name)("ConformalRegressor", ConformalRegressor())
 
 
 def draw(rng, n):
@@ -52,27 +52,27 @@ def covered(model, X, y):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "alpha", "n", "resamples"),
-    [(KMPRegressor(n_atoms=4), 0.1, 80, 500), (LinearRegression(), 0.3, 50, 1000)],
+    ("estimator", "coverage", "n", "resamples"),
+    [(KMPRegressor(n_atoms=4), 0.9, 80, 500), (LinearRegression(), 0.7, 50, 1000)],
     ids=["pursuit", "linear"],
 )
-def test_coverage_over_resamples(estimator, alpha, n, resamples):
+def test_coverage_over_resamples(estimator, coverage, n, resamples):
     """One new row for each resample makes the hits independent: their number is binomial."""
     rng = np.random.default_rng(0)
-    model = PursuitConformalRegressor(estimator, alpha=alpha, random_state=0)
+    model = ConformalRegressor(estimator, coverage=coverage, random_state=0)
     hits = 0
     for _ in range(resamples):
         X, y = draw(rng, n + 1)
         hits += int(covered(model.fit(X[:n], y[:n]), X[n:], y[n:])[0])
     n_calibration = len(model.residuals_)
-    exact = np.ceil((n_calibration + 1) * (1 - alpha)) / (n_calibration + 1)
-    assert 1 - alpha <= exact <= 1 - alpha + 1 / (n_calibration + 1)
+    exact = np.ceil((n_calibration + 1) * coverage) / (n_calibration + 1)
+    assert coverage <= exact <= coverage + 1 / (n_calibration + 1)
     assert stats.binomtest(hits, resamples, exact).pvalue > 0.001
 
 
 def test_coverage_on_real_data():
     X, y = load_diabetes(return_X_y=True)
-    model = PursuitConformalRegressor(KMPRegressor(n_atoms=10), alpha=0.1, random_state=0)
+    model = ConformalRegressor(KMPRegressor(n_atoms=10), coverage=0.9, random_state=0)
     shares = []
     for seed in range(100):
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
@@ -85,17 +85,17 @@ def test_rank_is_the_smallest_that_suffices(n, percent):
     """Rank r covers with probability r / (n + 1); in integers, so that no rounding can hide in the comparison."""
     residuals = np.arange(1.0, n + 1)
     quantile = conformal_quantile(residuals, percent / 100)
-    suffices = [r for r in range(1, n + 1) if 100 * r >= (n + 1) * (100 - percent)]
+    suffices = [r for r in range(1, n + 1) if 100 * r >= (n + 1) * percent]
     assert quantile == (suffices[0] if suffices else np.inf)
     assert np.isfinite(quantile) == (n >= rows_needed(percent / 100))
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 1000), st.floats(0.05, 0.9), st.floats(1e-3, 1e3), st.floats(-100, 100))
+@given(st.integers(0, 1000), st.floats(0.1, 0.95), st.floats(1e-3, 1e3), st.floats(-100, 100))
 @few_rows
-def test_intervals_contain_the_prediction_and_follow_the_units(seed, alpha, scale, shift):
+def test_intervals_contain_the_prediction_and_follow_the_units(seed, coverage, scale, shift):
     X, y = draw(np.random.default_rng(seed), 60)
-    model = PursuitConformalRegressor(KMPRegressor(n_atoms=3), alpha=alpha, random_state=0).fit(X, y)
+    model = ConformalRegressor(KMPRegressor(n_atoms=3), coverage=coverage, random_state=0).fit(X, y)
     interval, middle = model.predict_interval(X), model.predict(X)
     assert interval.shape == (60, 2)
     assert np.all(interval[:, 0] <= middle) and np.all(middle <= interval[:, 1])
@@ -104,16 +104,16 @@ def test_intervals_contain_the_prediction_and_follow_the_units(seed, alpha, scal
     np.testing.assert_allclose(other.predict_interval(X), scale * interval + shift, rtol=1e-6, atol=1e-7 * size)
 
 
-def test_larger_alpha_gives_narrower_intervals():
+def test_lower_coverage_gives_narrower_intervals():
     X, y = draw(np.random.default_rng(0), 200)
-    widths = [PursuitConformalRegressor(alpha=a, random_state=0).fit(X, y).quantile_ for a in (0.05, 0.1, 0.3, 0.9)]
+    widths = [ConformalRegressor(coverage=c, random_state=0).fit(X, y).quantile_ for c in (0.95, 0.9, 0.7, 0.1)]
     assert widths == sorted(widths, reverse=True)
 
 
 def test_too_few_rows_warn_and_give_infinite_intervals():
     X, y = draw(np.random.default_rng(0), 20)
-    with pytest.warns(UserWarning, match=r"5 calibration rows are too few for alpha=0.1.*Give 9"):
-        model = PursuitConformalRegressor(random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match=r"5 calibration rows are too few for coverage=0.9.*Give 9"):
+        model = ConformalRegressor(random_state=0).fit(X, y)
     assert model.quantile_ == np.inf
     assert covered(model, X, y).all() and np.isfinite(model.predict(X)).all()
 
@@ -121,15 +121,15 @@ def test_too_few_rows_warn_and_give_infinite_intervals():
 def test_precomputed_kernel_gives_the_same_intervals():
     X, y = draw(np.random.default_rng(0), 80)
     K = rbf_kernel(X, gamma=1.0)
-    direct = PursuitConformalRegressor(KMPRegressor(n_atoms=4, gamma=1.0), random_state=3).fit(X, y)
-    computed = PursuitConformalRegressor(KMPRegressor(n_atoms=4, kernel="precomputed"), random_state=3).fit(K, y)
+    direct = ConformalRegressor(KMPRegressor(n_atoms=4, gamma=1.0), random_state=3).fit(X, y)
+    computed = ConformalRegressor(KMPRegressor(n_atoms=4, kernel="precomputed"), random_state=3).fit(K, y)
     np.testing.assert_allclose(computed.predict_interval(K[:7]), direct.predict_interval(X[:7]), rtol=1e-8)
 
 
 def test_any_regressor_and_column_names():
     pd = pytest.importorskip("pandas")
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    model = PursuitConformalRegressor(make_pipeline(StandardScaler(), LinearRegression()), random_state=0).fit(X, y)
+    model = ConformalRegressor(make_pipeline(StandardScaler(), LinearRegression()), random_state=0).fit(X, y)
     assert list(model.feature_names_in_) == list(X.columns)
     assert model.predict_interval(X.iloc[:3]).shape == (3, 2)
     assert isinstance(X, pd.DataFrame) and model.score(X, y) > 0.4
@@ -138,10 +138,10 @@ def test_any_regressor_and_column_names():
 def test_what_is_refused():
     X, y = draw(np.random.default_rng(0), 60)
     with pytest.raises(ValueError, match=r"one target.*got shape \(60, 2\)"):
-        PursuitConformalRegressor().fit(X, np.column_stack([y, y]))
+        ConformalRegressor().fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="estimator must be a regressor"):
-        PursuitConformalRegressor(LogisticRegression()).fit(X, y)
+        ConformalRegressor(LogisticRegression()).fit(X, y)
     with pytest.raises(ValueError, match=r"calibration_fraction=0.99 of n_samples = 60"):
-        PursuitConformalRegressor(calibration_fraction=0.99).fit(X, y)
-    with pytest.raises(ValueError, match="alpha"):
-        PursuitConformalRegressor(alpha=0).fit(X, y)
+        ConformalRegressor(calibration_fraction=0.99).fit(X, y)
+    with pytest.raises(ValueError, match="coverage"):
+        ConformalRegressor(coverage=1).fit(X, y)

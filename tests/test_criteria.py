@@ -5,8 +5,9 @@ import pytest
 from scipy.special import expit
 
 import reference as ref
-from kernelpursuit import DenseDictionary, Gradient, Squares, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
+from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import propose
 
 PROBLEMS = {name: (D, Y, G) for name, D, Y, G in ref.problems(0)}
@@ -182,7 +183,7 @@ def test_blocks_take_what_plain_greedy_takes(variant):
 @pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
 def test_sampled_candidates_score_like_all(variant, alpha):
-    """With an active set no running moments are made; scores and fit are the same."""
+    """With sampled candidates no running moments are made; scores and fit are the same."""
     D, Y, G = PROBLEMS["duplicates-3"]
     full = Squares(DenseDictionary(D, gram=G), Y, variant=variant, alpha=alpha)
     sampled = Squares(DenseDictionary(D, gram=G), Y, variant=variant, alpha=alpha)

@@ -29,9 +29,9 @@ from kernelpursuit.estimators.discriminant import weights_along_path
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 ESTIMATORS = [
     SparseKernelFDA(),
-    SparseKernelFDA(n_atoms=5, labels="raw", shrinkage=0.01),
-    SparseKernelFDA(n_atoms=5, kernel="linear", active_set=10),
-    SparseKernelFDA(n_atoms=5, kernel="poly", storage="tiles"),
+    SparseKernelFDA(n_atoms=5, labels="raw", alpha=0.01),
+    SparseKernelFDA(n_atoms=5, kernel="linear", candidates=10),
+    SparseKernelFDA(n_atoms=5, kernel="poly", memory=0),
     SparseKernelFDA(n_atoms=3, kernel="precomputed"),
     SparseKernelFDACV(max_atoms=10, gammas=[0.1, 1.0], cv=3),
     SparseKernelFDACV(max_atoms=3, cv=3, kernel="precomputed"),
@@ -93,15 +93,15 @@ def blobs(n=150, n_classes=3, seed=0):
 
 
 @pytest.mark.parametrize("labels", ["centred", "raw"])
-@pytest.mark.parametrize("shrinkage", [1e-8, 0.1])
-def test_two_classes_are_the_literal_algorithm(labels, shrinkage):
+@pytest.mark.parametrize("alpha", [1e-8, 0.1])
+def test_two_classes_are_the_literal_algorithm(labels, alpha):
     X, y = blobs(n_classes=2)
     index = (y == "b").astype(int)
-    model = SparseKernelFDA(8, labels=labels, gamma=1.0, shrinkage=shrinkage).fit(X, y)
+    model = SparseKernelFDA(8, labels=labels, gamma=1.0, alpha=alpha).fit(X, y)
     K = rbf_kernel(X, gamma=1.0)
     atoms = literal.fisher(K, index, 8, labels).atoms
     assert model.support_.tolist() == atoms
-    coef, bias = literal.discriminant(K, atoms, index, shrinkage, labels)
+    coef, bias = literal.discriminant(K, atoms, index, alpha, labels)
     np.testing.assert_allclose(model.dual_coef_, coef, rtol=1e-6, atol=1e-9 * np.abs(coef).max())
     assert model.intercept_ == pytest.approx(bias, rel=1e-6)
     f = model.decision_function(X)
@@ -152,7 +152,7 @@ def test_all_atoms_of_a_linear_kernel_are_linear_discriminant_analysis(n_classes
     mix = rng.normal(size=(4, 4))
     X = (rng.normal(size=(len(y), 4)) + 1.5 * rng.normal(size=(n_classes, 4))[y]) @ mix
     X -= X.mean(axis=0)  # without an intercept among the atoms the span must hold the same functions
-    model = SparseKernelFDA(4, kernel="linear", shrinkage=0).fit(X, y)
+    model = SparseKernelFDA(4, kernel="linear", alpha=0).fit(X, y)
     lda = LinearDiscriminantAnalysis(solver="eigen").fit(X, y)
     new = rng.normal(size=(30, 4)) @ mix * 2
     ours, theirs = model.transform(new), lda.transform(new)
@@ -257,7 +257,7 @@ def test_indefinite_kernel_is_finite():
         lambda A, B: -rbf_kernel(A, B),
         lambda A, B: 1e-3 * linear_kernel(A, B) - rbf_kernel(A, B),
     ):
-        model = SparseKernelFDA(15, kernel=kernel, coef0=-1, shrinkage=0.1).fit(X, y)
+        model = SparseKernelFDA(15, kernel=kernel, coef0=-1, alpha=0.1).fit(X, y)
         assert np.all(np.isfinite(model.decision_function(X))) and model.score(X, y) > 0.6
 
 
@@ -290,11 +290,11 @@ def test_shift_of_the_data_changes_nothing():
 
 def test_sampled_candidates_and_seeds():
     X, y = blobs(n_classes=2)
-    fits = [SparseKernelFDA(8, active_set=(0.05, 0.95), random_state=seed).fit(X, y) for seed in (0, 0, 1)]
+    fits = [SparseKernelFDA(8, candidates=(0.05, 0.95), random_state=seed).fit(X, y) for seed in (0, 0, 1)]
     assert fits[0].support_.tolist() == fits[1].support_.tolist() != fits[2].support_.tolist()
     assert fits[0].path_.passes <= 8 * 60 / len(X) + 1e-9
-    with pytest.raises(ValueError, match="active_set"):
-        SparseKernelFDA(active_set=(0.1, 0.2, 0.3)).fit(X, y)
+    with pytest.raises(ValueError, match="candidates"):
+        SparseKernelFDA(candidates=(0.1, 0.2, 0.3)).fit(X, y)
 
 
 def test_memory_is_kept():
@@ -326,10 +326,10 @@ def test_interrupt_leaves_a_model(monkeypatch):
 
     monkeypatch.setattr(Fisher, "take", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = SparseKernelFDA(8, lookahead=1).fit(X, y)
+        model = SparseKernelFDA(8).fit(X, y)
     assert len(model.support_) == 3 and model.path_.reason == "interrupted"
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        assert np.array_equal(model.predict(X), SparseKernelFDA(8, lookahead=1).fit(X, y).predict(X))
+        assert np.array_equal(model.predict(X), SparseKernelFDA(8).fit(X, y).predict(X))
 
 
 def test_search_equals_a_plain_loop():
@@ -397,8 +397,8 @@ def test_finite_or_an_error_that_says_why(draw):
         draw.draw(st.integers(1, 40)),
         kernel=draw.draw(st.sampled_from(["rbf", "linear", "poly", "cosine", "laplacian"])),
         labels=draw.draw(st.sampled_from(["centred", "raw"])),
-        shrinkage=draw.draw(st.sampled_from([0, 1e-8, 1.0])),
-        active_set=draw.draw(st.sampled_from([None, 5])),
+        alpha=draw.draw(st.sampled_from([0, 1e-8, 1.0])),
+        candidates=draw.draw(st.sampled_from([None, 5])),
         random_state=0,
     )
     try:

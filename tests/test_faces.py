@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import reference_faces as ref
-from kernelpursuit import DenseDictionary, Faces, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Faces, pursue
 from kernelpursuit.estimators.faces import walk_rule
+from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import propose
 
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA", Path(__file__).parents[2] / "shared" / "data"))

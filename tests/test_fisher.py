@@ -6,8 +6,9 @@ import pytest
 
 import reference as ref
 import reference_fisher as literal
-from kernelpursuit import DenseDictionary, KernelDictionary, n_atoms, pursue, random_subset
+from kernelpursuit import DenseDictionary, KernelDictionary, pursue
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import propose
 from kernelpursuit.pursuit.scatter import Within, class_codes

@@ -22,7 +22,7 @@ ESTIMATORS = [
     PursuitNystroem(n_components=5, selection="diagonal"),
     PursuitNystroem(n_components=5, selection="random", random_state=0),
     PursuitNystroem(n_components=5, selection="prefit"),
-    PursuitNystroem(n_components=5, selection="prefit", active_set=10, random_state=0),
+    PursuitNystroem(n_components=5, selection="prefit", candidates=10, random_state=0),
     PursuitNystroem(n_components=3, kernel="precomputed"),
 ]
 UNREACHED = [
@@ -224,7 +224,7 @@ def test_shifted_data_give_the_same_landmarks():
 def test_tiles_and_n_jobs_change_nothing():
     X = data(100)
     plain = PursuitNystroem(n_components=10).fit(X)
-    for options in ({"memory": 15 * 800}, {"storage": "tiles"}, {"n_jobs": 1}):
+    for options in ({"memory": 15 * 800}, {"memory": 0}, {"n_jobs": 1}):
         other = PursuitNystroem(n_components=10, **options).fit(X)
         np.testing.assert_array_equal(plain.component_indices_, other.component_indices_)
 

@@ -63,12 +63,11 @@ def fit(name, **options):
 
 @pytest.mark.parametrize("name", PURSUITS)
 def test_looking_ahead_changes_no_choice(name):
-    one = fit(name, lookahead=1)
-    for lookahead in (4, "auto"):
-        model = fit(name, lookahead=lookahead)
-        np.testing.assert_array_equal(model.path_.atoms, one.path_.atoms)
-        np.testing.assert_allclose(model.path_.values("loss"), one.path_.values("loss"), rtol=1e-9)
-        assert all(step.weakness == 1 for step in model.path_.steps)
+    """A kernel matrix that is kept is read for each atom, one that is not for several."""
+    one, ahead = fit(name), fit(name, memory=0)
+    np.testing.assert_array_equal(ahead.path_.atoms, one.path_.atoms)
+    np.testing.assert_allclose(ahead.path_.values("loss"), one.path_.values("loss"), rtol=1e-9)
+    assert all(step.weakness == 1 for step in ahead.path_.steps)
 
 
 @pytest.mark.parametrize("name", PURSUITS)
@@ -80,7 +79,7 @@ def test_weak_choice_has_certificates(name):
 
 @pytest.mark.parametrize("name", ["regressor", "backfit", "ridge", "classifier", "fda", "pca", "nystroem", "cca"])
 def test_weak_choice_saves_passes(name):
-    plain, weak = fit(name, lookahead=1), fit(name, weakness=0.5)
+    plain, weak = fit(name), fit(name, weakness=0.5)
     assert len(weak.path_) == len(plain.path_)
     assert weak.path_.passes < 0.6 * plain.path_.passes
 
@@ -93,8 +92,8 @@ def test_weak_choice_fits_nearly_as_well():
 
 
 @pytest.mark.parametrize("name", [name for name in PURSUITS if not name.endswith("-cv")])
-def test_growing_active_sets(name):
-    one, two = (fit(name, active_set="growing", random_state=1) for _ in range(2))
+def test_growing_candidates(name):
+    one, two = (fit(name, candidates="growing", random_state=1) for _ in range(2))
     np.testing.assert_array_equal(one.path_.atoms, two.path_.atoms)
     assert len(one.path_) > 0
 
@@ -111,9 +110,8 @@ def test_growing_samples_grow():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("lookahead", 0), ("lookahead", "far"), ("lookahead", 1.5), ("weakness", 0.0), ("weakness", 1.5),
-     ("weakness", "weak"), ("active_set", "shrinking")],
-)  # fmt: skip
+    [("memory", -1), ("weakness", 0.0), ("weakness", 1.5), ("weakness", "weak"), ("candidates", "shrinking")],
+)
 @pytest.mark.parametrize("pursuit", ["regressor", "classifier", "regressor-cv", "fda-cv", "pca", "nystroem", "cca"])
 def test_errors_name_the_parameter(pursuit, name, value):
     with pytest.raises(ValueError, match=name):
@@ -144,13 +142,13 @@ def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
     assert float(lines[-1].split(",")[1].split()[0]) >= 1
 
 
-def test_an_active_set_needs_no_matrix():
+def test_sampled_candidates_need_no_matrix():
     """Memory is O(n (s + k)), and a pass over all atoms is never made."""
     X = np.random.default_rng(0).normal(size=(3000, 4))
     y = np.sin(X[:, 0])
-    KMPRegressor(2, active_set=20, random_state=0).fit(X[:50], y[:50])  # imports
+    KMPRegressor(2, candidates=20, random_state=0).fit(X[:50], y[:50])  # imports
     tracemalloc.start()
-    model = KMPRegressor(10, active_set=20, random_state=0).fit(X, y)
+    model = KMPRegressor(10, candidates=20, random_state=0).fit(X, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * 3000 * 3000 / 4

@@ -12,11 +12,10 @@ from kernelpursuit import (
     Rayleigh,
     Squares,
     StackedDictionary,
-    n_atoms,
     pursue,
-    random_subset,
 )
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Stop, certificate
 from kernelpursuit.pursuit.pool import Downdated, pairs

@@ -15,8 +15,8 @@ from kernelpursuit.estimators.novelty import hold_out
 ESTIMATORS = [
     SparseKernelNovelty(),
     SparseKernelNovelty(n_atoms=10, contamination=0.1),
-    SparseKernelNovelty(n_atoms=10, selection="random", alpha=0.2),
-    SparseKernelNovelty(n_atoms=10, selection="diagonal", active_set=20),
+    SparseKernelNovelty(n_atoms=10, selection="random", contamination=0.2, validation_fraction=0.3),
+    SparseKernelNovelty(n_atoms=10, selection="diagonal", candidates=20),
 ]
 UNREACHED = [
     "check_dataframe_column_names_consistency",
@@ -84,16 +84,17 @@ def test_contamination_is_the_share_of_training_rows(contamination):
 
 
 def test_false_alarms_stay_at_their_level():
-    """Mean over data sets of the share of normal points called outliers; exchangeability promises at most alpha."""
+    """Mean share of normal points called outliers; exchangeability promises at most `contamination`."""
     shares = []
     for seed in range(40):
-        model = SparseKernelNovelty(20, alpha=0.1, random_state=seed).fit(normal(245, seed))
+        model = SparseKernelNovelty(20, contamination=0.1, validation_fraction=0.2, random_state=seed)
+        model.fit(normal(245, seed))
         shares.append(np.mean(model.predict(normal(300, 1000 + seed)) == -1))
     assert 0.06 < np.mean(shares) < 0.1 + 3 * np.std(shares) / np.sqrt(40)
 
 
 def test_few_rows_use_the_lowest_score():
-    model = SparseKernelNovelty(3, alpha=0.01, random_state=0).fit(normal(12))
+    model = SparseKernelNovelty(3, contamination=0.01, validation_fraction=0.2, random_state=0).fit(normal(12))
     assert np.isfinite(model.offset_)
     assert [len(part) for part in hold_out(2, 0.9, np.random.default_rng(0))] == [1, 1]
     with pytest.raises(ValueError, match="minimum of 2"):
@@ -112,7 +113,7 @@ def test_outliers_are_found():
 def test_support_counts_rows_of_the_data():
     """Rows held out are no candidates, and indices are those of X."""
     X = normal(50)
-    model = SparseKernelNovelty(10, tol=0, random_state=1).fit(X)
+    model = SparseKernelNovelty(10, tol=0, validation_fraction=0.2, random_state=1).fit(X)
     np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
 
 

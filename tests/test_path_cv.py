@@ -277,6 +277,6 @@ def test_errors_name_the_parameter(make, name, value):
 
 def test_random_state_reproduces():
     X, y = data()
-    models = [KMPRegressorCV(5, gammas=GAMMAS, active_set=7, random_state=3, cv=FOLDS).fit(X, y) for _ in range(2)]
+    models = [KMPRegressorCV(5, gammas=GAMMAS, candidates=7, random_state=3, cv=FOLDS).fit(X, y) for _ in range(2)]
     np.testing.assert_array_equal(models[0].cv_results_["mean_test_score"], models[1].cv_results_["mean_test_score"])
     np.testing.assert_array_equal(models[0].support_, models[1].support_)

@@ -23,7 +23,7 @@ ESTIMATORS = [
     SparseKernelPCA(),
     SparseKernelPCA(n_atoms=5, selection="diagonal", center=False),
     SparseKernelPCA(n_atoms=5, selection="random", random_state=0),
-    SparseKernelPCA(n_atoms=5, active_set=10, kernel="linear"),
+    SparseKernelPCA(n_atoms=5, candidates=10, kernel="linear"),
     SparseKernelPCA(n_atoms=3, kernel="precomputed"),
 ]
 # Checks of scikit-learn for transformers that `parametrize_with_checks` does not run.
@@ -203,7 +203,7 @@ def test_tol_ends_the_path():
 
 def test_memory_and_tiles_change_nothing():
     X = data(100, 3)
-    plain = SparseKernelPCA(20, storage="dense").fit(X)
+    plain = SparseKernelPCA(20).fit(X)
     tiles = SparseKernelPCA(20, memory=20 * 800 + 8 * 800).fit(X)
     np.testing.assert_array_equal(plain.support_, tiles.support_)
     np.testing.assert_allclose(plain.transform(X), tiles.transform(X), atol=1e-9)
@@ -212,12 +212,13 @@ def test_memory_and_tiles_change_nothing():
 
 
 def test_the_matrix_is_kept_only_where_it_pays():
-    options = {"storage": "auto", "active_set": None, "selection": "rayleigh"}
+    options = {"memory": None, "candidates": None, "selection": "rayleigh"}
     assert storage_for(options) == "auto"
     assert storage_for(options | {"selection": "diagonal"}) == "tiles"
-    assert storage_for(options | {"active_set": 59}) == "tiles"
-    assert storage_for(options | {"active_set": (0.05, 0.95)}) == "tiles"
-    assert storage_for(options | {"active_set": 10, "storage": "dense"}) == "dense"
+    assert storage_for(options | {"candidates": 59}) == "tiles"
+    assert storage_for(options | {"candidates": (0.05, 0.95)}) == "tiles"
+    assert storage_for(options | {"candidates": 10, "memory": 10**6}) == "auto"
+    assert storage_for(options | {"memory": 0}) == "tiles"
 
 
 def test_float32_stays_float32():
@@ -264,7 +265,7 @@ def test_an_interrupt_leaves_a_usable_model(monkeypatch):
 
     monkeypatch.setitem(pca.fit_span.__globals__, "Rayleigh", Interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = SparseKernelPCA(10, lookahead=1).fit(data())
+        model = SparseKernelPCA(10).fit(data())
     assert len(model.support_) == 4 and model.transform(data()).shape == (80, 4)
 
 

@@ -19,14 +19,13 @@ from kernelpursuit import (
     KMPClassifierCV,
     KMPRegressor,
     KMPRegressorCV,
-    Path,
     PursuitPathDisplay,
     ResidualTraceDisplay,
     SparseKernelPCA,
-    Step,
     SupportDisplay,
 )
 from kernelpursuit.plots.support import _offsets
+from kernelpursuit.pursuit import Path, Step
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

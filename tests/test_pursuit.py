@@ -5,21 +5,9 @@ import numpy as np
 import pytest
 
 import reference as ref
-from kernelpursuit import (
-    DenseDictionary,
-    Gradient,
-    Path,
-    Squares,
-    Step,
-    Stop,
-    active_set_size,
-    everything,
-    n_atoms,
-    pursue,
-    random_subset,
-    tolerance,
-)
+from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
+from kernelpursuit.pursuit import Path, Step, Stop, everything, n_atoms, random_subset, sample_size, tolerance
 from kernelpursuit.pursuit.loop import propose
 
 PROBLEMS = {name: (D, Y, G) for name, D, Y, G in ref.problems(1)}
@@ -221,7 +209,7 @@ def test_random_subset_draws_live_atoms_without_replacement():
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("problem", ["rbf-1", "duplicates-3"])
-def test_active_set_of_all_atoms_is_plain_greedy(problem, criterion, variant):
+def test_sample_of_all_atoms_is_plain_greedy(problem, criterion, variant):
     D, Y, _ = PROBLEMS[problem]
     plain = pursue(criterion(D, Y, variant=variant), n_atoms(8))
     sampled = pursue(criterion(D, Y, variant=variant), n_atoms(8), random_subset(D.shape[1], np.random.default_rng(0)))
@@ -229,7 +217,7 @@ def test_active_set_of_all_atoms_is_plain_greedy(problem, criterion, variant):
     assert 0 < sampled.passes <= 8 * (D.shape[1] + 1) / D.shape[1]
 
 
-def test_active_sets_reproduce_and_never_repeat():
+def test_samples_reproduce_and_never_repeat():
     D, Y, _ = PROBLEMS["duplicates-1"]
     paths = [pursue(squares(D, Y), n_atoms(40), random_subset(3, np.random.default_rng(5))) for _ in range(2)]
     assert paths[0].atoms.tolist() == paths[1].atoms.tolist()
@@ -250,14 +238,14 @@ def test_useless_candidates_do_not_end_the_pursuit(seed):
     assert path.reason == "tolerance" and set(path.atoms) >= {3, 17}
 
 
-def test_active_set_size():
-    assert active_set_size(0.05, 0.95) == 59
+def test_sample_size():
+    assert sample_size(0.05, 0.95) == 59
     for pair in ((0, 0.5), (1, 0.5), (0.5, 0), (0.5, 1), (0.5, np.nan)):
         with pytest.raises(ValueError, match=r"epsilon|quantile"):
-            active_set_size(*pair)
+            sample_size(*pair)
     # the best of that many is above the quantile with the promised probability
     rng = np.random.default_rng(0)
-    best = rng.random((2000, active_set_size(0.1, 0.9))).max(axis=1)
+    best = rng.random((2000, sample_size(0.1, 0.9))).max(axis=1)
     assert np.mean(best > 0.9) > 0.9 - 0.02
 
 

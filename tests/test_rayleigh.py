@@ -5,8 +5,9 @@ import pytest
 from scipy.linalg.lapack import dpstrf
 
 import reference_rayleigh as ref
-from kernelpursuit import DenseDictionary, KernelDictionary, Rayleigh, n_atoms, pursue, random_subset
+from kernelpursuit import DenseDictionary, KernelDictionary, Rayleigh, pursue
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.loop import propose
 
 PROBLEMS = ref.problems()
@@ -174,7 +175,7 @@ def test_sampled_candidates_score_like_all(problem):
     assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
 
 
-def test_active_set_takes_the_best_of_what_it_sees():
+def test_a_sample_takes_the_best_of_what_it_sees():
     K = PROBLEMS["rbf"]
     seen, draw = [], random_subset(20, np.random.default_rng(0))
 

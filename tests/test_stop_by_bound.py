@@ -27,8 +27,8 @@ def test_fda_keeps_the_minimiser_of_the_fisher_bound():
     n = 3000
     y = np.arange(n) % 2
     X = np.where(y, 1.0, -1.0)[:, None] * np.array([1.0, 0.0]) + 0.1 * rng.normal(size=(n, 2))
-    model = SparseKernelFDA(8, gamma=0.3, shrinkage=1e-2, stop="bound", patience=3).fit(X, y)
-    longer = SparseKernelFDA(8, gamma=0.3, shrinkage=1e-2).fit(X, y)
+    model = SparseKernelFDA(8, gamma=0.3, alpha=1e-2, stop="bound", patience=3).fit(X, y)
+    longer = SparseKernelFDA(8, gamma=0.3, alpha=1e-2).fit(X, y)
     bounds = []
     for k in range(1, len(longer.path_) + 1):
         part = longer.truncate(k)

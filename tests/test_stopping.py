@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 
-from kernelpursuit import (
-    DenseDictionary,
+from kernelpursuit import DenseDictionary, Squares, pursue
+from kernelpursuit.pursuit import (
     Path,
-    Squares,
     Step,
     first_of,
     gcv,
     leave_one_out,
     minimum,
     n_atoms,
-    pursue,
     search_charge,
     tolerance,
     validation,

@@ -17,7 +17,7 @@ _HOME = {
     "KMPClassifierCV": "estimators.path_cv",
     "KMPRegressor": "estimators.regression",
     "KMPRegressorCV": "estimators.path_cv",
-    "PursuitConformalRegressor": "estimators.conformal",
+    "ConformalRegressor": "estimators.conformal",
     "PursuitNystroem": "estimators.landmarks",
     "SparseKernelNovelty": "estimators.novelty",
     "SparseKernelPCA": "estimators.pca",
@@ -35,24 +35,11 @@ _HOME = {
     "PursuitPathDisplay": "plots",
     "ResidualTraceDisplay": "plots",
     "SupportDisplay": "plots",
-    "Step": "pursuit.loop",
-    "Stop": "pursuit.loop",
-    "Path": "pursuit.loop",
     "pursue": "pursuit.loop",
-    "everything": "pursuit.candidates",
-    "random_subset": "pursuit.candidates",
-    "active_set_size": "pursuit.candidates",
-    "first_of": "pursuit.stopping",
-    "gcv": "pursuit.stopping",
-    "leave_one_out": "pursuit.stopping",
-    "minimum": "pursuit.stopping",
-    "n_atoms": "pursuit.stopping",
-    "search_charge": "pursuit.stopping",
-    "tolerance": "pursuit.stopping",
-    "validation": "pursuit.stopping",
 }
 
-_MODULES = {"bounds", "dictionaries", "kernels", "losses", "plots"}  # reachable after `import kernelpursuit` alone
+# Reachable after `import kernelpursuit` alone.
+_MODULES = {"bounds", "dictionaries", "kernels", "losses", "plots", "pursuit"}
 __all__ = sorted(_HOME)
 
 

@@ -54,28 +54,28 @@ def nystroem_map(G: np.ndarray, limit: float) -> np.ndarray:
     return T
 
 
-def whiten(F: np.ndarray, scale: float, limit: float, regularization: float) -> Whitened:
+def whiten(F: np.ndarray, scale: float, limit: float, alpha: float) -> Whitened:
     """Singular value decomposition of features, (n, k), without what is below `limit` of the squared norm `scale`."""
     Q, R = qr(F, mode="economic")
     A, s, Bt = svd(R, full_matrices=False)
     s = s[s**2 > limit * scale]
     r = len(s)
-    return Whitened(Q @ A[:, :r], Bt[:r].T, s, np.sqrt(s**2 + regularization * np.sum(s**2)))
+    return Whitened(Q @ A[:, :r], Bt[:r].T, s, np.sqrt(s**2 + alpha * np.sum(s**2)))
 
 
 def canonical(
-    Fx: np.ndarray, Fy: np.ndarray, *, regularization: float, n_components: int, limits: tuple[float, float, float]
+    Fx: np.ndarray, Fy: np.ndarray, *, alpha: float, n_components: int, limits: tuple[float, float, float]
 ) -> Canonical:
     """Canonical correlation analysis of features with an additive ridge.
 
-    Singular values and vectors of (Cₓₓ + κₓI)^-½ Cₓᵧ (Cᵧᵧ + κᵧI)^-½ with C = FᵀF/n and κ = regularization · tr C. With
+    Singular values and vectors of (Cₓₓ + κₓI)^-½ Cₓᵧ (Cᵧᵧ + κᵧI)^-½ with C = FᵀF/n and κ = alpha · tr C. With
     F = Q diag(s) Bᵀ that is the matrix of cosines Qₓᵀ Qᵧ with rows and columns scaled by s / √(s² + nκ) ≤ 1.
 
     Parameters
     ----------
     Fx, Fy : ndarray of shape (n, k)
         Features, centred if they are to be.
-    regularization : float
+    alpha : float
     n_components : int
         Fewer come back if either view has fewer dimensions.
     limits : (limit, scale_x, scale_y)
@@ -85,11 +85,11 @@ def canonical(
     --------
     >>> import numpy as np
     >>> F = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
-    >>> canonical(F, F[:, :1], regularization=0.0, n_components=2, limits=(1e-10, 10.0, 2.0)).correlations
+    >>> canonical(F, F[:, :1], alpha=0.0, n_components=2, limits=(1e-10, 10.0, 2.0)).correlations
     array([1.])
     """
     limit, *scales = limits
-    x, y = (whiten(F, scale, limit, regularization) for F, scale in zip((Fx, Fy), scales, strict=True))
+    x, y = (whiten(F, scale, limit, alpha) for F, scale in zip((Fx, Fy), scales, strict=True))
     inner = (x.Q.T @ y.Q) * (x.s / x.damped)[:, None] * (y.s / y.damped)[None, :]
     count = min(n_components, *inner.shape)
     if count == 0:

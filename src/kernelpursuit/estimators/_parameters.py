@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelpursuit.dictionaries.kernel import STORAGES
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.squares import VARIANTS
 
@@ -24,17 +23,14 @@ KERNEL_CONSTRAINTS: dict[str, list] = {
 }
 PURSUIT_CONSTRAINTS: dict[str, list] = {
     "variant": [StrOptions(set(VARIANTS))],
-    "huber_delta": [Interval(Real, 0, None, closed="neither"), None],
     "refit_every": [_AT_LEAST_ONE, None],
-    "active_set": [_AT_LEAST_ONE, StrOptions({"growing"}), tuple, None],
-    "lookahead": [_AT_LEAST_ONE, StrOptions({"auto"})],
+    "candidates": [_AT_LEAST_ONE, StrOptions({"growing"}), tuple, None],
     "weakness": [Interval(Real, 0, 1, closed="right")],
     "alpha": [Interval(Real, 0, None, closed="left")],
     "shrinkage": [Interval(Real, 0, 1, closed="right")],
     "fit_intercept": ["boolean"],
     "tol": [Interval(Real, 0, None, closed="left")],
-    "memory": [_AT_LEAST_ONE, None],
-    "storage": [StrOptions(set(STORAGES))],
+    "memory": [Interval(Integral, 0, None, closed="left"), None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
@@ -65,7 +61,6 @@ class PursuitParameters:
         *,
         variant="prefit",
         loss="squared",
-        huber_delta=None,
         refit_every=1,
         kernel="rbf",
         gamma="scale",
@@ -74,8 +69,7 @@ class PursuitParameters:
         kernel_params=None,
         functions=None,
         centers=None,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         alpha=0.0,
         shrinkage=1.0,
@@ -85,14 +79,12 @@ class PursuitParameters:
         validation_fraction=0.2,
         patience=10,
         memory=None,
-        storage="auto",
         random_state=None,
         verbose=0,
     ):
         self.n_atoms = n_atoms
         self.variant = variant
         self.loss = loss
-        self.huber_delta = huber_delta
         self.refit_every = refit_every
         self.kernel = kernel
         self.gamma = gamma
@@ -101,8 +93,7 @@ class PursuitParameters:
         self.kernel_params = kernel_params
         self.functions = functions
         self.centers = centers
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.alpha = alpha
         self.shrinkage = shrinkage
@@ -112,7 +103,6 @@ class PursuitParameters:
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
         self.verbose = verbose
 
@@ -136,7 +126,6 @@ class SearchParameters:
         one_standard_error=False,
         variant="prefit",
         loss="squared",
-        huber_delta=None,
         refit_every=1,
         kernel="rbf",
         degree=3,
@@ -144,15 +133,13 @@ class SearchParameters:
         kernel_params=None,
         functions=None,
         centers=None,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         alpha=0.0,
         shrinkage=1.0,
         fit_intercept=True,
         tol=1e-10,
         memory=None,
-        storage="auto",
         random_state=None,
         verbose=0,
     ):
@@ -164,7 +151,6 @@ class SearchParameters:
         self.one_standard_error = one_standard_error
         self.variant = variant
         self.loss = loss
-        self.huber_delta = huber_delta
         self.refit_every = refit_every
         self.kernel = kernel
         self.degree = degree
@@ -172,14 +158,12 @@ class SearchParameters:
         self.kernel_params = kernel_params
         self.functions = functions
         self.centers = centers
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.alpha = alpha
         self.shrinkage = shrinkage
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
         self.verbose = verbose

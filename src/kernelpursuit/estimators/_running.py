@@ -10,7 +10,7 @@ import numpy as np
 from sklearn._config import get_config
 
 from kernelpursuit.dictionaries.kernel import MIB
-from kernelpursuit.pursuit.candidates import Candidates, active_set_size, everything, growing_subset, random_subset
+from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, StopRule, pursue
 
 
@@ -28,13 +28,13 @@ def run(
     criterion : Criterion
     stop : callable
     rng : numpy.random.Generator
-        Draws the active sets.
+        Draws the candidates.
     options : dict
-        `active_set`, `lookahead` and `weakness`.
+        `candidates` and `weakness`.
     callback : callable, optional
     """
-    look = candidates(options["active_set"], rng)
-    return pursue(criterion, stop, look, counting(callback, criterion), options["lookahead"], options["weakness"])
+    look = candidates_of(options["candidates"], rng)
+    return pursue(criterion, stop, look, counting(callback, criterion), "auto", options["weakness"])
 
 
 def counting(callback: Callable[[Path], None] | None, criterion: Any) -> Callable[[Path], None] | None:
@@ -48,31 +48,33 @@ def counting(callback: Callable[[Path], None] | None, criterion: Any) -> Callabl
     return None if callback is None else counted
 
 
-def candidates(active_set: Any, rng: np.random.Generator) -> Candidates:
-    """Candidates of each step from the parameter `active_set`."""
-    if active_set is None:
+def candidates_of(candidates: Any, rng: np.random.Generator) -> Candidates:
+    """What each step looks at, from the parameter `candidates`."""
+    if candidates is None:
         return everything
-    if active_set == "growing":
+    if candidates == "growing":
         return growing_subset(rng)
-    if isinstance(active_set, tuple):
-        if len(active_set) != 2:
+    if isinstance(candidates, tuple):
+        if len(candidates) != 2:
             raise ValueError(
-                f"active_set must be an int, a pair (epsilon, quantile), 'growing' or None, got {active_set!r}"
+                f"candidates must be an int, a pair (epsilon, quantile), 'growing' or None, got {candidates!r}"
             )
-        active_set = active_set_size(*active_set)
-    return random_subset(active_set, rng)
+        candidates = sample_size(*candidates)
+    return random_subset(candidates, rng)
 
 
 def storage_for(options: dict[str, Any]) -> str:
-    """Parameter `storage`, where "auto" keeps no matrix of which only sampled columns are looked at.
+    """Whether the kernel matrix is kept: "auto" if it fits into `memory`, "tiles" never.
+
+    A matrix of which only sampled columns are looked at is not kept, unless `memory` says how large it may be.
 
     Parameters
     ----------
     options : dict
-        `storage`, `active_set`, and `selection` where there is one.
+        `memory`, `candidates`, and `selection` where there is one.
     """
-    some = options["active_set"] is not None or options.get("selection") in ("diagonal", "random")
-    return "tiles" if options["storage"] == "auto" and some else options["storage"]
+    some = options["candidates"] is not None or options.get("selection") in ("diagonal", "random")
+    return "tiles" if options["memory"] == 0 or (options["memory"] is None and some) else "auto"
 
 
 def announce(dictionary: Any, verbose: int) -> None:
@@ -100,9 +102,11 @@ def progress(verbose: int) -> Callable[[Path], None]:
 def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
     """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
 
-    `memory` bounds the fit. By default the matrix may take scikit-learn's ``working_memory``, and the machine's memory
-    is the bound. A fit of `limit` atoms that cannot fit is refused; with no limit half of the bound is for the basis.
+    `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take scikit-learn's
+    ``working_memory``, and the machine's memory is the bound. A fit of `limit` atoms that cannot fit is refused; with
+    no limit half of the bound is for the basis.
     """
+    memory = memory or None
     column = n * itemsize
     basis = column * min(limit or 1, n)
     bound = physical_memory() if memory is None else memory

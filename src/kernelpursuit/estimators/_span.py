@@ -30,8 +30,8 @@ SPAN_CONSTRAINTS: dict[str, list] = {
     "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},
-    **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "lookahead", "weakness", "tol", "memory")},
-    **{name: PURSUIT_CONSTRAINTS[name] for name in ("storage", "random_state")},
+    **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "tol", "memory")},
+    "random_state": PURSUIT_CONSTRAINTS["random_state"],
 }
 OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
 _KERNEL_OPTIONS = ("kernel", "gamma", "degree", "coef0", "kernel_params")

@@ -58,27 +58,24 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         columns (orthogonal projection).
     signed : bool
         Whether a negative cosine is small, or as large as a positive one.
-    regularization : float
+    alpha : float
         κ, a ridge on the covariance matrices of the features, in units of their traces: C + κ tr(C) I.
     center : bool
         Whether the features are centred. If not, correlations are cosines.
-    active_set : int, (epsilon, quantile), "growing" or None
+    candidates : int, (epsilon, quantile), "growing" or None
         Look at a fresh random set of objects each step instead of all, see `KMPRegressor`. No n x n matrix is needed
         then.
-    lookahead : int or "auto"
     weakness : float
         See `KMPRegressor`.
     memory : int, optional
         Bytes that the fit may take; default scikit-learn's ``working_memory`` for the kernel matrices.
-    storage : {"auto", "dense", "tiles"}
-        Keep the kernel matrices, compute them anew in tiles at each step, or keep them if they fit.
     random_state : int, RandomState instance or None
-        Draws the active sets.
+        Draws the candidates.
 
     Attributes
     ----------
     correlations_ : ndarray of shape (n_components,)
-        Canonical correlations on the training data, descending; damped by the regularization.
+        Canonical correlations on the training data, descending; damped by `alpha`.
     support_ : ndarray of shape (n_atoms,)
         Chosen objects, in order.
     x_support_vectors_, y_support_vectors_ : {ndarray, CSR array} of shape (n_atoms, n_features)
@@ -130,9 +127,9 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "kernel_params_y": [dict, None],
         "deflation": [StrOptions(set(DEFLATIONS))],
         "signed": ["boolean"],
-        "regularization": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
         "center": ["boolean"],
-        **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "lookahead", "weakness", "memory", "storage")},
+        **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory")},
         "random_state": ["random_state"],
     }
 
@@ -151,13 +148,11 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         kernel_params_y=None,
         deflation="symmetric",
         signed=True,
-        regularization=1e-3,
+        alpha=1e-3,
         center=True,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         memory=None,
-        storage="auto",
         random_state=None,
     ):
         self.n_atoms = n_atoms
@@ -172,13 +167,11 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.kernel_params_y = kernel_params_y
         self.deflation = deflation
         self.signed = signed
-        self.regularization = regularization
+        self.alpha = alpha
         self.center = center
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
 
     def __sklearn_tags__(self):
@@ -355,7 +348,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             features.append(F - means[-1])
         found = canonical(
             *features,
-            regularization=self.regularization,
+            alpha=self.alpha,
             n_components=self.n_components,
             limits=(limit, scales[0], scales[1]),
         )

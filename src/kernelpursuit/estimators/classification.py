@@ -156,14 +156,13 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         See `KMPRegressor`.
     variant : {"prefit", "backfit", "basic"}, default="prefit"
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
-        "tanh" is the squared error of tanh(f) against ±0.65; "doom2" is 1 - tanh of the margin.
-    huber_delta : float, optional
-        Residual from which the Huber loss is linear. Default: 1.
+        "tanh" is the squared error of tanh(f) against ±0.65; "doom2" is 1 - tanh of the margin; "huber" is linear from
+        a residual of 1 on (`losses.huber` takes another number).
     refit_every : int or None, default=1
         For losses other than the squared one: steps between refits of all weights.
-    kernel, gamma, degree, coef0, kernel_params, functions, centers, active_set, lookahead, weakness, alpha, shrinkage
+    kernel, gamma, degree, coef0, kernel_params, functions, centers, candidates, weakness, alpha, shrinkage
         See `KMPRegressor`.
-    fit_intercept, tol, stop, validation_fraction, patience, memory, storage, random_state, verbose
+    fit_intercept, tol, stop, validation_fraction, patience, memory, random_state, verbose
         See `KMPRegressor`.
 
     Attributes
@@ -214,7 +213,7 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         self.classes_ = like_labels(classes, y)
         targets = code_classes(data.y, classes, host_dtype(X))
         self._one_target = targets.shape[1] == 1
-        loss = None if self.loss == "squared" else classification_loss(self.loss, self.huber_delta)
+        loss = None if self.loss == "squared" else classification_loss(self.loss)
         rng = generator(self.random_state)
         options = self.get_params(deep=False)
         self._set(
@@ -225,11 +224,11 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         return self
 
 
-def classification_loss(loss: Any, delta: float | None = None) -> Loss:
+def classification_loss(loss: Any) -> Loss:
     """Loss behind the parameter."""
     if not isinstance(loss, str):
         return loss
-    return huber(delta or 1.0) if loss == "huber" else LOSSES[loss]
+    return huber(1.0) if loss == "huber" else LOSSES[loss]
 
 
 def two_or_more_classes(y: np.ndarray) -> np.ndarray:

@@ -28,13 +28,13 @@ from kernelpursuit.estimators._spaces import check_place, follow, labels_on_host
 from kernelpursuit.estimators.regression import KMPRegressor
 
 
-class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
-    """Regressor with prediction intervals that cover the target with probability at least ``1 - alpha``.
+class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+    """Regressor with prediction intervals that cover the target with a probability of your choice.
 
     Some rows are set aside. The estimator is fitted to the others, and `quantile_`, a quantile of its absolute errors
     on the rows set aside, is half the width of every interval. If these rows and the new one are exchangeable (drawn
     independently from one distribution, say), a new target lies in its interval with probability at least
-    ``1 - alpha``, whatever the distribution and however bad the model; without ties among the errors at most
+    `coverage`, whatever the distribution and however bad the model; without ties among the errors at most
     ``1 / (n_calibration + 1)`` above it. The probability is over the calibration rows and the new row together: it
     does not hold for each x, and the share covered with one set of calibration rows varies around it.
 
@@ -42,10 +42,10 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
     ----------
     estimator : regressor, optional
         Default: ``KMPRegressor()``.
-    alpha : float, default=0.1
-        Share of new targets that may lie outside.
+    coverage : float, default=0.9
+        Probability with which a new target lies in its interval.
     calibration_fraction : float, default=0.25
-        Share of the rows set aside. For a finite interval ``1 / alpha - 1`` rows at least are needed there.
+        Share of the rows set aside. For a finite interval ``coverage / (1 - coverage)`` rows at least are needed there.
     random_state : int, RandomState or None, default=None
         For the split; `estimator` has its own.
 
@@ -69,11 +69,11 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelpursuit import PursuitConformalRegressor
+    >>> from kernelpursuit import ConformalRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 6, size=(600, 1))
     >>> y = np.sin(X[:, 0]) + rng.normal(scale=0.2, size=600)
-    >>> model = PursuitConformalRegressor(random_state=0).fit(X[:400], y[:400])
+    >>> model = ConformalRegressor(random_state=0).fit(X[:400], y[:400])
     >>> low, high = model.predict_interval(X[400:]).T
     >>> bool(abs(np.mean((low <= y[400:]) & (y[400:] <= high)) - 0.9) < 0.05)
     True
@@ -81,19 +81,19 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
 
     _parameter_constraints: ClassVar[dict] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "coverage": [Interval(Real, 0, 1, closed="neither")],
         "calibration_fraction": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, estimator=None, *, alpha=0.1, calibration_fraction=0.25, random_state=None):
+    def __init__(self, estimator=None, *, coverage=0.9, calibration_fraction=0.25, random_state=None):
         self.estimator = estimator
-        self.alpha = alpha
+        self.coverage = coverage
         self.calibration_fraction = calibration_fraction
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> PursuitConformalRegressor:
+    def fit(self, X: Any, y: Any) -> ConformalRegressor:
         """Fit the estimator to some rows and measure its errors on the others.
 
         Parameters
@@ -122,11 +122,12 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
         predicted = self.estimator_.predict(X_aside)
         residuals = np.sort(np.abs(y_aside.astype(np.float64) - on_host(predicted)))
         self.residuals_ = follow(residuals, predicted)
-        self.quantile_ = conformal_quantile(residuals, self.alpha)
+        self.quantile_ = conformal_quantile(residuals, self.coverage)
         if np.isinf(self.quantile_):
             warnings.warn(
-                f"{len(aside)} calibration rows are too few for alpha={self.alpha}: the intervals are infinite. Give "
-                f"{rows_needed(self.alpha)} calibration rows at least, or a larger alpha or calibration_fraction",
+                f"{len(aside)} calibration rows are too few for coverage={self.coverage}: the intervals are infinite. "
+                f"Give {rows_needed(self.coverage)} calibration rows at least, a lower coverage or a larger "
+                "calibration_fraction",
                 stacklevel=2,
             )
         return self
@@ -189,29 +190,29 @@ class PursuitConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimato
         return tags
 
 
-def conformal_quantile(residuals: np.ndarray, alpha: float) -> float:
-    """Entry ``ceil((n + 1) (1 - alpha))`` of `residuals`, which are sorted; infinite if there is none.
+def conformal_quantile(residuals: np.ndarray, coverage: float) -> float:
+    """Entry ``ceil((n + 1) coverage)`` of `residuals`, which are sorted; infinite if there is none.
 
-    `alpha` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
+    `coverage` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
 
     Examples
     --------
-    >>> conformal_quantile(np.arange(1.0, 10.0), alpha=0.1), conformal_quantile(np.arange(1.0, 10.0), alpha=0.05)
+    >>> conformal_quantile(np.arange(1.0, 10.0), coverage=0.9), conformal_quantile(np.arange(1.0, 10.0), coverage=0.95)
     (9.0, inf)
     """
-    rank = math.ceil((len(residuals) + 1) * (1 - Fraction(repr(float(alpha)))))
+    rank = math.ceil((len(residuals) + 1) * Fraction(repr(float(coverage))))
     return float(residuals[rank - 1]) if rank <= len(residuals) else math.inf
 
 
-def rows_needed(alpha: float) -> int:
+def rows_needed(coverage: float) -> int:
     """Fewest calibration rows with a finite quantile.
 
     Examples
     --------
-    >>> rows_needed(0.1), rows_needed(0.05)
+    >>> rows_needed(0.9), rows_needed(0.95)
     (9, 19)
     """
-    return math.ceil(1 / Fraction(repr(float(alpha)))) - 1
+    return math.ceil(1 / (1 - Fraction(repr(float(coverage))))) - 1
 
 
 def one_target(y: Any, name: str) -> np.ndarray:

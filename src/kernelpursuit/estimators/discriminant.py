@@ -27,10 +27,10 @@ from kernelpursuit.pursuit.scatter import LABELS, Discriminants
 from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
-_PURSUIT = ("active_set", "lookahead", "weakness", "tol", "memory", "storage", "random_state", "verbose")
+_PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose")
 FISHER_CONSTRAINTS: dict[str, list] = {
     "labels": [StrOptions(set(LABELS))],
-    "shrinkage": [Interval(Real, 0, None, closed="left")],
+    "alpha": [Interval(Real, 0, None, closed="left")],
     "kernel": [rule for rule in KERNEL_CONSTRAINTS["kernel"] if rule is not None],
     **{name: KERNEL_CONSTRAINTS[name] for name in _KERNEL},
     **{name: PURSUIT_CONSTRAINTS[name] for name in _PURSUIT},
@@ -90,12 +90,12 @@ class SparseKernelFDA(FisherModel):
     labels : {"centred", "raw"}, default="centred"
         "centred" maximises the Fisher ratio. "raw" uses the labels ±1 as they are, the formula as published; the two
         agree for classes of equal size.
-    shrinkage : float, default=1e-8
+    alpha : float, default=1e-8
         Ridge on the scatter in feature space: atom t adds it times the mean scatter along the features of the first t
         atoms. Larger values prefer smooth functions.
     kernel : str, callable or list, default="rbf"
         As in `KMPClassifier`; "precomputed" takes the kernel matrix as X.
-    gamma, degree, coef0, kernel_params, active_set, lookahead, weakness, memory, storage, random_state, verbose
+    gamma, degree, coef0, kernel_params, candidates, weakness, memory, random_state, verbose
         See `KMPRegressor`.
     tol : float, default=1e-10
         Stop when the atoms explain all but this share of the variance of the labels.
@@ -144,39 +144,35 @@ class SparseKernelFDA(FisherModel):
         n_atoms=20,
         *,
         labels="centred",
-        shrinkage=1e-8,
+        alpha=1e-8,
         kernel="rbf",
         gamma="scale",
         degree=3,
         coef0=1,
         kernel_params=None,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         tol=1e-10,
         stop=None,
         patience=10,
         memory=None,
-        storage="auto",
         random_state=None,
         verbose=0,
     ):
         self.n_atoms = n_atoms
         self.labels = labels
-        self.shrinkage = shrinkage
+        self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.tol = tol
         self.stop = stop
         self.patience = patience
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
         self.verbose = verbose
 
@@ -232,18 +228,18 @@ def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitt
     if options["stop"] == "bound":
         if len(np.unique(index)) > 2:
             raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
-        rules.append(bound_rule(criterion, index, options["shrinkage"], options["patience"]))
+        rules.append(bound_rule(criterion, index, options["alpha"], options["patience"]))
     stop = first_of(*rules)
     callback = progress(options["verbose"]) if options["verbose"] else None
     path = run(criterion, stop, rng, options, callback)
     if path.reason == "interrupted":
         warnings.warn(f"the fit was {path.sentence}; the model has those terms", ConvergenceWarning, stacklevel=3)
-    found = criterion.discriminants(len(path), options["shrinkage"])
+    found = criterion.discriminants(len(path), options["alpha"])
     atoms = path.atoms
     return Fitted(path, family.support(atoms), family.expansion(atoms), weights_along_path(found)), found
 
 
-def bound_rule(criterion: Fisher, index: np.ndarray, shrinkage: float, patience: int) -> StopRule:
+def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:
     """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
     dictionary, basis = criterion.atoms.D, criterion.atoms.basis
     radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))
@@ -251,7 +247,7 @@ def bound_rule(criterion: Fisher, index: np.ndarray, shrinkage: float, patience:
 
     def current(path: Path) -> float:
         atoms, k = path.atoms, len(path)
-        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, shrinkage))[-1, :, 0], [1])
+        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, alpha))[-1, :, 0], [1])
         length = np.sqrt(coef @ dictionary.gram(atoms, atoms) @ coef)  # norm of the weight vector in feature space
         values = to_host(basis.directions[:k, :].T @ from_host(basis.R[:k, :k] @ coef, basis.directions)) / length
         outside = np.delete(np.arange(len(index)), atoms)

@@ -37,7 +37,7 @@ class SparseKernelFDACV(FisherModel):
         Paths run at the same time.
     one_standard_error : bool, default=False
         Take the fewest atoms whose mean score is within one standard error of the best.
-    labels, shrinkage, kernel, degree, coef0, kernel_params, active_set, lookahead, weakness, tol, memory, storage
+    labels, alpha, kernel, degree, coef0, kernel_params, candidates, weakness, tol, memory
         See `SparseKernelFDA`.
     random_state, verbose
         See `SparseKernelFDA`.
@@ -74,17 +74,15 @@ class SparseKernelFDACV(FisherModel):
         n_jobs=None,
         one_standard_error=False,
         labels="centred",
-        shrinkage=1e-8,
+        alpha=1e-8,
         kernel="rbf",
         degree=3,
         coef0=1,
         kernel_params=None,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         tol=1e-10,
         memory=None,
-        storage="auto",
         random_state=None,
         verbose=0,
     ):
@@ -95,17 +93,15 @@ class SparseKernelFDACV(FisherModel):
         self.n_jobs = n_jobs
         self.one_standard_error = one_standard_error
         self.labels = labels
-        self.shrinkage = shrinkage
+        self.alpha = alpha
         self.kernel = kernel
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.tol = tol
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
         self.verbose = verbose
 

@@ -19,7 +19,7 @@ from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import check_centers, check_square, generator
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._running import announce, counting, plan_memory, progress
+from kernelpursuit.estimators._running import announce, counting, plan_memory, progress, storage_for
 from kernelpursuit.estimators._spaces import (
     beside,
     check_new,
@@ -35,8 +35,7 @@ from kernelpursuit.pursuit.faces import Faces, Stage
 from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, pursue
 
 ROUNDS = 10  # iteration cap: so many steps for each atom asked for
-CHOICES = {"last": "", "theta": "theta", "train": "the training error"}  # choose_k: what is lowest then
-SHARED = ("fit_intercept", "memory", "storage", "random_state", "verbose")
+SHARED = ("fit_intercept", "memory", "random_state", "verbose")
 
 
 class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
@@ -74,14 +73,9 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         Where atoms may sit: on all training points, on a random subset, on points of your own.
     fit_intercept : bool, default=True
         The constant has no face and never leaves; atoms and targets are taken orthogonal to it.
-    choose_k : {"last", "theta", "train"}, default="last"
-        Which step of the path is the model: the last one, the one with the smallest θ, or the one with the lowest
-        training error (with releases that need not be the last).
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each step, if it does not.
-    storage : {"auto", "dense", "tiles"}, default="auto"
-        Force one or the other.
     random_state : int, RandomState or None, default=None
         For `centers`.
     verbose : int, default=0
@@ -95,7 +89,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
     dual_coef_ : ndarray of shape (k,)
     intercept_ : float
     theta_ : ndarray of shape (n_steps + 1,)
-        θ at the start and after each step taken, also those that `choose_k` gave up.
+        θ at the start and after each step. ``truncate(theta_.argmin())`` is the model where it was smallest.
     path_ : Path
         A `Step` for each step with the atoms it released, and why the pursuit ended: ``"n_atoms"``, ``"tolerance"``
         (`theta_tol`), ``"exhausted"`` (no other face can be met), ``"iteration cap"`` or ``"interrupted"``.
@@ -141,7 +135,6 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         "guard": ["boolean"],
         "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
         **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params", "centers")},
-        "choose_k": [StrOptions(set(CHOICES))],
         **{name: PURSUIT_CONSTRAINTS[name] for name in SHARED},
     }
 
@@ -159,9 +152,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         kernel_params=None,
         centers=None,
         fit_intercept=True,
-        choose_k="last",
         memory=None,
-        storage="auto",
         random_state=None,
         verbose=0,
     ):
@@ -176,9 +167,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         self.kernel_params = kernel_params
         self.centers = centers
         self.fit_intercept = fit_intercept
-        self.choose_k = choose_k
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
         self.verbose = verbose
 
@@ -205,18 +194,17 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         options = {name: getattr(self, name) for name in names} | {"centers": check_centers(self.centers, X)}
         family = AtomFamily(X, np.arange(n), n, None, generator(self.random_state), functions=None, **options)
         matrix, _ = plan_memory(n, self.n_atoms, host_dtype(X).itemsize, self.memory)
-        dictionary = family.dictionary(matrix, self.storage)
+        dictionary = family.dictionary(matrix, storage_for({"memory": self.memory, "candidates": None}))
         announce(dictionary, self.verbose)
         criterion = Faces(
             dictionary, beside(targets[:, 0], X), release=self.release, guard=self.guard, intercept=self.fit_intercept
         )
-        rule = walk_rule(criterion, self.n_atoms, self.theta_tol, self.choose_k)
+        rule = walk_rule(criterion, self.n_atoms, self.theta_tol)
         callback = progress(self.verbose) if self.verbose else None
         path = pursue(criterion, rule, callback=counting(callback, criterion))
         warn_if_unfinished(path, len(criterion.stages[len(path)].atoms), self.n_atoms)
-        taken = len(path) + len(path.discarded)
-        self.theta_ = follow(np.array(criterion.theta[: taken + 1]) * unit, X)
-        self._stages = [stage._replace(coef=stage.coef * unit) for stage in criterion.stages[: taken + 1]]
+        self.theta_ = follow(np.array(criterion.theta[: len(path) + 1]) * unit, X)
+        self._stages = [stage._replace(coef=stage.coef * unit) for stage in criterion.stages[: len(path) + 1]]
         ever = np.array(list(dict.fromkeys(atom for stage in self._stages for atom in stage.atoms)), dtype=np.intp)
         self._place = {int(atom): place for place, atom in enumerate(ever)}
         self._ever = family.expansion(ever), family.support(ever)
@@ -307,15 +295,15 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(coef[0])
 
 
-def walk_rule(criterion: Faces, most: int, theta_tol: float, choose: str) -> StopRule:
-    """Stop at `most` active atoms, at a small θ or at the iteration cap; keep the step that `choose` names.
+def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
+    """Stop at `most` active atoms, at a small θ or at the iteration cap.
 
     Examples
     --------
     >>> import numpy as np
     >>> from kernelpursuit import DenseDictionary, pursue
     >>> run = Faces(DenseDictionary(np.eye(3)), np.array([3.0, 2.0, 0.0]), intercept=False)
-    >>> path = pursue(run, walk_rule(run, 3, 1e-5, "last"))
+    >>> path = pursue(run, walk_rule(run, 3, 1e-5))
     >>> len(path), path.reason
     (2, 'tolerance')
     """
@@ -323,10 +311,6 @@ def walk_rule(criterion: Faces, most: int, theta_tol: float, choose: str) -> Sto
 
     def rule(path: Path) -> Stop | None:
         t = len(path)
-        if path.ending and choose != "last":
-            curve = np.array(criterion.theta[: t + 1]) if choose == "theta" else path.values("loss")
-            best = int(np.argmin(curve))
-            return Stop(best, choose, f"{CHOICES[choose]} was lowest after {best} of {t} steps")
         if len(criterion.stages[t].atoms) >= most:
             return Stop(t, "n_atoms", f"{most} atoms were active after {t} steps, the most that n_atoms allows")
         if criterion.theta[t] <= (limit if t else max(limit, criterion.floor)):  # targets may be constant

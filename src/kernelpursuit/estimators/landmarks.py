@@ -20,7 +20,7 @@ from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictio
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import check_square, generator
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._running import candidates, plan_memory, storage_for
+from kernelpursuit.estimators._running import candidates_of, plan_memory, storage_for
 from kernelpursuit.estimators._spaces import (
     beside,
     check_new,
@@ -58,7 +58,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     n_components : int, default=100
         Number of landmarks.
     random_state : int, RandomState or None, default=None
-        For ``selection="random"`` and `active_set`.
+        For ``selection="random"`` and `candidates`.
     n_jobs : int, default=None
         Jobs of scikit-learn's kernel functions, for NumPy and sparse data; None uses threads where they pay.
     selection : {"rayleigh", "diagonal", "random", "prefit"}, default="rayleigh"
@@ -68,15 +68,13 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         the landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation
         says that more would follow the noise of y; "rayleigh" adds what is missing to `n_components`. Targets that are
         not floats are classes, with one indicator column each; floats are values.
-    active_set : None, int, (epsilon, quantile) or "growing", default=None
+    candidates : None, int, (epsilon, quantile) or "growing", default=None
         Look at a fresh random set of rows each step, see `KMPRegressor`.
-    lookahead : int or "auto", default="auto"
     weakness : float, default=1
         See `KMPRegressor`.
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each step, if it does not.
-    storage : {"auto", "dense", "tiles"}, default="auto"
 
     Attributes
     ----------
@@ -114,7 +112,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "selection": [StrOptions({*SELECTIONS, "prefit"})],
-        **{name: PURSUIT_CONSTRAINTS[name] for name in ("active_set", "lookahead", "weakness", "memory", "storage")},
+        **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory")},
     }
 
     def __init__(
@@ -129,11 +127,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         random_state=None,
         n_jobs=None,
         selection="rayleigh",
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         memory=None,
-        storage="auto",
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -144,11 +140,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.selection = selection
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
-        self.storage = storage
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> PursuitNystroem:
@@ -180,7 +174,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             dictionary = DenseDictionary(X, gram=X)
         else:
             dictionary = KernelDictionary(X, X, self._kernel, memory=matrix, storage=storage_for(options))
-        how = candidates(self.active_set, rng), self.lookahead, self.weakness
+        how = candidates_of(self.candidates, rng), self.weakness
         first = None
         if self.selection == "prefit":
             first = supervised(dictionary, beside(targets_of(X, y), X), limit, *how)
@@ -283,7 +277,6 @@ def supervised(
     targets: Array,
     limit: int,
     look: Candidates,
-    lookahead: int | str = 1,
     weakness: float = 1.0,
 ) -> Path:
     """Landmarks by which least squares fits `targets` best, as long as they promise to fit new data better too (`gcv`).
@@ -293,7 +286,7 @@ def supervised(
     floor = (16 * eps(targets)) ** 2
     worth = gcv(targets.shape[0], search_charge(to_host(targets)), patience=10)
     stop = first_of(n_atoms(limit), tolerance(0.0, floor), worth)
-    return pursue(Squares(dictionary, targets), stop, look, None, lookahead, weakness)
+    return pursue(Squares(dictionary, targets), stop, look, None, "auto", weakness)
 
 
 def fill(
@@ -301,14 +294,13 @@ def fill(
     first: Path | None,
     limit: int,
     look: Candidates,
-    lookahead: int | str = 1,
     weakness: float = 1.0,
 ) -> Path:
     """Landmarks by `criterion`, after those of another path where there is one."""
     for atom in [] if first is None else first.atoms:
         list(criterion.take([int(atom)], weakness=0.0))
     stop = n_atoms(limit - (0 if first is None else len(first)))
-    more = pursue(criterion, stop, look, None, lookahead, weakness)
+    more = pursue(criterion, stop, look, None, "auto", weakness)
     if first is None:
         return more
     return Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)

@@ -28,15 +28,13 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
     ----------
     n_atoms : int, default=100
         Most points to choose.
-    contamination : "auto" or float in (0, 0.5], default="auto"
-        Share of the training rows to call outliers. "auto" sets the threshold by `alpha` instead.
-    alpha : float in (0, 1), default=0.05
-        False-alarm level. A share `validation_fraction` of the rows, m of them, is held out, the span comes from the
-        others, and the threshold is the ⌊alpha (m + 1)⌋-th lowest held-out score, less rounding error: a new point that
-        is exchangeable with those rows is called an outlier with probability at most `alpha` (or 1 / (m + 1), if that
-        is more).
-    validation_fraction : float, default=0.2
-        Share of the rows held out for `alpha`.
+    contamination : float in (0, 0.5], default=0.05
+        Share of the training rows to call outliers.
+    validation_fraction : float or None, default=None
+        Share of the rows to hold out, m of them. The span then comes from the others, and the threshold is the
+        ⌊contamination (m + 1)⌋-th lowest held-out score, less rounding error: a new point that is exchangeable with
+        those rows is called an outlier with probability at most `contamination` (or 1 / (m + 1), if that is more).
+        Without rows held out there is no such promise, because the chosen rows lie in the span.
     selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
         As in `SparseKernelPCA`. "diagonal" takes the most outlying points first: for clean training data only.
     kernel : str, callable or (str, dict), default="rbf"
@@ -46,18 +44,16 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
     coef0 : float, default=1
     kernel_params : dict, optional
         Keyword arguments of a callable kernel.
-    active_set : None, int, (epsilon, quantile) or "growing", default=None
+    candidates : None, int, (epsilon, quantile) or "growing", default=None
         Look at a fresh random set of points each step, see `KMPRegressor`.
-    lookahead : int or "auto", default="auto"
     weakness : float, default=1
         See `KMPRegressor`.
     tol : float, default=0.01
         Stop when the mean squared distance to the span has fallen to this share of what it was.
     memory : int, optional
         Bytes the fit may take.
-    storage : {"auto", "dense", "tiles"}, default="auto"
     random_state : int, RandomState or None, default=None
-        For the rows held out, ``selection="random"`` and `active_set`.
+        For the rows held out, ``selection="random"`` and `candidates`.
 
     Attributes
     ----------
@@ -85,35 +81,30 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **SPAN_CONSTRAINTS,
         "kernel": [StrOptions(set(KERNEL_NAMES)), callable, tuple],
-        "contamination": [StrOptions({"auto"}), Interval(Real, 0, 0.5, closed="right")],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Interval(Real, 0, 0.5, closed="right")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
     }
 
     def __init__(
         self,
         n_atoms=100,
         *,
-        contamination="auto",
-        alpha=0.05,
-        validation_fraction=0.2,
+        contamination=0.05,
+        validation_fraction=None,
         selection="rayleigh",
         kernel="rbf",
         gamma="scale",
         degree=3,
         coef0=1,
         kernel_params=None,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         tol=0.01,
         memory=None,
-        storage="auto",
         random_state=None,
     ):
         self.n_atoms = n_atoms
         self.contamination = contamination
-        self.alpha = alpha
         self.validation_fraction = validation_fraction
         self.selection = selection
         self.kernel = kernel
@@ -121,12 +112,10 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.tol = tol
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -146,15 +135,15 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         X = validate_data(self, X, ensure_min_samples=2, **x_options(self.kernel, X))
         rng = generator(self.random_state)
         train = held_out = np.arange(X.shape[0])
-        if self.contamination == "auto":
+        if self.validation_fraction is not None:
             train, held_out = hold_out(X.shape[0], self.validation_fraction, rng)
         self._span, _ = fit_span(take_rows(X, train), self.get_params(deep=False), rng)
         self._span = self._span._replace(support=train[self._span.support])
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
         scores = on_host(self._scores(take_rows(X, held_out)))
-        if self.contamination == "auto":
-            rank = max(1, int(np.floor(self.alpha * (len(scores) + 1))))
+        if self.validation_fraction is not None:
+            rank = max(1, int(np.floor(self.contamination * (len(scores) + 1))))
             # Less what rounding may change: the row that set the threshold must not fall below it in another batch.
             slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps))
             slack *= float(np.max(on_host(self._span.diagonal(X))))

@@ -45,9 +45,9 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
         Paths run at the same time.
     one_standard_error : bool, default=False
         Take the fewest atoms whose mean score is within one standard error of the best.
-    variant, loss, huber_delta, refit_every, kernel, degree, coef0, kernel_params, functions, centers, active_set
+    variant, loss, refit_every, kernel, degree, coef0, kernel_params, functions, centers, candidates
         See `KMPRegressor`.
-    lookahead, weakness, alpha, shrinkage, fit_intercept, tol, memory, storage, random_state, verbose
+    weakness, alpha, shrinkage, fit_intercept, tol, memory, random_state, verbose
         See `KMPRegressor`.
 
     Attributes
@@ -106,9 +106,9 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
         See `KMPRegressorCV`.
     scoring : str, callable or None, default=None
         None is the accuracy, computed for all numbers of atoms at once. A scorer is called for each.
-    variant, loss, huber_delta, refit_every, kernel, degree, coef0, kernel_params, functions, centers, active_set
+    variant, loss, refit_every, kernel, degree, coef0, kernel_params, functions, centers, candidates
         See `KMPClassifier`.
-    lookahead, weakness, alpha, shrinkage, fit_intercept, tol, memory, storage, random_state, verbose
+    weakness, alpha, shrinkage, fit_intercept, tol, memory, random_state, verbose
         See `KMPRegressor`.
 
     Attributes

@@ -45,9 +45,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     coef0 : float, default=1
     kernel_params : dict, optional
         Keyword arguments of a callable kernel.
-    active_set : None, int, (epsilon, quantile) or "growing", default=None
+    candidates : None, int, (epsilon, quantile) or "growing", default=None
         Look at a fresh random set of points each step, see `KMPRegressor`.
-    lookahead : int or "auto", default="auto"
     weakness : float, default=1
         See `KMPRegressor`.
     tol : float, default=0
@@ -60,10 +59,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each step, if it does not.
-    storage : {"auto", "dense", "tiles"}, default="auto"
-        Force one or the other.
     random_state : int, RandomState or None, default=None
-        For ``selection="random"`` and `active_set`.
+        For ``selection="random"`` and `candidates`.
 
     Attributes
     ----------
@@ -117,14 +114,12 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         degree=3,
         coef0=1,
         kernel_params=None,
-        active_set=None,
-        lookahead="auto",
+        candidates=None,
         weakness=1.0,
         tol=0.0,
         stop=None,
         patience=10,
         memory=None,
-        storage="auto",
         random_state=None,
     ):
         self.n_atoms = n_atoms
@@ -136,14 +131,12 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.active_set = active_set
-        self.lookahead = lookahead
+        self.candidates = candidates
         self.weakness = weakness
         self.tol = tol
         self.stop = stop
         self.patience = patience
         self.memory = memory
-        self.storage = storage
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -84,8 +84,8 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         "prefit" takes the atom whose joint refit with all others leaves the smallest residual; "backfit" the atom most
         correlated with the residual, then refits (orthogonal matching pursuit); "basic" sets only the new weight.
     loss : {"squared", "huber"} or Loss, default="squared"
-    huber_delta : float, optional
-        Residual from which the Huber loss is linear. Default: 1.345 times a robust estimate of the spread of y.
+        "huber" is squared up to 1.345 times a robust estimate of the spread of y and linear beyond; `losses.huber`
+        takes a number of your own.
     refit_every : int or None, default=1
         For losses other than the squared one: steps between refits of all weights.
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
@@ -101,17 +101,12 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         Each maps X to one or more columns that join the dictionary: terms you know, trends, raw features.
     centers : None, int or array-like of shape (n_centers, n_features), default=None
         Where kernel atoms may sit: on all training points, on a random subset, on points of your own.
-    active_set : None, int, (epsilon, quantile) or "growing", default=None
+    candidates : None, int, (epsilon, quantile) or "growing", default=None
         Look at a fresh random set of atoms each step instead of all. The best of s atoms drawn is among the best share
         g of all with probability at least ``1 - (1 - g)**s``, whatever the data; that they are drawn without
         replacement only makes it more likely. The pair means the size ``ceil(ln epsilon / ln quantile)``, with which
         this probability is 1 - epsilon for g = 1 - quantile: 59 for (0.05, 0.95). "growing" looks at 59 atoms in the
         first step and at 1.7 more in each further one, because late atoms are harder to find.
-    lookahead : int or "auto", default="auto"
-        Most atoms proposed for one pass over the data. They are tried out on a small pool of promising atoms first, and
-        each is checked against all atoms before it is accepted. 1 is one pass for each atom; "auto" is 64, or 1 where
-        `weakness` is 1 and the kernel matrix is in memory. Sampled atoms (`active_set`), and those of losses other than
-        the squared one, are taken one at a time.
     weakness : float, default=1
         1 gives exactly the atoms of plain greedy choice. With 0.5, say, an atom is accepted while its score is at least
         half of the best score of all atoms at that moment, which saves most of the passes. `path_` has the certificate
@@ -134,12 +129,11 @@ class KMPRegressor(PursuitParameters, RegressorModel):
     patience : int, default=10
         Steps without improvement after which these rules stop looking.
     memory : int, optional
-        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
-        and computed in tiles, again at each pass, if it does not.
-    storage : {"auto", "dense", "tiles"}, default="auto"
-        Force one or the other. With an `active_set` "auto" keeps no matrix: only the columns looked at are computed.
+        Bytes the fit may take. The kernel matrix is kept if it fits and computed in tiles, again at each pass, if it
+        does not. By default the matrix may take scikit-learn's ``working_memory``, and with sampled `candidates` none
+        is kept: only the columns looked at are computed. 0 never keeps it.
     random_state : int, RandomState or None, default=None
-        For `centers`, `active_set` and the validation split.
+        For `centers`, `candidates` and the validation split.
     verbose : int, default=0
         1 prints how the atoms are held and a line at 1, 2, 5, 10, ... steps, 2 a line for each step.
 
@@ -205,7 +199,7 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=isinstance(self.loss, str))
         rng = generator(self.random_state)
         data = training_data(X, targets, sample_weight)
-        loss = regression_loss(self.loss, self.huber_delta, data, unit)
+        loss = regression_loss(self.loss, data)
         fitted = choose_and_fit(
             data,
             data.y,
@@ -255,13 +249,13 @@ def in_units(fitted: Fitted, unit: float) -> Fitted:
     return fitted._replace(coef_path=fitted.coef_path * unit)
 
 
-def regression_loss(loss: Any, delta: float | None, data: TrainingData, unit: float) -> Loss | None:
+def regression_loss(loss: Any, data: TrainingData) -> Loss | None:
     """Loss behind the parameters; None is the squared one, which has a criterion of its own."""
     if loss == "squared":
         return None
     if not isinstance(loss, str):
         return loss
-    return huber(1.345 * spread(data) if delta is None else delta / unit)
+    return huber(1.345 * spread(data))
 
 
 def spread(data: TrainingData) -> float:

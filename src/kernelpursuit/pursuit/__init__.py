@@ -1,1 +1,33 @@
-"""The loop, the criteria that drive it, the candidates it looks at and the rules that end it."""
+"""Pursuit: the loop and its record, the criteria, and the rules that say what to look at and when to stop."""
+
+from kernelpursuit.pursuit.candidates import everything, growing_subset, random_subset, sample_size
+from kernelpursuit.pursuit.loop import Path, Step, Stop, pursue
+from kernelpursuit.pursuit.stopping import (
+    first_of,
+    gcv,
+    leave_one_out,
+    minimum,
+    n_atoms,
+    search_charge,
+    tolerance,
+    validation,
+)
+
+__all__ = [
+    "Path",
+    "Step",
+    "Stop",
+    "everything",
+    "first_of",
+    "gcv",
+    "growing_subset",
+    "leave_one_out",
+    "minimum",
+    "n_atoms",
+    "pursue",
+    "random_subset",
+    "sample_size",
+    "search_charge",
+    "tolerance",
+    "validation",
+]

@@ -20,7 +20,7 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     """A fresh random set of `size` live atoms at each step, drawn without replacement.
 
     The best of s atoms drawn from m is among the best share g of them with probability at least 1 - (1 - g)**s,
-    whatever the distribution of the scores; see `active_set_size`.
+    whatever the distribution of the scores; see `sample_size`.
 
     Examples
     --------
@@ -61,15 +61,15 @@ def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7)
     return candidates
 
 
-def active_set_size(epsilon: float, quantile: float) -> int:
+def sample_size(epsilon: float, quantile: float) -> int:
     """Sample size whose best is above `quantile` of all scores with probability 1 - `epsilon`: ⌈ln ε / ln q⌉.
 
     Examples
     --------
-    >>> active_set_size(0.05, 0.95), active_set_size(0.01, 0.98)
+    >>> sample_size(0.05, 0.95), sample_size(0.01, 0.98)
     (59, 228)
     """
     for name, value in (("epsilon", epsilon), ("quantile", quantile)):
         if not 0 < value < 1:
-            raise ValueError(f"{name} of the active set must be between 0 and 1, got {value!r}")
+            raise ValueError(f"{name} of the candidates must be between 0 and 1, got {value!r}")
     return ceil(log(epsilon) / log(quantile))

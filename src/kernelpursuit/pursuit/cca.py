@@ -75,7 +75,8 @@ class CanonicalCorrelation:
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelpursuit import DenseDictionary, n_atoms, pursue
+    >>> from kernelpursuit import DenseDictionary, pursue
+    >>> from kernelpursuit.pursuit import n_atoms
     >>> x, y = np.array([[0.0, 0.0, 3.0], [1.0, 2.0, 0.0]]).T, np.array([[0.1, 0.0, 1.0], [0.0, 5.0, 1.0]]).T
     >>> run = CanonicalCorrelation(DenseDictionary(x @ x.T), DenseDictionary(y @ y.T))
     >>> run.scores().round(3)

@@ -74,7 +74,8 @@ class Faces:
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelpursuit import DenseDictionary, n_atoms, pursue
+    >>> from kernelpursuit import DenseDictionary, pursue
+    >>> from kernelpursuit.pursuit import n_atoms
     >>> K = np.array([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8]])
     >>> run = Faces(DenseDictionary(K), np.array([1.0, 0.2]), intercept=False)
     >>> path = pursue(run, n_atoms(2))

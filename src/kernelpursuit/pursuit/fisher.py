@@ -194,7 +194,7 @@ class Fisher:
             noise=self._noise,
         )
 
-    def discriminants(self, n_steps: int, shrinkage: float) -> Discriminants:
+    def discriminants(self, n_steps: int, alpha: float) -> Discriminants:
         """Discriminant analysis in the span of the first `n_steps` atoms, see `Discriminants.in_span`."""
         atoms = np.array(self._steps[:n_steps], dtype=np.intp)
         k, basis = len(atoms), self.atoms.basis
@@ -204,7 +204,7 @@ class Fisher:
             self.atoms.D.gram(atoms, atoms) if k else np.zeros((0, 0)),
             self.within,
             self._codes,
-            shrinkage=shrinkage,
+            alpha=alpha,
             rounding=self.atoms.eps,
         )
 

@@ -201,7 +201,8 @@ def pursue(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelpursuit import DenseDictionary, Squares, n_atoms, pursue
+    >>> from kernelpursuit import DenseDictionary, Squares, pursue
+    >>> from kernelpursuit.pursuit import n_atoms
     >>> D = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
     >>> y = np.array([1.0, 3.0, 0.0])
     >>> path = pursue(Squares(DenseDictionary(D), y, intercept=False), n_atoms(2))

@@ -63,7 +63,8 @@ class Rayleigh:
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelpursuit import DenseDictionary, n_atoms, pursue
+    >>> from kernelpursuit import DenseDictionary, pursue
+    >>> from kernelpursuit.pursuit import n_atoms
     >>> K = np.array([[4.0, 2.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 3.0]])
     >>> run = Rayleigh(DenseDictionary(K, gram=K))
     >>> path = pursue(run, n_atoms(2))

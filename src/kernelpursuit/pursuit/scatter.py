@@ -109,13 +109,13 @@ class Discriminants(NamedTuple):
         within: Within,
         codes: Array,
         *,
-        shrinkage: float,
+        alpha: float,
         rounding: float,
     ) -> Discriminants:
         """Discriminant analysis in the span of k atoms.
 
         The features F are the Nyström features of the atoms, FFᵀ their kernel approximation, and the within-class
-        scatter matrix S = FᵀBF becomes S + diag(λ), λ_t = shrinkage times the mean of the first t diagonal entries of
+        scatter matrix S = FᵀBF becomes S + diag(λ), λ_t = alpha times the mean of the first t diagonal entries of
         S, at least rounding error. Coordinates that make this the identity are a triangular solve, because λ_t depends
         on the first t atoms only.
 
@@ -130,7 +130,7 @@ class Discriminants(NamedTuple):
         within : Within
         codes : array of shape (n_samples, T)
             As of `class_codes`.
-        shrinkage : float
+        alpha : float
             Relative ridge.
         rounding : float
             Unit roundoff of the data.
@@ -144,7 +144,7 @@ class Discriminants(NamedTuple):
         features = solve_triangular(factor, R.T, lower=True).T  # F = Qᵀ features
         scatter = scatter_root(Q, within, means) @ features
         count = np.arange(1, k + 1)
-        ridge = max(shrinkage, rounding) * np.cumsum(np.sum(scatter**2, axis=0)) / count
+        ridge = max(alpha, rounding) * np.cumsum(np.sum(scatter**2, axis=0)) / count
         ridge += rounding**2 * np.cumsum(np.sum(features**2, axis=0)) / count
         inverse = solve_triangular(triangle(np.concatenate([scatter, np.diag(np.sqrt(ridge))])), np.eye(k))
         axes = solve_triangular(factor, inverse, lower=True, trans="T")
