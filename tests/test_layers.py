@@ -23,7 +23,8 @@ ALLOWED = {
     "kernels": {"_array"},
     "dictionaries": {"_array", "kernels"},
     "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
-    "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit"},
+    "refinement": {"_array", "kernels", "losses", "dictionaries.one_blas_thread", "dictionaries.spans"},
+    "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit", "refinement"},
 }
 FREE = {"tables", "reporting", "compare", "experiments", "cli", "__main__"}  # may import everything of the package
 SCIKIT_LEARN = {"_array", "kernels", "estimators", "datasets", "compare", "experiments"}

@@ -1,0 +1,1 @@
+"""Refinement: chosen atoms move, get widths of their own, and inputs get weights."""

@@ -1,0 +1,256 @@
+"""Any loss, any number of rows: coefficients and atoms move together, by Adam on mini-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit.dictionaries.tiles import one_blas_thread, spans
+from kernelpursuit.kernels import usable_threads
+from kernelpursuit.losses import LOSSES
+from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
+
+CHUNK = 256  # rows that one thread works on; fixed, so that results do not depend on the number of threads
+FIRST, SECOND, TINY = 0.9, 0.99, 1e-12  # of Adam
+WARM_UP, FIRST_RATE = 0.2, 0.1  # share of the steps in which the rate rises, and what it rises from
+FARTHEST = 9.0  # of the logarithm of a width or a weight from 0: beyond it float32 exponents lose their digits
+
+
+class Model(NamedTuple):
+    """Coefficients on atoms.
+
+    Attributes
+    ----------
+    coef : array of shape (k, q)
+    intercept : array of shape (q,)
+    atoms : Atoms
+    """
+
+    coef: Array
+    intercept: Array
+    atoms: Atoms
+
+    def like(self, x: Array) -> Model:
+        """The same, from the host, in the namespace, on the device and with the dtype of `x`."""
+        return Model(from_host(self.coef, x), from_host(self.intercept, x), self.atoms.like(x))
+
+    def on_host(self) -> Model:
+        """The same as NumPy float64."""
+        return Model(to_host(self.coef), to_host(self.intercept), Atoms(*(to_host(part) for part in self.atoms)))
+
+
+class Rates(NamedTuple):
+    """Largest step of Adam in each group of parameters."""
+
+    coef: float = 0.05
+    centers: float = 0.02
+    widths: float = 0.02
+    weights: float = 0.01
+
+
+def slope(loss: str, Y: Array, values: Array) -> Array:
+    """Derivative of the loss of each row in its values, (n, q).
+
+    "squared" is half the squared error; "logistic" takes ±1 targets, each column a problem of its own; "softmax"
+    takes an indicator of the class.
+    """
+    if loss == "squared":
+        return values - Y
+    if loss == "logistic":
+        return LOSSES["logistic"].gradient(Y, values)
+    if loss == "softmax":
+        return softmax(values) - Y
+    raise ValueError(f"loss must be 'squared', 'logistic' or 'softmax', got {loss!r}")
+
+
+def softmax(values: Array) -> Array:
+    """Probabilities of the classes, from one value for each.
+
+    Examples
+    --------
+    >>> softmax(np.array([[1000.0, 1000.0], [0.0, np.log(3)]]))
+    array([[0.5 , 0.5 ],
+           [0.25, 0.75]])
+    """
+    xp = namespace(values)
+    raised = xp.exp(values - xp.max(values, axis=1, keepdims=True))
+    return raised / xp.sum(raised, axis=1, keepdims=True)
+
+
+def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) -> float:
+    """Weighted mean over the rows of what `slope` is the derivative of."""
+    xp = namespace(values)
+    if loss == "squared":
+        rows = xp.sum((values - Y) ** 2, axis=1) / 2
+    elif loss == "logistic":
+        rows = xp.sum(LOSSES["logistic"].value(Y, values), axis=1)
+    else:
+        top = xp.max(values, axis=1)
+        rows = xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
+    total = xp.sum(rows if weights is None else rows * weights)
+    return float(total) / (values.shape[0] if weights is None else float(xp.sum(weights)))
+
+
+def gradient(model: Model, X: Array, Y: Array, weights: Array | None, loss: str, penalty: float) -> Model:
+    """Gradient of the sum over rows of weight times loss, plus the number of rows times ``penalty / 2 ‖coef‖²``."""
+    phi, rows = evaluate(model.atoms, X)
+    by_values = slope(loss, Y, phi @ model.coef + model.intercept)
+    if weights is not None:
+        by_values = by_values * weights[:, None]
+    by_atoms = pull_back(model.atoms, X, rows, (by_values @ model.coef.T) * phi)
+    by_coef = phi.T @ by_values + penalty * X.shape[0] * model.coef
+    return Model(by_coef, namespace(X).sum(by_values, axis=0), by_atoms)
+
+
+class _Flat:
+    """All parameters of a model as one vector, so that Adam is a handful of operations whatever their number."""
+
+    def __init__(self, model: Model):
+        parts = (model.coef, model.intercept, *model.atoms)
+        self.shapes = [tuple(part.shape) for part in parts]
+        self.ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes]).tolist()
+
+    def join(self, model: Model) -> Array:
+        parts = (model.coef, model.intercept, *model.atoms)
+        xp = namespace(parts[0])
+        return xp.concat([xp.reshape(part, (-1,)) for part in parts])
+
+    def split(self, vector: Array) -> Model:
+        xp, starts = namespace(vector), [0, *self.ends]
+        parts = [xp.reshape(vector[a:b], shape) for a, b, shape in zip(starts, self.ends, self.shapes, strict=False)]
+        return Model(parts[0], parts[1], Atoms(*parts[2:]))
+
+
+def descend(
+    model: Model,
+    X: Array,
+    Y: Array,
+    *,
+    loss: str,
+    weights: Array | None = None,
+    epochs: int = 60,
+    batch: int = 1024,
+    rates: Rates = Rates(),  # noqa: B008
+    penalty: float = 1e-6,
+    rng: np.random.Generator,
+    report: Callable[[int, Model], bool] | None = None,
+) -> tuple[Model, bool]:
+    """Lower the mean loss by Adam with a rate that rises once and falls to 0.
+
+    Parameters
+    ----------
+    model : Model
+        Start, on the host.
+    X : array of shape (n, d)
+        Centred, of order 1; its dtype is the precision of the descent.
+    Y : array of shape (n, q)
+    loss : {"squared", "logistic", "softmax"}
+    weights : array of shape (n,), optional
+        Of mean 1.
+    epochs, batch : int
+    rates : Rates
+    penalty : float
+        Of ``‖coef‖² / 2``, beside the mean loss.
+    rng : numpy.random.Generator
+        Shuffles the rows.
+    report : callable, optional
+        ``report(epoch, model)`` after each epoch; a true answer ends the descent.
+
+    Returns
+    -------
+    model : Model
+        On the host.
+    interrupted : bool
+        Whether an interrupt (Ctrl-C) ended it; the model is that of the last step then.
+    """
+    n, batch = X.shape[0], min(batch, X.shape[0])
+    flat = _Flat(model)
+    adam = _Adam(flat, model.like(X), rates, epochs * len(spans(0, n, batch)))
+    interrupted = False
+    with ExitStack() as stack:
+        spread = _spread(X, stack)
+        try:
+            for epoch in range(1, epochs + 1):
+                order = rng.permutation(n)
+                data = Batch(*(None if part is None else gather(part, order) for part in (X, Y, weights)))
+                for span in spans(0, n, batch):
+                    adam.step(spread(partial(_flat_gradient, flat, adam.theta, data, loss, penalty), span))
+                if report is not None and report(epoch, flat.split(adam.theta)):
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+    return flat.split(adam.theta).on_host(), interrupted
+
+
+class Batch(NamedTuple):
+    """Rows in the order of an epoch."""
+
+    X: Array
+    Y: Array
+    weights: Array | None
+
+
+def _flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:
+    """Sum over some rows."""
+    weights = None if data.weights is None else data.weights[rows]
+    return flat.join(gradient(flat.split(theta), data.X[rows, :], data.Y[rows, :], weights, loss, penalty))
+
+
+def _spread(X: Array, stack: ExitStack) -> Callable[[Callable[[slice], Array], slice], Array]:
+    """Mean of a gradient over the rows of a batch: NumPy by chunks on all cores, other libraries at one go."""
+    if not isinstance(X, np.ndarray):
+        return lambda of_rows, span: of_rows(span) / (span.stop - span.start)
+    threads, run = usable_threads(), map
+    if threads > 1:
+        stack.enter_context(one_blas_thread())
+        run = stack.enter_context(ThreadPoolExecutor(threads)).map  # type: ignore[assignment]
+
+    def by_chunks(of_rows: Callable[[slice], Array], span: slice) -> Array:
+        parts = list(run(of_rows, spans(span.start, span.stop, CHUNK)))
+        return np.sum(parts, axis=0) / (span.stop - span.start)
+
+    return by_chunks
+
+
+class _Adam:
+    """Adam, the rate of each group of parameters following `one_cycle`; widths and weights held within bounds."""
+
+    def __init__(self, flat: _Flat, start: Model, rates: Rates, steps: int):
+        self.theta = flat.join(start)
+        xp = namespace(self.theta)
+        of_parts = (rates.coef, rates.coef, rates.centers, rates.widths, rates.weights)
+        sizes = np.diff([0, *flat.ends])
+        self._rates = from_host(np.repeat(of_parts, sizes), self.theta)
+        room = np.repeat([np.inf, np.inf, np.inf, FARTHEST, FARTHEST], sizes)
+        self._lowest, self._highest = from_host(-room, self.theta), from_host(room, self.theta)
+        self._first, self._second = xp.zeros_like(self.theta), xp.zeros_like(self.theta)
+        self._taken, self._steps = 0, steps
+
+    def step(self, gradient: Array) -> None:
+        xp = namespace(gradient)
+        self._taken += 1
+        self._first = FIRST * self._first + (1 - FIRST) * gradient
+        self._second = SECOND * self._second + (1 - SECOND) * (gradient * gradient)
+        rate = one_cycle(self._taken / self._steps) / (1 - FIRST**self._taken)
+        root = xp.sqrt(self._second / (1 - SECOND**self._taken)) + TINY
+        moved = self.theta - self._rates * (rate * self._first / root)
+        self.theta = xp.minimum(xp.maximum(moved, self._lowest), self._highest)
+
+
+def one_cycle(share: float) -> float:
+    """Share of the largest rate after a share of all steps: up in a straight line, down along a cosine to 0.
+
+    Examples
+    --------
+    >>> [round(one_cycle(share), 3) for share in (0.0, 0.2, 0.6, 1.0)]
+    [0.1, 1.0, 0.5, 0.0]
+    """
+    if share < WARM_UP:
+        return FIRST_RATE + (1 - FIRST_RATE) * share / WARM_UP
+    return 0.5 * (1 + float(np.cos(np.pi * (share - WARM_UP) / (1 - WARM_UP))))

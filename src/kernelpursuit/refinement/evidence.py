@@ -1,0 +1,260 @@
+"""The squared loss on some thousand rows: atoms that maximise the evidence, by L-BFGS over all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+
+from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
+
+MOVES = ("nothing", "weights", "widths", "all")  # what may move: each has the parts of those before it
+SIGNAL, NOISE = (1e-6, 1e8), (1e-7, 4.0)  # variances of the coefficients and of the noise, of targets of variance 1
+FARTHEST = np.log(1e4)  # of a width or a weight from where it starts
+
+
+class Prior(NamedTuple):
+    """Precisions of normal priors: ln w around its mean, ln γ around its mean, centres around their start."""
+
+    weights: float = 1.0
+    widths: float = 1.0
+    centers: float = 0.0
+
+
+class Evidence(NamedTuple):
+    """A model and how probable it makes the targets.
+
+    Attributes
+    ----------
+    atoms : Atoms
+        On the host.
+    signal, noise : float
+        Variance of the coefficients and of the noise.
+    value : float
+        Minus the log evidence and the log priors, but for constants.
+    steps : int
+        Iterations of L-BFGS.
+    interrupted : bool
+    """
+
+    atoms: Atoms
+    signal: float
+    noise: float
+    value: float
+    steps: int = 0
+    interrupted: bool = False
+
+
+class Rows(NamedTuple):
+    """Rows that atoms are fitted to, in sample space.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        Centred, of order 1.
+    Y : array of shape (n, q)
+        Centred targets of variance 1.
+    weights : array of shape (n,), optional
+        A row of weight w counts as w rows.
+    """
+
+    X: Array
+    Y: Array
+    weights: Array | None = None
+
+    @property
+    def total(self) -> float:
+        """Number of rows, by weight."""
+        return float(self.X.shape[0]) if self.weights is None else float(namespace(self.X).sum(self.weights))
+
+    def mean(self, columns: Array) -> Array:
+        """Weighted mean of each column."""
+        xp = namespace(columns)
+        return xp.mean(columns, axis=0) if self.weights is None else (self.weights @ columns) / self.total
+
+    def weigh(self, columns: Array) -> Array:
+        """Columns times the roots of the weights."""
+        return columns if self.weights is None else columns * namespace(columns).sqrt(self.weights)[:, None]
+
+
+class Solution(NamedTuple):
+    """Coefficients of fixed atoms: their mean, intercept, and what their uncertainty is made of.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (k, q)
+    intercept : ndarray of shape (q,)
+    mean : ndarray of shape (k,)
+        Mean of the atoms over the rows.
+    factor : ndarray of shape (k, k)
+        Triangular; the variance at x is ``noise (1 + 1 / n) + ‖factor (φ(x) - mean)‖²``.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    mean: np.ndarray
+    factor: np.ndarray
+
+
+class _Solved(NamedTuple):
+    """The linear part of the model at given atoms, in active space but for the residual."""
+
+    beta: np.ndarray
+    residual: Array
+    inverse_factor: np.ndarray  # L⁻¹, L Lᵀ = I + (s / v) ΦᵀΦ
+    log_determinant: float
+
+
+def _solve(phi: Array, Y: Array, ratio: float) -> _Solved:
+    """Ridge regression through the Cholesky factor of I + ratio ΦᵀΦ: never through the inverse of ΦᵀΦ + I / ratio."""
+    k = phi.shape[1]
+    L = np.linalg.cholesky(np.eye(k) + ratio * to_host(phi.T @ phi))
+    inverse = solve_triangular(L, np.eye(k), lower=True, check_finite=False)
+    beta = ratio * (inverse.T @ (inverse @ to_host(phi.T @ Y)))
+    return _Solved(beta, Y - phi @ from_host(beta, phi), inverse, 2 * float(np.sum(np.log(np.diag(L)))))
+
+
+def negative_evidence(
+    atoms: Atoms, log_signal: float, log_noise: float, rows: Rows, prior: Prior, start: Array
+) -> tuple[float, Atoms, float, float]:
+    """Minus the log evidence of coefficients c ~ N(0, s I) and noise of variance v, and its gradient.
+
+    With Φ the atoms at the rows, centred, n rows, q targets Y of mean 0 and R = Y - Φβ,
+
+        L = ½ q [(n - 1) ln v + ln |I + (s/v) ΦᵀΦ|] + ⟨Y, R⟩ / 2v,   ∂L/∂Φ = q Φ A⁻¹ - R βᵀ / v,   A = ΦᵀΦ + (v/s) I,
+
+    and the priors are added. The cost is O(n k (k + d)).
+
+    Parameters
+    ----------
+    atoms : Atoms
+        On the host.
+    log_signal, log_noise : float
+        ln s and ln v.
+    rows : Rows
+    prior : Prior
+    start : ndarray of shape (k, d)
+        Centres that the prior draws to.
+
+    Returns
+    -------
+    value : float
+    by_atoms : Atoms
+        Derivatives, on the host.
+    by_signal, by_noise : float
+    """
+    n, q, k = rows.total, rows.Y.shape[1], atoms.centers.shape[0]
+    s, v = float(np.exp(log_signal)), float(np.exp(log_noise))
+    here = atoms.like(rows.X)
+    values, factor = evaluate(here, rows.X)
+    phi = rows.weigh(values - rows.mean(values))
+    Y = rows.weigh(rows.Y)
+    solved = _solve(phi, Y, s / v)
+    xp = namespace(phi)
+    squared = float(xp.sum(solved.residual * solved.residual))
+    fit = (squared + float(np.sum(solved.beta**2)) * v / s) / v  # ⟨Y, R⟩ = ‖R‖² + (v/s)‖β‖², without cancellation
+    value = 0.5 * (q * ((n - 1) * log_noise + solved.log_determinant) + fit)
+    covariance = (s / v) * (solved.inverse_factor.T @ solved.inverse_factor)
+    G = q * (phi @ from_host(covariance, phi)) - solved.residual @ from_host(solved.beta.T / v, phi)
+    by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, rows.weigh(G) * values)))
+    determined = k - float(np.sum(solved.inverse_factor**2))
+    by_signal = 0.5 * (q * determined - float(np.sum(solved.beta**2)) / s)
+    by_noise = 0.5 * (q * (n - 1 - determined) - squared / v)
+
+    moved = atoms.centers - start
+    weights, widths = (part - np.mean(part) for part in (atoms.log_weights, atoms.log_widths))
+    value += 0.5 * (
+        prior.weights * np.sum(weights**2) + prior.widths * np.sum(widths**2) + prior.centers * np.sum(moved**2)
+    )
+    by = Atoms(
+        by.centers + prior.centers * moved,
+        by.log_widths + prior.widths * widths,
+        by.log_weights + prior.weights * weights,
+    )
+    return value, by, by_signal, by_noise
+
+
+def maximise_evidence(
+    atoms: Atoms,
+    rows: Rows,
+    *,
+    prior: Prior = Prior(),  # noqa: B008
+    moves: str = "all",
+    signal: float = 1.0,
+    noise: float = 0.3,
+    max_iter: int = 100,
+    report: Callable[[int, float], None] | None = None,
+) -> Evidence:
+    """Move atoms to where the evidence of the targets is largest.
+
+    An interrupt ends the climb; the best model so far is returned, marked.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        On the host, float64.
+    rows : Rows
+    prior : Prior
+    moves : {"nothing", "weights", "widths", "all"}
+        Nothing but signal and noise; the weights of the inputs as well; also a width for each atom; also the centres.
+    signal, noise : float
+        Start of the variances.
+    max_iter : int
+    report : callable, optional
+        ``report(step, value)`` after each iteration.
+
+    Returns
+    -------
+    Evidence
+    """
+    if moves not in MOVES:
+        raise ValueError(f"moves must be one of {MOVES}, got {moves!r}")
+    free = MOVES.index(moves)
+    sizes = np.cumsum([part.size for part in atoms])
+    shape, start = atoms.centers.shape, np.array(atoms.centers)
+    best: list[Any] = [np.inf, None, 0]
+
+    def unpack(theta: np.ndarray) -> Atoms:
+        centers, widths, weights = np.split(theta[:-2], sizes[:2])
+        return Atoms(centers.reshape(shape), widths, weights)
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, by, by_signal, by_noise = negative_evidence(unpack(theta), theta[-2], theta[-1], rows, prior, start)
+        if value < best[0]:
+            best[:2] = value, theta.copy()
+        parts = (by.centers.ravel() * (free >= 3), by.log_widths * (free >= 2), by.log_weights * (free >= 1))
+        return value, np.concatenate([*parts, [by_signal, by_noise]])
+
+    def count(_: np.ndarray) -> None:
+        best[2] += 1
+        if report is not None:
+            report(best[2], best[0])
+
+    theta = np.concatenate([atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([signal, noise])])
+    near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
+    bounds = [(None, None)] * int(sizes[0]) + near + [np.log(SIGNAL), np.log(NOISE)]
+    interrupted = False
+    try:
+        minimize(
+            objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, callback=count,
+            options={"maxiter": max_iter, "maxcor": 20},
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        interrupted = True
+    theta = theta if best[1] is None else best[1]
+    return Evidence(unpack(theta), float(np.exp(theta[-2])), float(np.exp(theta[-1])), best[0], best[2], interrupted)
+
+
+def coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
+    """Posterior mean of the coefficients, and the factor of their covariance, for atoms as they are."""
+    values, _ = evaluate(atoms.like(rows.X), rows.X)
+    mean = rows.mean(values)
+    solved = _solve(rows.weigh(values - mean), rows.weigh(rows.Y), signal / noise)
+    at = to_host(mean)
+    return Solution(
+        solved.beta, to_host(rows.mean(rows.Y)) - at @ solved.beta, at, np.sqrt(signal) * solved.inverse_factor
+    )
