@@ -182,9 +182,16 @@ def validation_rule(
 
 
 def bound_rule(
-    targets: np.ndarray, wrong: Callable[[np.ndarray, np.ndarray], np.ndarray], patience: int
+    targets: np.ndarray,
+    wrong: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    cuts: int,
+    intercept: bool,
+    patience: int,
 ) -> Callable[[AtomFamily, Any], list[StopRule]]:
-    """Rule that follows the compression bound `vc_bound` on the share of `wrong(targets, residuals)` rows."""
+    """Rule that follows the compression bound `vc_bound` on the share of `wrong(targets, residuals)` rows.
+
+    All targets have weights and an intercept of their own; `cuts` is as in `vc_bound`.
+    """
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         known: list[float] = []
@@ -195,7 +202,8 @@ def bound_rule(
                 misses = wrong(targets, to_host(criterion.residual()))
                 misses[family.rows(atoms)] = False  # only rows outside the support test the model
                 k, errors = len(atoms), int(misses.sum())
-                known.append(vc_bound(k, n, errors, form="tight") if k + errors < n else np.inf)
+                space = {"dimension": targets.shape[1] * (k + intercept), "candidates": len(criterion.alive)}
+                known.append(vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf)
             return np.array(known)
 
         return [minimum(values, "bound", patience)]
@@ -333,6 +341,7 @@ def choose_and_fit(
     split: Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]],
     error: Callable[[np.ndarray, np.ndarray, np.ndarray | None], float],
     wrong: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    cuts: int,
 ) -> Fitted:
     """Fit with the stop rule that `n_atoms` and `stop` ask for.
 
@@ -346,6 +355,8 @@ def choose_and_fit(
         ``error(targets, values, weights)`` on rows held out.
     wrong : callable
         ``wrong(targets, residuals)``, which training rows count as errors of the bound.
+    cuts : int
+        How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
     """
     options = options | {"centers": check_centers(options["centers"], data.X)}
     limit = None if options["n_atoms"] == "auto" else options["n_atoms"]
@@ -374,7 +385,7 @@ def choose_and_fit(
     if stop == "bound":
         if data.weights is not None:
             raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
-        rules = bound_rule(targets, wrong, patience)
+        rules = bound_rule(targets, wrong, cuts, options["fit_intercept"], patience)
     else:
         rules = path_rule(stop, data, targets, patience)
     fitted = fit_pursuit(data, targets, loss, rng, options, limit=limit, rules=rules)

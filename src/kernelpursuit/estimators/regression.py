@@ -209,6 +209,7 @@ class KMPRegressor(PursuitParameters, RegressorModel):
             split=random_split,
             error=squared_error,
             wrong=beyond_spread,
+            cuts=2 * data.y.shape[1],
         )
         self._set(in_units(fitted, unit))
         return self

@@ -1,0 +1,116 @@
+"""What the bounds share: checks of arguments, binomial coefficients, roots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+Numbers = Any  # a number or an array of numbers
+
+
+def check_sizes(
+    k: Numbers, n: Numbers, delta: float, form: str, forms: tuple[str, ...] = ("corrected", "paper"), smallest: int = 0
+) -> tuple[Numbers, Numbers]:
+    """Check what all bounds share; returns k and n as floats."""
+    if form not in forms:
+        raise ValueError(f"form must be one of {forms}, got {form!r}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+    n = np.asarray(n, dtype=np.float64)
+    if not np.all(n >= 2):
+        raise ValueError(f"n must be at least 2, got {n!r}")
+    k = np.asarray(k, dtype=np.float64)
+    if not np.all((k >= smallest) & (k < n)):
+        raise ValueError(f"k must be from {smallest} to n - 1, got {k!r}")
+    return k[()], n[()]
+
+
+def check_losses(residual: Numbers) -> Numbers:
+    """Refuse mean losses below 0."""
+    if not np.all(np.asarray(residual) >= 0):
+        raise ValueError(f"residual must be a mean loss, not negative, got {residual!r}")
+    return residual
+
+
+def check_counts(value: Numbers, most: Numbers, name: str) -> Numbers:
+    """Refuse counts of points outside the support that are not from 0 to `most`; returns floats."""
+    value = np.asarray(value, dtype=np.float64)
+    if not np.all((value >= 0) & (value <= most)):
+        raise ValueError(f"{name} must be from 0 to {most}, the points outside the support, got {value!r}")
+    return value[()]
+
+
+def check_at_least(value: Numbers, least: Numbers, name: str) -> Numbers:
+    """Refuse numbers below `least`; returns floats."""
+    value = np.asarray(value, dtype=np.float64)
+    if not np.all(value >= least):
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    return value[()]
+
+
+def log_binomial(n: Numbers, k: Numbers) -> Numbers:
+    """Return ln C(n, k)."""
+    return gammaln(np.asarray(n) + 1.0) - gammaln(np.asarray(k) + 1.0) - gammaln(np.asarray(n) - k + 1.0)
+
+
+def binomial_upper_limit(errors: Numbers, trials: Numbers, log_share: Numbers) -> Numbers:
+    """Largest p for which at most `errors` among `trials` have probability ``exp(log_share)``, elementwise.
+
+    Found in logarithms: the shares of a union bound are smaller than any float.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(binomial_upper_limit(0, 10, np.log(0.05)).round(4), binomial_upper_limit(0, 10_000, -10_000).round(4))
+    0.2589 0.6321
+    """
+
+    def one(errors: float, trials: float, log_share: float) -> float:
+        if errors >= trials or log_share >= 0:
+            return 1.0 if errors >= trials else 0.0
+        i = np.arange(int(errors) + 1)
+        ways = log_binomial(trials, i)
+
+        def excess(p: float) -> float:
+            return _log_sum(ways + i * np.log(p) + (trials - i) * np.log1p(-p)) - log_share
+
+        # At most `errors` wrong means that some `trials - errors` are right: there are C(trials, errors) such sets.
+        high = -np.expm1((log_share - ways[-1]) / (trials - errors))
+        if errors == 0 or excess(min(high, np.nextafter(1, 0))) >= 0:
+            return high
+        low = errors / trials if excess(errors / trials) > 0 else np.finfo(float).tiny
+        return float(brentq(excess, low, min(high, np.nextafter(1, 0)), xtol=1e-17, rtol=1e-14))
+
+    return np.vectorize(one, otypes=[np.float64])(errors, trials, log_share)[()]
+
+
+def _log_sum(x: np.ndarray) -> float:
+    """Logarithm of a sum of exponentials, without the checks of SciPy's, which take longer than the sum."""
+    largest = np.max(x)
+    return float(largest + np.log(np.sum(np.exp(x - largest))))
+
+
+def log_cells(hyperplanes: float, dimension: float) -> float:
+    """Logarithm of the most cells that hyperplanes cut out of a space: the sum of C(hyperplanes, i), i <= dimension."""
+    i = np.arange(min(int(dimension), int(hyperplanes)) + 1)
+    return _log_sum(log_binomial(hyperplanes, i))
+
+
+def k_log(k: Numbers, n: Numbers) -> Numbers:
+    """Return k ln(e n / k), 0 for k = 0: at least ln C(n, k)."""
+    return k * np.log(np.e * n / np.where(np.asarray(k) > 0, k, 1))
+
+
+def increasing_root(function: Callable[[Numbers], Numbers]) -> Numbers:
+    """Positive zero of an increasing function, by bisection of the exponent, elementwise."""
+    shape = np.shape(function(np.float64(1.0)))
+    low, high = np.full(shape, -60.0), np.full(shape, 60.0)
+    for _ in range(100):
+        middle = (low + high) / 2
+        above = function(np.exp(middle)) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.exp(high)[()]
