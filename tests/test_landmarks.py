@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -263,3 +264,25 @@ def test_an_interrupted_supervised_fit_is_kept(monkeypatch):
     monkeypatch.setattr(landmarks, "supervised", interrupted)
     X = data(60)
     assert PursuitNystroem(n_components=8, selection="prefit").fit(X, X[:, 0]).transform(X).shape == (60, 3)
+
+
+@pytest.mark.parametrize("selection", ["rayleigh", "diagonal", "prefit"])
+def test_residual_trace_is_what_the_features_leave(selection):
+    X, y = load_iris(return_X_y=True)
+    model = PursuitNystroem(gamma=0.5, n_components=8, selection=selection).fit(X, y)
+    K = rbf_kernel(X, gamma=0.5)
+    assert len(model.residual_trace_) == 9 and model.residual_trace_[0] == pytest.approx(len(X))
+    for k, trace in enumerate(model.residual_trace_[1:], start=1):
+        chosen = model.component_indices_[:k]
+        left = K - K[:, chosen] @ np.linalg.solve(K[np.ix_(chosen, chosen)], K[chosen])
+        assert trace == pytest.approx(np.trace(left), rel=1e-6)
+
+
+def test_small_eigenvalues_keep_their_features():
+    """Features of the landmarks have the roots of the eigenvalues as singular values, down to 1e-9."""
+    X = data(150)
+    model = PursuitNystroem(gamma=0.002, n_components=25).fit(X)
+    values = np.linalg.eigvalsh(rbf_kernel(model.components_, gamma=0.002))
+    assert 1e-11 < values[0] < 1e-7
+    features = np.linalg.svd(model.transform(model.components_), compute_uv=False)[::-1]
+    np.testing.assert_allclose(features[values > 1e-10], np.sqrt(values[values > 1e-10]), rtol=1e-2)

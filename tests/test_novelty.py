@@ -10,6 +10,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelpursuit import SparseKernelNovelty
+from kernelpursuit.estimators._fitting import generator
 from kernelpursuit.estimators.novelty import hold_out
 
 ESTIMATORS = [
@@ -137,3 +138,14 @@ def test_huge_values_are_refused():
     rows = sparse.csr_array(normal(100))
     with pytest.raises(ValueError, match="scale X"):
         SparseKernelNovelty(gamma=0.1).fit(rows).predict(rows * 1e200)
+
+
+@pytest.mark.parametrize(("alpha", "rank"), [(0.1, 5), (0.05, 2), (0.3, 15), (0.001, 1)])
+def test_threshold_is_the_score_of_the_rank_below(alpha, rank):
+    """51 alpha is no integer: one rank more would call more than alpha of exchangeable points outliers."""
+    X = normal(250)
+    model = SparseKernelNovelty(20, alpha=alpha, random_state=0).fit(X)
+    held_out = hold_out(250, 0.2, generator(0))[1]
+    assert len(held_out) == 50
+    assert model.offset_ == pytest.approx(np.sort(model.score_samples(X[held_out]))[rank - 1], abs=1e-8)
+    assert np.sum(model.predict(X[held_out]) == -1) == rank - 1

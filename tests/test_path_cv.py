@@ -280,3 +280,12 @@ def test_random_state_reproduces():
     models = [KMPRegressorCV(5, gammas=GAMMAS, candidates=7, random_state=3, cv=FOLDS).fit(X, y) for _ in range(2)]
     np.testing.assert_array_equal(models[0].cv_results_["mean_test_score"], models[1].cv_results_["mean_test_score"])
     np.testing.assert_array_equal(models[0].support_, models[1].support_)
+
+
+@pytest.mark.parametrize(("gap", "chosen"), [(0.052, 1), (0.06, 2)])
+def test_standard_error_is_that_of_a_sample(gap, chosen):
+    """Folds .8, .9 and 1: the standard error is .1 / sqrt(3) = .0577 (.0471 if they were all folds there are)."""
+    best = np.array([0.8, 0.9, 1.0])
+    table = np.stack([best - gap, best], axis=1)[None]
+    assert best_pair(table, True) == (0, chosen)
+    assert best_pair(table, False) == (0, 2)

@@ -136,8 +136,9 @@ def mdl_bound(
     if form == "corrected":
         A, points = A + np.log(n) * (1 if kind == "finite" else 2), n - k
     if kind == "compression":
-        right = np.maximum(points - errors, 0.5)  # 0: a value above 1, which says nothing
-        return (A + log_binomial(points, errors)) * (2 / points if form == "paper" else 1 / right)
+        with np.errstate(divide="ignore"):  # all points wrong: infinite
+            factor = 2 / points if form == "paper" else np.divide(1.0, points - errors)
+        return factor * (A + log_binomial(points, errors))
     return errors / points + A / points * (1 + np.sqrt(1 + 2 * errors / A))
 
 

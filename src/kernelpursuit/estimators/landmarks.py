@@ -24,6 +24,7 @@ from kernelpursuit.estimators._running import candidates_of, plan_memory, storag
 from kernelpursuit.estimators._spaces import (
     beside,
     check_new,
+    follow,
     host_dtype,
     is_precomputed,
     labels_on_host,
@@ -86,6 +87,8 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         Inverse root of the kernel matrix of the landmarks.
     path_ : Path
         A `Step` for each landmark, and why the pursuit ended.
+    residual_trace_ : ndarray of shape (n_components + 1,)
+        tr(K - K̃), what is left of the kernel matrix, after 0, 1, ... landmarks.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has column names.
@@ -223,10 +226,21 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
         self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
         self.components_ = take_rows(X, atoms)
+        self.residual_trace_ = follow(self._traces(dictionary) * X.shape[0], X)
         kernels = [] if self._kernel is None else [self._kernel]
         none = np.empty(0, dtype=np.intp)
         self._expansion = Expansion(kernels, np.zeros(len(atoms), dtype=np.intp), self.components_, [], none)
         self._n_features_out = len(atoms)
+
+    def _traces(self, dictionary: Any) -> np.ndarray:
+        """Mean of the diagonal of K - K̃ after each landmark; the path of landmarks chosen by y has other losses."""
+        if self.selection != "prefit":
+            return self.path_.values("loss")
+        criterion = Rayleigh(dictionary, selection="diagonal")  # which needs no pass to take an atom
+        losses = [criterion.start().loss]
+        for atom in self.path_.atoms:
+            losses += [step.loss for step in criterion.take([int(atom)], weakness=0.0)] or losses[-1:]
+        return np.array(losses)
 
     def _make_kernel(self, X: Any) -> Kernel:
         """Kernel with the parameters that are set; those that are not are the kernel's own."""
