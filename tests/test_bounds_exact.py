@@ -49,14 +49,14 @@ def test_kpca_bound(k, n, errors):
     assert kpca_bound(0.2, k, n, DELTA, ceiling=3.0, form="published") > 0.2 + published
 
 
-def arrangement(k, n, errors, dimension, cuts, candidates, form):
+def arrangement(k, n, errors, dimension, cuts, choices, form):
     m = n - k - errors
     union = log2(2 * n * n / DELTA)
     if form == "tight":
         cells = sum(comb(2 * cuts * m, i) for i in range(dimension + 1))
-        return 2 / m * (log2(cells) + log2(comb(candidates, k)) + log2(comb(n - k, errors)) + union)
+        return 2 / m * (log2(cells) + log2(comb(choices, k)) + log2(comb(n - k, errors)) + union)
     wrong = errors * log2(e * (n - k) / errors) if errors else 0.0
-    bits = (dimension + 1) * log2(2 * cuts * e * m / (dimension + 1)) + k * log2(e * candidates / k) + wrong + union
+    bits = (dimension + 1) * log2(2 * cuts * e * m / (dimension + 1)) + k * log2(e * choices / k) + wrong + union
     return 2 / m * bits * (log(2) if form == "paper" else 1)
 
 
@@ -69,7 +69,7 @@ def test_vc_and_cca_bound(k, n, errors, form):
         arrangement(k, n, errors, k if form == "paper" else 2 * k, 2, n, form),
     )
     assert vc_bound(k, n, errors, DELTA, dimension=0, form=form) < vc_bound(k, n, errors, DELTA, form=form)
-    options = {"dimension": 3 * (k + 1), "cuts": 3, "candidates": 5 * n}
+    options = {"dimension": 3 * (k + 1), "cuts": 3, "choices": 5 * n}
     close(vc_bound(k, n, errors, DELTA, form=form, **options), arrangement(k, n, errors, *options.values(), form))
 
 
@@ -205,19 +205,19 @@ def test_binomial_bound_is_the_root_of_the_exact_tail(k, n, errors, bits):
 def test_binomial_bound_grows_with_the_support_where_floats_underflow():
     values = binomial_bound(np.arange(100, 2000, 50), 10_000, 0)
     assert np.all(np.diff(values) > 0) and np.all(values < 1)
-    few = binomial_bound(50, 10_000, 30, candidates=100)
+    few = binomial_bound(50, 10_000, 30, choices=100)
     share = DELTA / 10_000 / comb(100, 50)
-    assert binom.cdf(30, 9950, binomial_bound(50, 10_000, 30, DELTA, candidates=100)) == pytest.approx(share, rel=1e-6)
+    assert binom.cdf(30, 9950, binomial_bound(50, 10_000, 30, DELTA, choices=100)) == pytest.approx(share, rel=1e-6)
     assert few < binomial_bound(50, 10_000, 30)
 
 
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: vc_bound(5, 50, 0, candidates=4), "candidates"),
+        (lambda: vc_bound(5, 50, 0, choices=4), "choices"),
         (lambda: vc_bound(5, 50, 0, dimension=-1), "dimension"),
         (lambda: vc_bound(5, 50, 0, cuts=0.9), "cuts"),
-        (lambda: binomial_bound(5, 50, 0, candidates=4), "candidates"),
+        (lambda: binomial_bound(5, 50, 0, choices=4), "choices"),
         (lambda: binomial_bound(5, 50, 0, bits=-1), "bits"),
         (lambda: mdl_bound(5, 50, 0, bits=-1), "bits"),
     ],

@@ -140,11 +140,11 @@ def test_huge_values_are_refused():
         SparseKernelNovelty(gamma=0.1).fit(rows).predict(rows * 1e200)
 
 
-@pytest.mark.parametrize(("alpha", "rank"), [(0.1, 5), (0.05, 2), (0.3, 15), (0.001, 1)])
-def test_threshold_is_the_score_of_the_rank_below(alpha, rank):
-    """51 alpha is no integer: one rank more would call more than alpha of exchangeable points outliers."""
+@pytest.mark.parametrize(("share", "rank"), [(0.1, 5), (0.05, 2), (0.3, 15), (0.001, 1)])
+def test_threshold_is_the_score_of_the_rank_below(share, rank):
+    """51 share is no integer: one rank more would call more than that share of exchangeable points outliers."""
     X = normal(250)
-    model = SparseKernelNovelty(20, alpha=alpha, random_state=0).fit(X)
+    model = SparseKernelNovelty(20, contamination=share, validation_fraction=0.2, random_state=0).fit(X)
     held_out = hold_out(250, 0.2, generator(0))[1]
     assert len(held_out) == 50
     assert model.offset_ == pytest.approx(np.sort(model.score_samples(X[held_out]))[rank - 1], abs=1e-8)

@@ -26,7 +26,7 @@ def vc_bound(
     *,
     dimension: Numbers | None = None,
     cuts: Numbers = 2,
-    candidates: Numbers | None = None,
+    choices: Numbers | None = None,
     form: str = "corrected",
 ) -> Numbers:
     """Probability that a function on `k` atoms misses by more than a threshold fixed beforehand.
@@ -43,7 +43,7 @@ def vc_bound(
     cuts : int or array, default=2
         How many hyperplanes in the space of these numbers part the errors at one point from the rest: 2 for a
         threshold on both sides, 2 t for one at each of t targets; 1 for two classes, t (t - 1) / 2 for t of them.
-    candidates : int or array, optional
+    choices : int or array, optional
         Atoms there were to choose from; default `n`, one for each point.
     form : {"corrected", "tight", "paper"}
         Printed in [S0], theorem 3, with an unnamed logarithm; the proof needs base 2, the natural one is too small by
@@ -60,7 +60,7 @@ def vc_bound(
     1.26 0.87
     """
     k, n = check_sizes(k, n, delta, form, ("corrected", "tight", "paper"))
-    choices = n if candidates is None else check_at_least(candidates, k, "candidates")
+    choices = n if choices is None else check_at_least(choices, k, "choices")
     d = k if dimension is None else check_at_least(dimension, 0, "dimension")
     return _arrangement_bound(k, n, errors, d, check_at_least(cuts, 1, "cuts"), choices, delta, form)
 
@@ -218,12 +218,12 @@ def binomial_bound(
     delta: float = 0.05,
     *,
     bits: Numbers = 0,
-    candidates: Numbers | None = None,
+    choices: Numbers | None = None,
 ) -> Numbers:
     """Error rate of a function on `k` training points, by exact inversion of the binomial tail.
 
     The largest p for which ``Bin(n - k, p) <= errors`` has probability at least
-    ``delta / (n C(candidates, k) 2**(k bits))``.
+    ``delta / (n C(choices, k) 2**(k bits))``.
     The function must be determined by its support and `bits` bits for each atom: 0 where the weights come from the
     support alone, the precision of the weights where they were fitted to all points. The other points then test it.
     Tight where the others are vacuous: no inequality is used but the union bound.
@@ -234,7 +234,7 @@ def binomial_bound(
         See the module.
     bits : int or array
         Bits of each weight.
-    candidates : int or array, optional
+    choices : int or array, optional
         Training points that the support was chosen from, drawn beforehand; default `n`, all of them.
 
     Returns
@@ -248,7 +248,7 @@ def binomial_bound(
     """
     k, n = check_sizes(k, n, delta, "corrected")
     errors = check_counts(errors, n - k, "errors")
-    choices = n if candidates is None else check_at_least(candidates, k, "candidates")
+    choices = n if choices is None else check_at_least(choices, k, "choices")
     log_share = np.log(delta / n) - log_binomial(choices, k) - k * check_at_least(bits, 0, "bits") * np.log(2)
     return binomial_upper_limit(errors, n - k, log_share)
 

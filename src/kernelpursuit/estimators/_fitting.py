@@ -202,7 +202,7 @@ def bound_rule(
                 misses = wrong(targets, to_host(criterion.residual()))
                 misses[family.rows(atoms)] = False  # only rows outside the support test the model
                 k, errors = len(atoms), int(misses.sum())
-                space = {"dimension": targets.shape[1] * (k + intercept), "candidates": len(criterion.alive)}
+                space = {"dimension": targets.shape[1] * (k + intercept), "choices": len(criterion.alive)}
                 known.append(vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf)
             return np.array(known)
 
