@@ -216,7 +216,7 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         loss = None if self.loss == "squared" else classification_loss(self.loss)
         rng = generator(self.random_state)
         options = self.get_params(deep=False)
-        how = {"split": stratified_split, "error": error_rate, "wrong": misclassified}
+        how: dict[str, Any] = {"split": stratified_split, "error": error_rate, "wrong": misclassified}
         pairs = len(classes) * (len(classes) - 1) // 2  # of classes, compared with each other
         self._set(choose_and_fit(data, targets, loss, rng, options, **how, cuts=pairs))
         return self
