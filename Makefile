@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types format clean
+.PHONY: demo test test-data lint types format clean
 
 demo: .venv/demo
 	$(BIN)/kernelpursuit compare
 
 test: lint types
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --cov --cov-fail-under=95
+
+# What needs the real data sets, in the folder that KERNELPURSUIT_DATA names.
+test-data: .venv/test
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m data
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -31,8 +31,11 @@ def write(name, folder):
             ]
             arrays |= {view: inputs(y, shapes[view][1], rng) for view in views if "idx" not in view}
         arrays[key] = np.sin(arrays["X"][:, 0]) + 0.1 * rng.normal(size=rows) if name in REGRESSION else y
-    if name == "covtype":
-        arrays["X"] = (100 * arrays["X"]).astype(np.int16)
+    if name == "covtype":  # ten measurements, of which some tell class 2 from the others, then indicators
+        arrays["X"][:, :5] += (y == 2)[:, None]
+        arrays["X"] = np.hstack([100 * arrays["X"][:, :10], arrays["X"][:, 10:] > 0.5]).astype(np.int16)
+    if name == "arcene":  # intensities
+        arrays |= {key: np.abs(arrays[key]) for key in ("X", "X_valid")}
     for key in ("train_idx", "made_train_idx"):
         if key in shapes:
             rows, size = len(arrays["y"]), shapes[key][1]

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from kernelpursuit import datasets
-from kernelpursuit.datasets import NAMES, DatasetNotFoundError, find_file, load
+from kernelpursuit.datasets import NAMES, DatasetNotFoundError, cache_folder, find_file, load
 
-DATA = Path(os.environ.get("KERNELPURSUIT_DATA", Path(__file__).parents[2] / "shared" / "data")).resolve()
+DATA = Path(os.environ.get("KERNELPURSUIT_DATA") or "no folder").resolve()
 IDA = [name for name in NAMES if name.startswith("ida_")]
 FILES = [name for name in NAMES if name not in datasets._SCIKIT_LEARN]
 POSITIVE = {  # rows of class +1, from the description of the data
@@ -62,6 +62,7 @@ def nowhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.delenv("KERNELPURSUIT_DATA", raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def no_network(*args, **options):
         raise OSError("no network in tests")
@@ -96,9 +97,8 @@ def put(folder, name, fill=1, **changes):
 
 
 def test_the_order_of_places(tmp_path, monkeypatch):
-    default = put(tmp_path / "shared" / "data", "mg", 3)
-    assert find_file("mg") == Path("../shared/data/mg.npz")
-    assert load("mg").target[0] == 3 and Path(load("mg").source).samefile(default)
+    kept = put(tmp_path / "cache" / "kernelpursuit", "mg", 3)
+    assert find_file("mg") == kept and load("mg").target[0] == 3 and load("mg").source == str(kept)
     named = put(tmp_path / "named", "mg", 2)
     monkeypatch.setenv("KERNELPURSUIT_DATA", str(named.parent))
     assert find_file("mg") == named and load("mg").target[0] == 2
@@ -109,13 +109,24 @@ def test_the_order_of_places(tmp_path, monkeypatch):
     assert load("mg").target[0] == 3
 
 
+def test_the_folder_in_the_cache(tmp_path, monkeypatch):
+    """Named by the user's variable or in the home folder, wherever the process stands; nothing is made by looking."""
+    assert cache_folder() == tmp_path / "cache" / "kernelpursuit"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "somebody"))
+    assert cache_folder() == tmp_path / "somebody" / ".cache" / "kernelpursuit"
+    put(tmp_path / "shared" / "data", "mg")
+    assert find_file("mg") is None, "a folder beside the one the user stands in is none of ours"
+    assert not (tmp_path / "somebody").exists()
+
+
 def test_a_set_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELPURSUIT_DATA", "/nowhere")
     with pytest.raises(DatasetNotFoundError) as caught:
         load("ida_heart", tmp_path)
     text = str(caught.value)
     assert isinstance(caught.value, FileNotFoundError) and "\n" not in text
-    places = [text.index(place) for place in (str(tmp_path), "/nowhere", "../shared/data")]
+    places = [text.index(place) for place in (f"data_dir ({tmp_path})", "/nowhere", str(tmp_path / "cache"))]
     assert places == sorted(places)
     for part in (
         "'ida_heart'",
@@ -407,7 +418,7 @@ def test_fetchers_of_scikit_learn(monkeypatch):
     assert load("covtype").data.dtype == np.float32
 
 
-# The real data
+# The real data: `make test-data` runs what is marked so
 
 
 def real(name):
@@ -416,6 +427,7 @@ def real(name):
     return load(name, DATA)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", POSITIVE)
 def test_real_classes(name):
     found = real(name)
@@ -426,6 +438,7 @@ def test_real_classes(name):
         assert found.data.shape == (8124, 117)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", IDA)
 def test_real_splits(name):
     found = real(name)
@@ -435,6 +448,7 @@ def test_real_splits(name):
     assert found.splits.min() >= 0 and found.splits.max() < len(found.data)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", MEAN)
 def test_real_targets(name):
     found = real(name)
@@ -442,6 +456,7 @@ def test_real_targets(name):
     assert np.isfinite(found.data).all()
 
 
+@pytest.mark.data
 def test_real_digits():
     usps, mfeat = real("usps"), real("mfeat")
     assert set(usps.target) == set(usps.target_test) == set(mfeat.target) == set(range(10))
@@ -450,6 +465,7 @@ def test_real_digits():
     assert mfeat.data.shape == (2000, 649) and (np.bincount(mfeat.target) == 200).all()
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", datasets._SOURCES)
 def test_pins_are_those_of_the_real_data(name):
     found = real(name)
@@ -458,6 +474,7 @@ def test_pins_are_those_of_the_real_data(name):
         assert found.data.dtype == np.float32 and set(np.unique(found.target)) == set(range(1, 8))
 
 
+@pytest.mark.data
 def test_california_averages_can_be_turned_back(monkeypatch):
     """What scikit-learn makes of the data, and what we make of that, is the data again."""
     longitude, latitude, age, rooms, bedrooms, people, households, income = real("cal_housing").data.T
@@ -467,6 +484,7 @@ def test_california_averages_can_be_turned_back(monkeypatch):
     assert load("cal_housing").source == "scikit-learn's fetch_california_housing"
 
 
+@pytest.mark.data
 def test_real_mushrooms_from_their_letters(monkeypatch):
     found = real("mushrooms")
     with np.load(DATA / "mushrooms.npz", allow_pickle=False) as file:

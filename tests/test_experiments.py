@@ -17,11 +17,13 @@ from kernelpursuit import experiments
 from kernelpursuit.cli import cli
 from kernelpursuit.datasets import find_file
 from kernelpursuit.experiments._pages import Page, Verdict, judge, resampled_t_test, table
-from kernelpursuit.experiments._running import Settings, generator, measure_all
+from kernelpursuit.experiments._running import Settings, generator, measure_all, read_records
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", experiments.NAMES)
 def test_smallest_setting(name, tmp_path):
+    """On the real data where they are, else on random stand-ins."""
     missing = [one for one in experiments.find(name).DATA if find_file(one) is None]
     for one in missing:
         stand_ins.write(one, tmp_path)
@@ -86,6 +88,27 @@ def test_an_interruption_loses_nothing_and_a_torn_line_is_dropped(tmp_path):
     assert len(measure_all(tasks(0, 1, 3), measure, settings)) == 3
     assert 0 not in CALLS and 3 in CALLS
     assert all(json.loads(line) for line in file.read_text().splitlines())
+
+
+def test_lines_that_are_no_record_are_dropped_and_said(tmp_path, capsys):
+    settings = Settings("toy", out=tmp_path, jobs=1)
+    first = measure_all(tasks(0, 1), measure, settings)
+    file = settings.file(".jsonl")
+    whole = file.read_bytes()
+    key = b'{"set": "toy", "split": 2, "quick": true}'
+    strange = [b"[]", b"3", b'{"task": 1}', b'{"task": %b, "record": 0}' % key, b'{"task": %b, "record": {}}' % key]
+    strange += [b'{"task": %b, "record": {"seconds": "\xff"}}' % key, b"\xff\xfe", b""]
+    for line in strange:
+        file.write_bytes(line + b"\n" + whole)
+        CALLS.clear()
+        assert measure_all(tasks(0, 1), measure, settings) == first
+        assert CALLS == [] and file.read_bytes() == whole, line
+        assert f"{file}: 1 lines are no records" in capsys.readouterr().err
+        file.write_bytes(line + b"\n" + whole)
+        assert len(read_records(file)) == 2, "reading alone changes nothing"
+        assert file.read_bytes() != whole
+    file.write_bytes(whole.rstrip())
+    assert len(measure_all(tasks(0, 1, 2), measure, settings)) == len(read_records(file)) == 3
 
 
 def swallowing(task, data_dir):

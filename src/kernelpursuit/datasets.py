@@ -230,10 +230,10 @@ def load(name: str, data_dir: str | os.PathLike | None = None) -> Bunch:
     """Load a data set by name.
 
     The file ``NAME.npz`` is looked for in ``data_dir``, in the folder that the environment variable
-    KERNELPURSUIT_DATA names, and in ``../shared/data``. Where it is in none of them the set is fetched, if a source
-    of the same data is known; scikit-learn keeps what it has downloaded. The content of a fetched set is compared
-    with a checksum, but its rows may be in another order than those of a file; a file is taken as it is, if its arrays
-    have the right names and shapes. Sets that come with scikit-learn need no file.
+    KERNELPURSUIT_DATA names, and in the user's cache, see `cache_folder`. Where it is in none of them the set is
+    fetched, if a source of the same data is known; scikit-learn keeps what it has downloaded. The content of a fetched
+    set is compared with a checksum, but its rows may be in another order than those of a file; a file is taken as it
+    is, if its arrays have the right names and shapes. Sets that come with scikit-learn need no file.
 
     Parameters
     ----------
@@ -311,6 +311,18 @@ def find_file(name: str, data_dir: str | os.PathLike | None = None) -> Path | No
     return next((file for file in files if file.is_file()), None)
 
 
+def cache_folder() -> Path:
+    """The user's folder of data sets where no other is named: ``kernelpursuit`` in XDG_CACHE_HOME, else in ~/.cache.
+
+    It is only looked at, never made.
+
+    Returns
+    -------
+    Path
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "kernelpursuit"
+
+
 def _check_name(name: str) -> None:
     if name not in NAMES:
         near = difflib.get_close_matches(str(name), NAMES, n=3)
@@ -320,7 +332,7 @@ def _check_name(name: str) -> None:
 def _places(data_dir: str | os.PathLike | None) -> list[tuple[str, str | os.PathLike | None]]:
     """Folders in the order in which they are looked at, with what each is called."""
     environment = os.environ.get("KERNELPURSUIT_DATA")
-    return [("data_dir", data_dir), ("KERNELPURSUIT_DATA", environment), ("the default", Path("../shared/data"))]
+    return [("data_dir", data_dir), ("KERNELPURSUIT_DATA", environment), ("the cache", cache_folder())]
 
 
 def _missing(name: str, data_dir: str | os.PathLike | None, reason: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import sklearn
 from scipy import stats
 
 from kernelpursuit import __version__
-from kernelpursuit.experiments._running import Record, Settings
+from kernelpursuit.experiments._running import Record, Settings, read_records
 
 INDEX = """\
 # The papers' tables and figures, run again
@@ -187,7 +186,7 @@ def write_index(names: Sequence[str], out: Path) -> None:
         if not (page.exists() and records.exists()):
             continue
         text = page.read_text(encoding="utf-8")
-        hours = sum(json.loads(line)["record"]["seconds"] for line in records.read_text("utf-8").splitlines()) / 3600
+        hours = sum(record["seconds"] for record in read_records(records).values()) / 3600
         counts = [text.count(f"| **{answer}** |") for answer in get_args(Answer)]
         rows.append((f"[{name}]({name}.md)", text.splitlines()[0].removeprefix("# "), *counts, _time(hours)))
         total += hours

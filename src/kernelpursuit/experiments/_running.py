@@ -71,7 +71,8 @@ def measure_all(tasks: Iterable[Task], measure: Measure, settings: Settings) -> 
     tasks = list(tasks)
     file = settings.file(".jsonl")
     file.parent.mkdir(parents=True, exist_ok=True)
-    kept = _read(file)
+    _repair(file)
+    kept = read_records(file)
     missing = [task for task in tasks if _key(task) not in kept]
     progress = Progress(settings.name, len(tasks), len(tasks) - len(missing))
     run = Parallel(n_jobs=settings.jobs, return_as="generator_unordered")
@@ -153,24 +154,46 @@ def _timed(measure: Measure, task: Task, data_dir: str | None) -> tuple[Task, Re
     return task, record | {"seconds": round(perf_counter() - start, 3)}
 
 
-def _read(file: Path) -> dict[str, Record]:
-    """Records kept from before; a line that was cut off in writing is dropped, by a new file that replaces this one."""
-    if not file.exists():
-        return {}
-    kept, whole = {}, []
-    text = file.read_text(encoding="utf-8")
-    for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        kept[_key(entry["task"])] = entry["record"]
-        whole.append(line + "\n")
-    if len(text) != sum(map(len, whole)):
+def read_records(file: Path) -> dict[str, Record]:
+    """Records in a file, by task; lines that hold none are left out.
+
+    Parameters
+    ----------
+    file : Path
+        It may not be there yet.
+
+    Returns
+    -------
+    dict
+        From `_key` of the task to the record.
+    """
+    lines = file.read_bytes().splitlines() if file.exists() else []
+    return dict(found for line in lines if (found := _parse(line)))
+
+
+def _parse(line: bytes) -> tuple[str, Record] | None:
+    """Key and record of a line; None for one that was cut off in writing, damaged, or never a record."""
+    try:
+        entry = json.loads(line.decode())
+        task, record = dict(entry["task"]), dict(entry["record"])
+        float(record["seconds"])
+    except (ValueError, TypeError, KeyError):  # a byte that is no text and text that is no JSON are ValueErrors
+        return None
+    return _key(task), record
+
+
+def _repair(file: Path) -> None:
+    """Drop the lines that are no record, by a new file that replaces this one."""
+    content = file.read_bytes() if file.exists() else b""
+    lines = content.splitlines()
+    whole = [line for line in lines if _parse(line)]
+    if len(whole) < len(lines):
+        print(f"{file}: {len(lines) - len(whole)} lines are no records and are dropped", file=sys.stderr, flush=True)
+    mended = b"".join(line + b"\n" for line in whole)
+    if mended != content:
         new = file.with_suffix(".new")
-        new.write_text("".join(whole), encoding="utf-8")
+        new.write_bytes(mended)
         new.replace(file)
-    return kept
 
 
 def _key(task: Task) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils import Bunch
@@ -19,6 +17,7 @@ from kernelpursuit.datasets import load
 from kernelpursuit.estimators.classification import KMPClassifier
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.experiments._pages import Page, Verdict, judge, table
+from kernelpursuit.experiments._peers import fitted
 from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
 
 TITLE = "Stochastic kernel matching pursuit on up to 50,000 rows of forest cover"
@@ -105,10 +104,8 @@ def _width(model: Any, data: Bunch, gammas: Sequence[float]) -> float:
         return gammas[0]
     end = min(len(data.y), 15_000)
     fit, check = slice(0, 2 * end // 3), slice(2 * end // 3, end)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a kernel too wide for so many atoms: it will not win
-        fitted = [clone(model).set_params(gamma=gamma).fit(data.X[fit], data.y[fit]) for gamma in gammas]
-    return gammas[int(np.argmax([one.score(data.X[check], data.y[check]) for one in fitted]))]
+    models = [fitted(clone(model).set_params(gamma=gamma), data.X[fit], data.y[fit]) for gamma in gammas]
+    return gammas[int(np.argmax([one.score(data.X[check], data.y[check]) for one in models]))]
 
 
 def _seed(task: Task) -> int:
@@ -163,8 +160,9 @@ def _best(task: Task, data: Bunch) -> Record:
     data, sizes = _weighted(task, data), [k // 20 for k in BEST] if task["quick"] else list(BEST)
     model = KMPClassifier(sizes[-1], centers=max(1000, len(data.y) // 10), weakness=0.5, random_state=_seed(task))
     fewer = clone(model).set_params(n_atoms=min(600, sizes[-1]), centers=min(2000, len(data.y) // 2))
-    model.set_params(gamma=_width(fewer, data, task["gammas"])).fit(data.X, data.y)
-    return {"gamma": model.gamma, "terms": sizes, "errors": [_error(model.truncate(k), data) for k in sizes]}
+    model = fitted(model.set_params(gamma=_width(fewer, data, task["gammas"])), data.X, data.y)
+    terms = [min(k, len(model.support_)) for k in sizes]
+    return {"gamma": model.gamma, "terms": terms, "errors": [_error(model.truncate(k), data) for k in terms]}
 
 
 class Curve(NamedTuple):
