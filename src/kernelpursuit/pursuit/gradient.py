@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from kernelpursuit._array import WIDEST_TIE, Array, from_host, namespace, to_host
+from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.deflation import Deflated, Deflation
-from kernelpursuit.pursuit.loop import Step
+from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.squares import VARIANTS
 
 
@@ -125,9 +125,8 @@ class Gradient:
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take the first atom of the block: the gradient after it is not known before it is fitted."""
-        score = float(self.scores(np.array(block[:1]))[0])
-        best = score if self._a is None else float(self.scores().max())
-        if score < weakness * best * (1 - WIDEST_TIE):
+        score, share = self._certify(block[0])
+        if share < weakness:
             return
         for direction in self.atoms.extend(block[:1]):
             sample, tail = direction.sample, direction.tail
@@ -142,7 +141,6 @@ class Gradient:
             self._thetas.append(self._theta)
             if self._a is not None:
                 self._update(sample, tail)
-            share = score / best if best > 0 else 0.0
             yield Step(direction.atom, score, share, self._objective(), weight=tuple(length[0].tolist()))
 
     def rehearse(self, J: np.ndarray) -> None:
@@ -164,6 +162,13 @@ class Gradient:
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
         return self._y - self._f
+
+    def _certify(self, atom: int) -> tuple[float, float]:
+        """Score of `atom` now, and its share of the best of all where that is known."""
+        if self._a is None:
+            return float(self.scores(np.array([atom]))[0]), 1.0
+        scores = self.scores()
+        return float(scores[atom]), certificate(scores, self.tie, atom)
 
     def _fit_constant(self) -> None:
         """Start at the mean of the targets and, where the loss is convex, go on to the best constant."""

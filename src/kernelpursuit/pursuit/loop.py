@@ -24,7 +24,7 @@ class Step(NamedTuple):
     score : float
         Its score when it was taken.
     weakness : float
-        Its score divided by the best of all atoms compared at that moment; 1 for plain greedy choice.
+        Its score divided by the best of all atoms whose scores were known at that moment; 1 for plain greedy choice.
     loss : float
         Mean training loss after the step, ridge penalty included.
     leave_one_out : float
@@ -188,7 +188,8 @@ def pursue(
         effect where candidates are sampled, and for criteria that need a pass for each choice.
     weakness : float
         Share of the best score of all atoms that an atom must reach when its turn comes, or its block ends before it.
-        1 gives the atoms of plain greedy choice, whatever `lookahead` is.
+        1 gives the atoms of plain greedy choice, whatever `lookahead` is. Where candidates are sampled, the best of the
+        sample is taken.
 
     Returns
     -------
@@ -219,20 +220,24 @@ def pursue(
     path = Path(start=criterion.start())
     began = time.perf_counter()
     try:
-        while (verdict := stop(path)) is None:
+        verdict = stop(path)
+        while verdict is None:
             before = len(path)
-            block = propose(criterion, candidates, ahead)
+            sample = candidates(criterion.alive) if criterion.alive.any() else None
+            block = propose(criterion, sample, ahead)
             if not block:
                 verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {len(path)} steps")
                 break
-            for step in criterion.take(block, weakness):
+            # The best of a sample is taken whatever lies outside the sample.
+            for step in criterion.take(block, weakness if sample is None else 0.0):
                 path.steps.append(step._replace(seconds=time.perf_counter() - began))
                 if callback is not None:
                     callback(path)
                 if (verdict := stop(path)) is not None:
                     break
-            if verdict is not None:
-                break
+            if len(path) == before and criterion.alive[block[0]]:
+                name = type(criterion).__name__
+                raise RuntimeError(f"{name}.take refused atom {block[0]}, which its own scores say is best")
             if ahead is not None:
                 ahead.learn(len(block), len(path) - before)
     except KeyboardInterrupt:
@@ -245,18 +250,17 @@ def pursue(
     return path.ended(verdict)
 
 
-def propose(criterion: Criterion, candidates: Candidates = everything, ahead: LookAhead | None = None) -> list[int]:
-    """Best atom among the candidates, the lowest index among ties; an empty list if none would change the fit.
+def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookAhead | None = None) -> list[int]:
+    """Best atom of `sample` (None: of all), the lowest index among ties; an empty list if none would change the fit.
 
-    With `ahead` the atoms that would follow it as well, where all atoms are candidates. Where a sample of candidates
-    holds no atom that would change the fit, all are looked at before the pursuit is over.
+    With `ahead` the atoms that would follow it as well, where all atoms are looked at. Where a sample holds no atom
+    that would change the fit, all are looked at before the pursuit is over.
     """
     if not criterion.alive.any():
         return []
-    J = candidates(criterion.alive)
-    for look in [None] if J is None else [J, np.flatnonzero(criterion.alive)]:
+    for look in [None] if sample is None else [sample, np.flatnonzero(criterion.alive)]:
         scores = criterion.scores(look)
-        if scores.max() > 0:
+        if len(scores) and scores.max() > 0:
             tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]
             winner = int(np.argmax(tied(scores, tie)))
             if look is not None:
