@@ -37,7 +37,7 @@ class Refuses:
 
 
 def test_a_round_without_progress_is_refused():
-    with pytest.raises(RuntimeError, match="Refuses.take refused atom 2"):
+    with pytest.raises(RuntimeError, match=r"Refuses\.take refused atom 2"):
         pursue(Refuses(), n_atoms(2))
 
 

@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import WIDEST_TIE, Array, eps, in_span_limit, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit._array import (
+    WIDEST_TIE,
+    Array,
+    eps,
+    from_host,
+    in_span_limit,
+    namespace,
+    squared_norms,
+    tie_tolerance,
+    to_host,
+)
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries import sweep
 from kernelpursuit.pursuit.pool import KeptProducts, pairs
@@ -42,8 +52,9 @@ class Deflation:
     """Dictionary, row weights, ridge penalty and basis, seen as one set of vectors being orthogonalised.
 
     Rows are multiplied by the root of their weights and the penalty appended as a tail (see `Ridge`), so that criteria
-    know neither. Squared norms of all deflated atoms are kept running once `sweep` was called, and recomputed from the
-    definition where down-dating has lost half the digits (LAPACK's rule for pivoted QR).
+    know neither. Weights are counted in a `unit` near their mean, so that their scale changes no choice. Squared norms
+    of all deflated atoms are kept running once `sweep` was called, and recomputed from the definition where down-dating
+    has lost half the digits (LAPACK's rule for pivoted QR).
 
     Parameters
     ----------
@@ -83,11 +94,17 @@ class Deflation:
         self._ties: np.ndarray | None = None  # of each atom, until the next step
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         self._limit = in_span_limit(like) if alpha == 0 else max(in_span_limit(like), 1e-10)
-        self._weights = weights
-        self._root = None if weights is None else xp.sqrt(weights)[:, None]
-        self.total_weight = float(n) if weights is None else float(to_host(xp.sum(weights)))
+        self._root = self._least_share = None
+        self.total_weight, self.unit = float(n), 1.0
+        if weights is not None:
+            w = to_host(weights)
+            self.unit = unit_of_weights(w)
+            root = np.sqrt(w) / np.sqrt(self.unit)
+            self._root = from_host(root[:, None], like)
+            self._least_share = from_host(1 / np.maximum(w, 1), like)
+            self.total_weight = float(np.sum(root**2))
         self.basis = Basis(like)
-        self.ridge = Ridge(dictionary, alpha) if alpha > 0 else None
+        self.ridge = Ridge(dictionary, alpha / self.unit) if alpha > 0 else None
         if intercept:
             ones = xp.ones((n, 1), dtype=like.dtype, device=like.device)
             self.basis.append(self.weigh(ones)[:, 0])
@@ -110,10 +127,7 @@ class Deflation:
 
         A row of weight w counts as w rows, of which leave-one-out removes one (all of it if w < 1).
         """
-        if self._weights is None:
-            return sample * sample
-        xp = namespace(sample)
-        return sample * sample / xp.where(self._weights > 1, self._weights, xp.ones_like(self._weights))
+        return sample * sample if self._least_share is None else sample * sample * self._least_share
 
     def deflate(self, J: np.ndarray) -> Deflated:
         """Atoms `J` outside the span, from the definition."""
@@ -383,3 +397,15 @@ class Deflation:
             out[order[atom], column] = 1 / length
             out[0, column] = -constant / length * out[0, 0]
         return out
+
+
+def unit_of_weights(weights: np.ndarray) -> float:
+    """The power of four next to the mean of `weights`: dividing by it, or by its root, costs no digit.
+
+    Examples
+    --------
+    >>> unit_of_weights(np.array([1.0, 2.0])), unit_of_weights(np.array([1e-3, 2e-3])) * 4**5
+    (1.0, 1.0)
+    """
+    largest = float(np.max(weights))
+    return 4.0 ** int(np.round(np.log2(largest) / 2 + np.log2(np.mean(weights / largest)) / 2))

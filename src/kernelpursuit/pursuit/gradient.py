@@ -118,7 +118,7 @@ class Gradient:
         return Step(atom=-1, loss=self._objective())
 
     def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
+        """Score of atoms `J` (None: all), weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.sweep(self._products)
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
@@ -141,7 +141,8 @@ class Gradient:
             self._thetas.append(self._theta)
             if self._a is not None:
                 self._update(sample, tail)
-            yield Step(direction.atom, score, share, self._objective(), weight=tuple(length[0].tolist()))
+            weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
+            yield Step(direction.atom, score * self.atoms.unit, share, self._objective(), weight=weight)
 
     def rehearse(self, J: np.ndarray) -> None:
         """None: each choice needs a pass of its own."""

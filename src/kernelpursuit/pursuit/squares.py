@@ -127,7 +127,7 @@ class Squares:
         return self._a[J], self.atoms.squared[J]
 
     def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
+        """Score of atoms `J` (None: all), weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
         if J is None and self._scores is not None:
@@ -142,7 +142,7 @@ class Squares:
         if not directions:  # the first atom turned out to lie in the span: it is barred now
             self._scores = None
         products = self._correlate(directions)
-        taken = 0
+        taken, unit = 0, self.atoms.unit
         try:
             for direction in directions:
                 score, share = self._certify(direction.atom)
@@ -155,7 +155,8 @@ class Squares:
                     self._downdate(products[:, taken], length, loss)
                 self._steps.append((direction.atom, length))
                 taken += 1
-                yield Step(direction.atom, score, share, loss, self._leave_one_out(), tuple(length.tolist()))
+                weight = tuple((length * np.sqrt(unit)).tolist())
+                yield Step(direction.atom, score * unit, share, loss, self._leave_one_out(), weight)
         finally:
             self.atoms.give_back(directions[taken:])
 
