@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, Array, eps, gather, in_span_limit, namespace, tie_tolerance, to_host
+from kernelpursuit._array import WIDEST_TIE, Array, eps, gather, namespace, tie_tolerance, to_host
 from kernelpursuit.dictionaries import sweep
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.pool import Downdated, pairs
@@ -57,7 +57,10 @@ class CanonicalCorrelation:
     for all atoms at one `correlate` of two vectors for each view and O(n k); memory is O(n k). No matrix is written.
     In a block of atoms K̃ is different for each, but by directions that are known before the pass: K̃ = K − UUᵀ or
     (I − UUᵀ)K with those before the atom, so that one `correlate` serves them all.
-    Atoms whose h has lost half its digits since it was last computed are recomputed from the definition.
+    Atoms whose h may have lost half its digits since it was last computed are recomputed from the definition.
+
+    What is left of a column is known to eps times what it was. Atoms are taken while three digits of it are known, so
+    that a correlation, and with it a certificate, may be wrong by 0.005 in float32 where little is left to explain.
 
     Parameters
     ----------
@@ -95,21 +98,21 @@ class CanonicalCorrelation:
         self._signed = signed
         like = x.columns(np.array([0]))
         self._eps, self._tie = eps(like), tie_tolerance(like)
-        self._limits = np.array([[view.limit] for view in self._views]), in_span_limit(like)
+        self._limits = self._views[0].limit, self._views[0].norm_limit
         self._narrow = min(x, y, key=lambda dictionary: dictionary.tile)  # whose tiles both can hold
         n = x.shape[0]
         self.alive = np.ones(n, dtype=bool)
         self.passes = 0.0
         self._running: Moments | None = None
-        self._reference = np.zeros((2, n))  # h when it was last computed from the definition
+        self._error = np.zeros((2, n))  # rounding error of h / ‖k‖² since it was last computed from the definition
 
     @property
     def tie(self) -> Any:
         """Relative difference under which scores are equal, for each atom where running moments say how exact it is."""
         if self._running is None:
             return self._tie
-        kept = np.maximum(np.where(self.alive, self._running.squared, 1.0), np.finfo(float).tiny)
-        lost = np.sqrt(self._running.norm / kept) + self._reference / kept
+        share = self._share_left()
+        lost = np.sqrt(1 / share) + self._error / (self._eps * share)
         return np.clip(self._tie * lost.max(axis=0), self._tie, max(self._tie, WIDEST_TIE))
 
     @property
@@ -222,6 +225,9 @@ class CanonicalCorrelation:
         lost, own, other = changes.lost[:, :, place], changes.own[:, :, place], changes.other[:, :, place]
         cross += -lost[0] * other[1] - lost[1] * other[0] + changes.inner[place] * lost[0] * lost[1]
         squared += -2 * lost * own + changes.energy[:, place, None] * lost**2
+        # Products with u are wrong by about eps ‖k‖ ‖u‖.
+        norms = np.sqrt(np.where(self.alive, self._running.norm, np.inf))
+        self._error += 2 * self._eps * np.abs(lost) / norms * np.sqrt(changes.energy[:, place, None])
         for row, view in enumerate(self._views):
             size[row] = view.shrink(size[row], lost[row], squared[row])
         self._refresh()
@@ -230,18 +236,26 @@ class CanonicalCorrelation:
     def _refresh(self) -> None:
         """Recompute atoms from the definition where cancellation has eaten half the digits."""
         assert self._running is not None
-        kept = np.where(self.alive, self._running.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
-        lost = kept.min(axis=0)
-        if not lost.min() <= np.sqrt(self._eps):
+        # The definition itself is no better than eps ‖k‖ ‖k̃‖: what is wrong by a few times that is left as it is.
+        share = self._share_left()
+        allowed = np.maximum(max(1e-7, np.sqrt(self._eps)) * share, 32 * self._eps * np.sqrt(share))
+        lost = np.max(np.where(self.alive, self._error, 0) / allowed, axis=0)
+        if not lost.max() > 1:
             return
-        stale = np.flatnonzero(lost <= 4 * np.sqrt(self._eps))  # those that would follow soon come along
+        stale = np.flatnonzero(lost > 0.25)  # those that would follow soon come along
         for start in range(0, len(stale), self._narrow.tile):
             J = stale[start : start + self._narrow.tile]
             part = self.moments(J)
             for whole, piece in zip(self._running, part, strict=True):
                 whole[..., J] = piece
-            self._reference[:, J] = part.squared
+            self._error[:, J] = 0
         self.passes += len(stale) / len(self.alive)
+
+    def _share_left(self) -> np.ndarray:
+        """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not alive."""
+        assert self._running is not None
+        squared, norm = (np.where(self.alive, part, 1.0) for part in (self._running.squared, self._running.norm))
+        return np.maximum(squared / norm, self._limits[1])
 
     def _look(self, J: np.ndarray) -> Moments:
         """Moments of atoms `J` from the definition; those in the span are barred."""
@@ -257,7 +271,6 @@ class CanonicalCorrelation:
             return tuple(field.T for field in part)
 
         self._running = Moments(*(field.T.copy() for field in sweep(self._narrow, tile)))
-        self._reference = self._running.squared.copy()
         self.passes += 1
 
     def _bar(self, J: np.ndarray, part: Moments) -> None:
@@ -295,7 +308,7 @@ class CorrelationRehearsal:
         cross: np.ndarray,
         moments: Moments,
         *,
-        limits: tuple[np.ndarray, float],
+        limits: tuple[float, float],
         signed: bool,
     ):
         self._own = [Downdated(part) for part in own]
@@ -331,18 +344,9 @@ class CorrelationRehearsal:
         self._free[i] = False
 
 
-def outside(part: Moments, limits: np.ndarray, limit: float) -> np.ndarray:
-    """Which atoms lie outside the span in both views.
-
-    Parameters
-    ----------
-    part : Moments
-    limits : ndarray of shape (2, 1)
-        Share of its first size that is left of an atom in the span, for each view.
-    limit : float
-        The same for squared norms.
-    """
-    return np.all((part.size > limits * part.raw) & (part.squared > limit * part.norm), axis=0)
+def outside(part: Moments, limit: float, norm_limit: float) -> np.ndarray:
+    """Which atoms lie outside the span in both views: more than these shares are left of their sizes and norms."""
+    return np.all((part.size > limit * part.raw) & (part.squared > norm_limit * part.norm), axis=0)
 
 
 def correlation_scores(part: Moments, alive: np.ndarray, signed: bool) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, gather, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit._array import Array, eps, from_host, gather, in_span_limit, namespace, squared_norms, to_host
 from kernelpursuit.basis import Basis
 
 
@@ -14,9 +14,17 @@ def feature_space_limit(x: Array) -> float:
     """Share of k(x, x) below which a point counts as lying in the span of others in feature space.
 
     1e-10, or 100 eps where that is more. A pivot of a partial Cholesky factor is a difference of numbers as large as
-    the diagonal, so that one of this share still has six digits. Columns have a limit of their own as well.
+    the diagonal, so that one of this share still has six digits.
     """
     return max(1e-10, in_span_limit(x))
+
+
+def known_column_limit(x: Array) -> float:
+    """Share of its squared norm below which what is left of a kernel column is not known to three digits.
+
+    The entries of K − UUᵀ are wrong by about eps times those of K, and so is their norm: (1000 eps)².
+    """
+    return (1000 * eps(x)) ** 2
 
 
 class Deflated(NamedTuple):
@@ -38,7 +46,8 @@ class View(Protocol):
     """
 
     D: Any
-    limit: float
+    limit: float  # share of its first size below which a column lies in the span
+    norm_limit: float  # the same for its squared norm
 
     def deflate(self, J: np.ndarray) -> Deflated:
         """Columns `J` of K̃, from the definition."""
@@ -93,7 +102,7 @@ class FeatureSpace:
     def __init__(self, dictionary: Any):
         self.D = dictionary
         like = dictionary.columns(np.array([0]))
-        self.limit = feature_space_limit(like)
+        self.limit, self.norm_limit = feature_space_limit(like), known_column_limit(like)
         self._xp = namespace(like)
         self._rows = self._xp.empty((4, like.shape[0]), dtype=like.dtype, device=like.device)
         self._taken = 0  # rows in use; others may wait behind them
@@ -170,7 +179,7 @@ class OutputSpace:
     def __init__(self, dictionary: Any):
         self.D = dictionary
         like = dictionary.columns(np.array([0]))
-        self.limit = in_span_limit(like)
+        self.limit = self.norm_limit = in_span_limit(like)
         self._basis = Basis(like)
         self._taken = 0  # directions in use; others may wait behind them
 
