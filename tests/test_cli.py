@@ -25,6 +25,14 @@ def run(tmp_path, monkeypatch):
     return lambda *arguments: CliRunner().invoke(cli.cli, arguments, prog_name="kernelpursuit")
 
 
+@pytest.fixture
+def few_settings(monkeypatch):
+    """Two settings for each model instead of a dozen or more: what is printed does not depend on how many are tried."""
+    monkeypatch.setattr(compare, "WIDTHS", (1 / 4,))
+    for name in ("PENALTIES_SVM", "PENALTIES_RIDGE", "PENALTIES_KMP"):
+        monkeypatch.setattr(compare, name, [0.1, 1.0])
+
+
 def start(code_or_module: list[str], **options) -> subprocess.Popen[str]:
     """Start another interpreter that finds the package where this one found it."""
     home = str(Path(compare.__file__).parents[1])
@@ -238,7 +246,7 @@ def check_layout(text: str) -> None:
 
 
 def test_shipped_data(run):
-    result = run("compare")
+    result = run("compare", "--max-rows", "450")  # all of the regression's rows, a quarter of the digits
     assert result.exit_code == 0 and result.stderr == ""
     check_layout(result.stdout)
     regression, classification, footnote = result.stdout.split("\n\n")
@@ -255,6 +263,7 @@ def test_shipped_data(run):
     assert "without the cross-validation" in footnote
 
 
+@pytest.mark.usefixtures("few_settings")
 def test_table_of_a_regression_is_in_the_units_of_the_target(run):
     pq.write_table(sample("regression"), "t.parquet")
     result = run("compare", "t.parquet", "--target", "y")
@@ -268,6 +277,7 @@ def test_table_of_a_regression_is_in_the_units_of_the_target(run):
     assert 0.005 * spread < float(lines["KernelRidge"][0]) < spread
 
 
+@pytest.mark.usefixtures("few_settings")
 def test_seed_decides_the_split(run):
     pq.write_table(sample("classification"), "t.parquet")
     texts = [run("compare", "t.parquet", "--target", "y", "--seed", seed).stdout for seed in ("1", "1", "2")]
@@ -275,6 +285,7 @@ def test_seed_decides_the_split(run):
     assert first == again != other
 
 
+@pytest.mark.usefixtures("few_settings")
 def test_rows_are_drawn_from_a_large_table(run):
     lines = [f"{np.sin(i)},{i % 7},{'rare' if i < 6 else 'ab'[i % 2]}" for i in range(400)]
     write_lines(Path("t.csv"), ["a,b,y", *lines])
@@ -292,6 +303,7 @@ def test_rows_drawn_keep_inputs_and_target_together():
     np.testing.assert_array_equal(drawn.X[:, 0], drawn.y)
 
 
+@pytest.mark.usefixtures("few_settings")
 def test_kernel_ridge_votes_for_classes():
     rng = np.random.default_rng(0)
     centers = np.array([[0, 0], [6, 0], [0, 6]])

@@ -52,22 +52,24 @@ def covered(model, X, y):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "coverage", "n", "resamples"),
-    [(KMPRegressor(n_atoms=4), 0.9, 80, 500), (LinearRegression(), 0.7, 50, 1000)],
+    ("estimator", "coverage", "n"),
+    [(KMPRegressor(n_atoms=4), 0.9, 80), (LinearRegression(), 0.7, 50)],
     ids=["pursuit", "linear"],
 )
-def test_coverage_over_resamples(estimator, coverage, n, resamples):
-    """One new row for each resample makes the hits independent: their number is binomial."""
+def test_coverage_over_resamples(estimator, coverage, n, resamples=80, new=1000):
+    """The share of new rows that one fit covers is Beta(r, n + 1 - r) for n calibration rows: its mean is exact."""
     rng = np.random.default_rng(0)
     model = ConformalRegressor(estimator, coverage=coverage, random_state=0)
-    hits = 0
+    shares = []
     for _ in range(resamples):
-        X, y = draw(rng, n + 1)
-        hits += int(covered(model.fit(X[:n], y[:n]), X[n:], y[n:])[0])
+        X, y = draw(rng, n + new)
+        shares.append(covered(model.fit(X[:n], y[:n]), X[n:], y[n:]).mean())
     n_calibration = len(model.residuals_)
-    exact = np.ceil((n_calibration + 1) * coverage) / (n_calibration + 1)
-    assert coverage <= exact <= coverage + 1 / (n_calibration + 1)
-    assert stats.binomtest(hits, resamples, exact).pvalue > 0.001
+    rank = np.ceil((n_calibration + 1) * coverage)
+    share = stats.beta(rank, n_calibration + 1 - rank)
+    assert coverage <= share.mean() <= coverage + 1 / (n_calibration + 1)
+    assert abs(np.mean(shares) - share.mean()) < 3.3 * np.sqrt((share.var() + 0.25 / new) / resamples)
+    assert 0.7 < np.std(shares) / np.sqrt(share.var() + share.mean() * (1 - share.mean()) / new) < 1.4
 
 
 def test_coverage_on_real_data():
