@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 from kernelpursuit import KMPRegressor
 from kernelpursuit.kernels import (
     KERNEL_NAMES,
-    feature_mean,
+    center_of,
     kernel_list,
     make_kernel,
     resolve_gamma,
@@ -105,6 +105,23 @@ def test_callable_of_matrices(d):
     np.testing.assert_allclose(evaluate(make_kernel(lambda A, B: A @ B.T, X), X, X[:7]), X @ X[:7].T, rtol=1e-12)
 
 
+def test_callable_that_returns_sparse_values():
+    X = np.where(points() > 1, points(), 0)
+    thin = sparse.csr_array(X)
+    np.testing.assert_allclose(evaluate(make_kernel(lambda A, B: A @ B.T, thin), thin, thin[:7]), X @ X[:7].T)
+    model = KMPRegressor(3, kernel=lambda A, B: A @ B.T).fit(thin, X[:, 0])
+    np.testing.assert_allclose(model.predict(thin), KMPRegressor(3, kernel="linear").fit(X, X[:, 0]).predict(X))
+
+
+def test_center_is_a_value_of_each_column_whatever_far_rows_do():
+    X = points()
+    X[:5] = 1e300
+    center = center_of(X)
+    assert all(value in column and value < 2.1 for value, column in zip(center, X.T, strict=True))
+    many = np.tile(np.sort(X[5:], axis=0), (3000, 1))
+    assert np.all((center_of(many) >= many[5]) & (center_of(many) <= many[9]))
+
+
 def test_callable_with_params_of_rows():
     X = points()
     kernel = make_kernel(lambda a, b, power: (a @ b) ** power, X, kernel_params={"power": 2})
@@ -156,7 +173,8 @@ def test_kernel_list():
 
 
 def test_uses_gamma():
-    for kernel in ("rbf", "poly", ["linear", "rbf"], ("rbf", "linear")):
+    pairs = [("rbf", {}), ("poly", {"degree": 2}), [("rbf", {"gamma": 1.0}), ("rbf", {})]]
+    for kernel in ("rbf", "poly", ["linear", "rbf"], ("rbf", "linear"), *pairs):
         assert uses_gamma(kernel)
     for kernel in ("linear", "cosine", None, [], np.dot, ("rbf", {"gamma": 1.0}), [("rbf", {"gamma": 1.0}), "linear"]):
         assert not uses_gamma(kernel)
@@ -184,8 +202,6 @@ def test_weights_are_repetitions(make, dtype):
     rel = 1e-12 if dtype is np.float64 else 1e-5
     w = counts.astype(dtype)
     assert scale_gamma(make(X), w) == pytest.approx(scale_gamma(make(repeated)), rel=rel)
-    np.testing.assert_allclose(feature_mean(make(X), w), repeated.mean(axis=0), rtol=rel)
-    assert feature_mean(make(X), w).dtype == dtype
 
 
 def test_gamma_far_from_the_origin():
@@ -197,5 +213,4 @@ def test_gamma_far_from_the_origin():
 def test_mean_of_many_float32_rows():
     """Running float32 sums of this many rows are wrong in the third digit."""
     X = np.full((500_000, 1), 0.1, dtype=np.float32)
-    assert feature_mean(X)[0] == X[0, 0]
     assert scale_gamma(X) == 1.0

@@ -30,9 +30,6 @@ _PARAMETERS = {
     "poly": ("gamma", "degree", "coef0"),
     "polynomial": ("gamma", "degree", "coef0"),
 }
-# These depend on differences of points only, so the data may be centred first. At an offset of 1e6 the squared
-# distances of uncentred float64 data are wrong in the fourth digit.
-_SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})
 # The exponent of a Gaussian kernel made by one product is wrong by about eps gamma (|x|^2 + |z|^2); more than this,
 # the kernel's relative error, is too much. In float32 that begins at gamma |x|^2 = 42.
 EXPONENT_ERROR = 1e-5
@@ -54,7 +51,7 @@ class GaussianPoints:
     rows : array of shape (n, n_features + 2)
         The x', of any array namespace.
     far : ndarray of bool of shape (n,) or None
-        Points so far from the mean that the product of two of them loses too many digits; None: there are none.
+        Points so far from the centre that the product of two of them loses too many digits; None: there are none.
     """
 
     def __init__(self, rows: Array, far: np.ndarray | None):
@@ -94,7 +91,7 @@ def gaussian_points(centred: Array, gamma: float) -> GaussianPoints:
 
 
 def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
-    """exp(-γ|x - z|²), (n_p, n_q): one product and an exponential in place; pairs of far points in float64.
+    """exp(-γ|x - z|²), (n_p, n_q): one product and an exponential in place; pairs of far points by `gaussian_float64`.
 
     A far point and one that is not are either well apart, and the value is 0 to all digits that count, or the sum of
     their squared lengths is below five times the limit.
@@ -117,11 +114,17 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
 
 
 def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
-    """The same by a product in float64; an exponent above 0 can only be rounding."""
+    """The same by a product in float64, or, where that loses too many digits as well, by differences of coordinates."""
     xp, d = namespace(P.rows), P.shape[1]
     x, z = (xp.astype(points.rows[:, :d], xp.float64) for points in (P, Q))
     with np.errstate(over="ignore", invalid="ignore"):
-        exponent = x @ z.T - xp.sum(x * x, axis=1)[:, None] / 2 - xp.sum(z * z, axis=1)[None, :] / 2
+        heights = [xp.sum(points * points, axis=1) / 2 for points in (x, z)]
+        limit = EXPONENT_ERROR / (2 * eps(x))
+        if all(bool(xp.any(height > limit)) for height in heights):
+            exponent = -_sum_over_features(lambda a, b: (a - b) ** 2, x, z) / 2
+        else:
+            exponent = x @ z.T - heights[0][:, None] - heights[1][None, :]
+        # An exponent above 0 can only be rounding.
         values = xp.exp(xp.where(exponent > 0, xp.zeros_like(exponent), exponent))
     if not all_finite(values):
         raise ValueError(NOT_FINITE)
@@ -227,12 +230,28 @@ def _column_means(X: Array, weights: np.ndarray | None) -> np.ndarray:
     return to_host(from_host(shares, like=wide) @ wide)
 
 
-def feature_mean(X: Any, weights: np.ndarray | None = None) -> Any:
-    """Weighted mean of each column of dense or sparse `X`, in the dtype, namespace and device of `X`."""
-    if sparse.issparse(X):
-        return mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)[0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return from_host(_column_means(X, weights), like=X)
+_ROWS_FOR_CENTER = 4096  # of which the median is taken; the centre only has to lie among most of the rows
+
+
+def center_of(X: Array) -> Array:
+    """Median of each column of dense `X`, over some rows if there are many.
+
+    A mean would follow one far row away from all others, which then lose their digits. The median is a number of the
+    column, so differences to it are exact for the rows around it, in float32 too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> center_of(np.array([[1.0, 5.0], [2.0, 4.0], [1e10, 6.0]]))
+    array([2., 5.])
+    """
+    n, some = X.shape[0], X
+    if n > _ROWS_FOR_CENTER:
+        some = gather(X, np.random.default_rng(0).integers(0, n, _ROWS_FOR_CENTER))  # always the same ones
+    middle = some.shape[0] // 2
+    if isinstance(some, np.ndarray):
+        return np.partition(some, middle, axis=0)[middle]
+    return namespace(some).sort(some, axis=0)[middle, :]
 
 
 def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
@@ -299,7 +318,7 @@ def make_kernel(
            [0.135, 1.   ]])
     """
     if callable(kernel):
-        return Kernel(_matrix_form(partial(kernel, **(kernel_params or {})), X))
+        return Kernel(_matrix_form(partial(_dense_values, partial(kernel, **(kernel_params or {}))), X))
     if kernel_params:
         raise ValueError(
             f"kernel_params is for a callable kernel, got kernel={kernel!r}; set gamma, degree or coef0, "
@@ -318,7 +337,8 @@ def make_kernel(
     params |= own
     if "gamma" in params:
         params["gamma"] = resolve_gamma(params["gamma"], X, weights)
-    offset = feature_mean(X, weights) if name in _SHIFT_INVARIANT and not sparse.issparse(X) else None
+    # Squared distances come from products: at an offset of 1e6 those of float64 data are wrong in the fourth digit.
+    offset = center_of(X) if name == "rbf" and not sparse.issparse(X) else None
     gamma_of_rbf = params["gamma"] if name == "rbf" else None
     return Kernel(partial(_named, metric=name, **params), offset, symmetric=True, gaussian=gamma_of_rbf, parallel=True)
 
@@ -338,7 +358,10 @@ def _is_pair(kernel: Any) -> bool:
 
 def uses_gamma(kernel: Any) -> bool:
     """Whether the parameter `gamma` changes any kernel of a `kernel` parameter."""
-    return any(isinstance(one, str) and "gamma" in _PARAMETERS.get(one, ()) for one in kernel_list(kernel))
+    pairs = [one if _is_pair(one) else (one, {}) for one in kernel_list(kernel)]
+    return any(
+        isinstance(name, str) and "gamma" in _PARAMETERS.get(name, ()) and "gamma" not in own for name, own in pairs
+    )
 
 
 def _named(X: Any, Z: Any, metric: str, **params: float) -> Any:
@@ -376,6 +399,12 @@ def _sum_over_features(term: Callable[[Array, Array], Array], X: Array, Z: Array
     for k in range(1, X.shape[1]):
         total = total + term(X[:, k : k + 1], Z[:, k : k + 1].T)
     return total
+
+
+def _dense_values(function: Callable, X: Any, Z: Any) -> Any:
+    """Values of a user's kernel; those of sparse data may be sparse, and become an array."""
+    values = function(X, Z)
+    return values.toarray() if sparse.issparse(values) else values
 
 
 def _matrix_form(function: Callable, X: Any) -> Callable[[Any, Any], Any]:

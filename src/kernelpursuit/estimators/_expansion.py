@@ -11,7 +11,7 @@ from sklearn._config import get_config
 
 from kernelpursuit._array import Array, gather, namespace
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
-from kernelpursuit.estimators._spaces import beside, host_dtype, rows_between, take_rows
+from kernelpursuit.estimators._spaces import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
 from kernelpursuit.kernels import Kernel
 
 BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
@@ -19,6 +19,8 @@ BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; la
 
 class Expansion:
     """Chosen atoms as functions of new data: prediction needs this and nothing of the training data.
+
+    Values are computed in the precision of the model, that of `centers`, or in that of the new data if it is wider.
 
     Parameters
     ----------
@@ -49,13 +51,14 @@ class Expansion:
         self.functions = functions
         self.function_columns = function_columns
         self.precomputed = precomputed
-        self._prepared: dict[int, Any] = {}  # centres of each kernel in the form it computes with
+        self._prepared: dict[Any, Any] = {}  # centres of each kernel and dtype in the form it computes with
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_prepared": {}}  # made again when needed
 
     def columns(self, X: Any) -> Array:
-        """Values of the atoms at the rows of X, (n_rows, k), where X is."""
+        """Values of the atoms at the rows of X, (n_rows, k), where X is, in the precision of the model."""
+        X = model_precision(X, self.centers)
         if self.precomputed is not None:
             return gather(X, self.precomputed, axis=1)
         pieces, places = [], []
@@ -76,17 +79,17 @@ class Expansion:
         kernel, of_kernels = self.kernels[source], self.sources[self.sources >= 0]
         mine = np.flatnonzero(of_kernels == source)
         if sparse.issparse(X) or sparse.issparse(self.centers):
-            return np.asarray(kernel.between(X, self.centers[mine]), dtype=X.dtype)
-        if source not in self._prepared:
-            self._prepared[source] = kernel.prepare(take_rows(self.centers, mine))
-        same = X if isinstance(X, np.ndarray) else namespace(X).astype(X, self.centers.dtype, copy=False)
+            return np.asarray(kernel.between(X, as_dtype(self.centers[mine], X.dtype)), dtype=X.dtype)
+        key = source, str(X.dtype)
+        if key not in self._prepared:
+            self._prepared[key] = kernel.prepare(as_dtype(take_rows(self.centers, mine), X.dtype))
         try:
-            values = kernel(kernel.prepare(same), self._prepared[source])
+            values = kernel(kernel.prepare(X), self._prepared[key])
         except ValueError:
             if kernel.offset is None or not isinstance(X, np.ndarray):
                 raise
             # Rows so far away that their squared length overflows: scikit-learn's kernel is 0 there.
-            values = kernel.function(same - kernel.offset, self.centers[mine] - kernel.offset)
+            values = kernel.function(X - kernel.offset, self.centers[mine] - kernel.offset)
         return values if values.dtype == X.dtype else namespace(X).astype(namespace(X).asarray(values), X.dtype)
 
     def truncate(self, k: int) -> Expansion:
@@ -103,15 +106,16 @@ class Expansion:
         )
 
     def predict(self, X: Any, coef: np.ndarray) -> Array:
-        """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1]), where X is.
+        """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1]), where X is, with its dtype.
 
         Kernel values are made and used up in a core's cache, or on a device in its memory; two batches at a time where
         there are two cores.
         """
-        constant, weights = beside(coef[0], X), beside(coef[1:], X)
+        like = model_precision(rows_between(X, slice(0, 0)), self.centers)
+        constant, weights = beside(coef[0], like), beside(coef[1:], like)
 
         def part(batch: slice) -> Array:
-            return self.columns(rows_between(X, batch)) @ weights + constant
+            return as_dtype(self.columns(rows_between(X, batch)) @ weights + constant, X.dtype)
 
         parts = in_threads(part, self.batches(X, coef.shape[1]), self._in_parallel(X))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
@@ -134,7 +138,7 @@ class Expansion:
         most = int(get_config()["working_memory"] * MIB)
         on_host = sparse.issparse(X) or isinstance(X, np.ndarray)
         # A kernel may need two matrices of the size of its values on the way.
-        row = 3 * max(1, len(self.sources), targets) * host_dtype(X).itemsize
+        row = 3 * max(1, len(self.sources), targets) * max(host_dtype(X).itemsize, host_dtype(self.centers).itemsize)
         size = min(most, BEST_TILE) if on_host else most
         return spans(0, X.shape[0], max(1, size // row)) or [slice(0, 0)]
 

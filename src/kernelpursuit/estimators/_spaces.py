@@ -94,6 +94,21 @@ def follow(values: np.ndarray, X: Any) -> Array:
     return move_to(np.ascontiguousarray(values), xp=namespace(X), device=X.device)
 
 
+def as_dtype(x: Any, dtype: Any) -> Any:
+    """An array or sparse matrix with another dtype of its library; itself where it has it."""
+    if x.dtype == dtype:
+        return x
+    return x.astype(dtype) if isinstance(x, np.ndarray) or sparse.issparse(x) else namespace(x).astype(x, dtype)
+
+
+def model_precision(X: Any, fitted: Any) -> Any:
+    """New data in the dtype of the fitted data, or in their own if that is wider.
+
+    Weights of a float64 model may be large and of both signs: kernel values in float32 would leave no digit of the sum.
+    """
+    return as_dtype(X, X.dtype if host_dtype(X).itemsize > host_dtype(fitted).itemsize else fitted.dtype)
+
+
 def widest(x: Array) -> Array:
     """The array in the widest precision that its device has."""
     if isinstance(x, np.ndarray):

@@ -19,7 +19,7 @@ from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._running import plan_memory, run, storage_for
-from kernelpursuit.estimators._spaces import rows_between, widest
+from kernelpursuit.estimators._spaces import model_precision, rows_between, widest
 from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
@@ -75,7 +75,7 @@ class Span(NamedTuple):
 
     def diagonal(self, X: Any) -> Array:
         """k(x, x) of the rows of X, as data come."""
-        return kernel_diagonal(self.expansion.kernels[0], X)
+        return kernel_diagonal(self.expansion.kernels[0], model_precision(X, self.expansion.centers))
 
 
 def joined(parts: list[Array]) -> Array:

@@ -19,7 +19,15 @@ from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import generator, warn_if_short
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._running import plan_memory, run, storage_for
-from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed, move_beside, x_options
+from kernelpursuit.estimators._spaces import (
+    as_dtype,
+    check_new,
+    follow,
+    host_dtype,
+    is_precomputed,
+    move_beside,
+    x_options,
+)
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
 from kernelpursuit.pursuit.stopping import n_atoms
@@ -244,10 +252,10 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if y is None:
             return x_scores
         check_consistent_length(X, y)
-        Y = _as_view(move_beside(y, X), self.kernel_y, X.dtype)
+        Y = _as_view(move_beside(y, X), self.kernel_y, self.y_support_vectors_.dtype)
         if Y.shape[1] != self._n_features_y:
             raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
-        return x_scores, _variates(self._y_expansion, Y, self.y_weights_, self.y_intercept_)
+        return x_scores, as_dtype(_variates(self._y_expansion, Y, self.y_weights_, self.y_intercept_), X.dtype)
 
     def fit_transform(self, X, y):
         """Fit and return the variates of X alone, as a step of a pipeline must; ``fit(X, y).transform(X, y)`` has both.

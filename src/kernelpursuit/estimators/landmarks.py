@@ -15,7 +15,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, eps, gather, to_host
+from kernelpursuit._array import Array, eps, to_host
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import check_square, generator
@@ -33,7 +33,7 @@ from kernelpursuit.estimators._spaces import (
 )
 from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, warn_if_few
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, feature_mean, make_kernel
+from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, center_of, make_kernel
 from kernelpursuit.pursuit.candidates import Candidates
 from kernelpursuit.pursuit.loop import Path, pursue
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
@@ -206,8 +206,6 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.components_, "transform")
-        if self._kernel is None:
-            return gather(X, self.component_indices_, axis=1) @ self.normalization_.T
         weights = to_host(self.normalization_).T
         with np.errstate(over="ignore", invalid="ignore"):
             features = self._expansion.predict(X, np.concatenate([np.zeros((1, len(weights))), weights]))
@@ -227,9 +225,11 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
         self.components_ = take_rows(X, atoms)
         self.residual_trace_ = follow(self._traces(dictionary) * X.shape[0], X)
-        kernels = [] if self._kernel is None else [self._kernel]
-        none = np.empty(0, dtype=np.intp)
-        self._expansion = Expansion(kernels, np.zeros(len(atoms), dtype=np.intp), self.components_, [], none)
+        sources, none = np.zeros(len(atoms), dtype=np.intp), np.empty(0, dtype=np.intp)
+        if self._kernel is None:
+            self._expansion = Expansion([], sources, self.components_, [], none, precomputed=atoms)
+        else:
+            self._expansion = Expansion([self._kernel], sources, self.components_, [], none)
         self._n_features_out = len(atoms)
 
     def _traces(self, dictionary: Any) -> np.ndarray:
@@ -256,7 +256,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             if "gamma" in KERNEL_PARAMS[self.kernel] and params.get("gamma") is None:
                 params["gamma"] = 1.0 if self.kernel == "chi2" else "auto"
             return make_kernel((self.kernel, params), X)
-        offset = feature_mean(X) if self.kernel in ("rbf", "laplacian") and not sparse.issparse(X) else None
+        offset = center_of(X) if self.kernel == "rbf" and not sparse.issparse(X) else None
         function: Callable = partial(pairwise_kernels, metric=self.kernel, n_jobs=self.n_jobs, **params)
         return Kernel(function, offset)
 
