@@ -11,6 +11,9 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_iris, make_moons
 from sklearn.dummy import DummyClassifier
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from kernelpursuit import (
@@ -19,6 +22,7 @@ from kernelpursuit import (
     KMPClassifierCV,
     KMPRegressor,
     KMPRegressorCV,
+    PursuitNystroem,
     PursuitPathDisplay,
     ResidualTraceDisplay,
     SparseKernelPCA,
@@ -242,13 +246,78 @@ def test_column_names_are_shown_as_they_are(moons):
 def test_what_the_support_display_refuses(moons):
     A, a, _, _ = moons
     model = KMPClassifier(n_atoms=3).fit(A, a)
-    with pytest.raises(ValueError, match="two features"):
-        SupportDisplay.from_estimator(model, A[:, :1], a)
+    with pytest.raises(ValueError, match="one feature or two"):
+        SupportDisplay.from_estimator(model, np.column_stack([A, A[:, 0]]), a)
     with pytest.raises(ValueError, match="one target"):
         SupportDisplay.from_estimator(model, A, a[:5])
     precomputed = KMPClassifier(n_atoms=2, kernel="precomputed").fit(A @ A.T, a)
     with pytest.raises(ValueError, match="precomputed"):
         SupportDisplay.from_estimator(precomputed, A, a)
+
+
+def test_one_feature_of_a_regressor():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 6, size=(120, 1))
+    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=120)
+    model = KMPRegressor(n_atoms=5).fit(x, y)
+    display = SupportDisplay.from_estimator(model, x, y, resolution=2000)
+    np.testing.assert_allclose(display.surface_.get_ydata(), model.predict(display.grid[0][:, None]))
+    spots = np.column_stack([model.support_vectors_, model.predict(model.support_vectors_)])
+    np.testing.assert_allclose(display.rings_.get_offsets(), spots, atol=1e-4)
+    assert [text.get_text() for text in display.texts_] == ["1", "2", "3", "4", "5"]
+    assert display.ax_.get_ylabel() == "target" and labels(display)[:2] == ["data", "prediction"]
+    display.figure_.draw_without_rendering()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_one_feature_of_a_classifier(n_classes):
+    x = np.random.default_rng(0).uniform(0, 6, size=(120, 1))
+    y = np.array(["a", "$b$", "c"])[(x[:, 0] * n_classes / 6).astype(int)]
+    model = KMPClassifier(n_atoms=5).fit(x, y)
+    display = SupportDisplay.from_estimator(model, x, y, resolution=50)
+    predicted = np.searchsorted(model.classes_, model.predict(display.grid[0][:, None]))
+    np.testing.assert_array_equal(display.surface_.get_array().reshape(2, 50), np.tile(predicted, (2, 1)))
+    assert len(display.ax_.get_yticks()) == n_classes and len(display.texts_) == 5
+    display.figure_.draw_without_rendering()
+
+
+@pytest.mark.parametrize("before", [[], [StandardScaler()]])
+def test_pipelines_are_drawn_as_their_last_step(moons, before):
+    A, a, B, b = moons
+    whole = make_pipeline(*before, KMPClassifier(n_atoms=6)).fit(5 * A, a)
+    path = PursuitPathDisplay.from_estimator(whole, 5 * B, b, X_train=5 * A, y_train=a, baseline=SVC().fit(5 * A, a))
+    assert path.lines_["test error"].get_ydata()[-1] == pytest.approx(1 - whole.score(5 * B, b))
+    assert path.lines_["training error"].get_ydata()[-1] == pytest.approx(1 - whole.score(5 * A, a))
+    assert path.baseline[1] == pytest.approx(np.mean(SVC().fit(5 * A, a).predict(5 * B) != b))
+    support = SupportDisplay.from_estimator(whole, 5 * A, a, resolution=30)
+    np.testing.assert_allclose(support.rings_.get_offsets(), whole[-1].support_vectors_)
+    at = np.column_stack([axis.ravel() for axis in support.grid])
+    np.testing.assert_allclose(support.response.ravel(), whole[-1].decision_function(at))
+    for model in (SparseKernelPCA(n_atoms=6), PursuitNystroem(n_components=6)):
+        traces = ResidualTraceDisplay.from_estimator(make_pipeline(*before, model).fit(A))
+        assert len(traces.residual_trace) == 7 and list(traces.lines_) == [type(model).__name__]
+
+
+def test_searches_are_drawn_as_what_they_found(moons):
+    A, a, B, b = moons
+    search = GridSearchCV(make_pipeline(StandardScaler(), KMPClassifier()), {"kmpclassifier__n_atoms": [3, 5]}, cv=2)
+    display = PursuitPathDisplay.from_estimator(search.fit(A, a), B, b)
+    assert display.lines_["test error"].get_ydata()[-1] == pytest.approx(1 - search.score(B, b))
+
+
+def test_errors_that_span_decades_have_a_logarithmic_axis(diabetes):
+    A, a, B, b = diabetes
+    x = np.linspace(0, 6, 100)[:, None]
+    steep = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=6).fit(x, np.sin(x[:, 0])))
+    assert steep.ax_.get_yscale() == "log" and steep.plot(yscale="linear").ax_.get_yscale() == "linear"
+    flat = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=6).fit(A, a), B, b)
+    assert flat.ax_.get_yscale() == "linear"
+    forced = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=6).fit(A, a), B, b, yscale="log")
+    assert forced.ax_.get_yscale() == "log"
+    zero = PursuitPathDisplay({"error": (np.arange(3), np.array([1.0, 0.01, 0.0]))}).plot()
+    assert zero.ax_.get_yscale() == "linear"  # a logarithm has no zero
+    for display in (steep, flat, forced, zero):
+        display.figure_.draw_without_rendering()
 
 
 def test_labels_keep_apart():

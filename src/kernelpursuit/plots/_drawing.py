@@ -28,6 +28,26 @@ def figure_and_axes(ax: Any) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
+def last_step(estimator: Any, *data: Any) -> tuple[Any, ...]:
+    """The model itself, out of a search or the end of a pipeline, and data as it sees them.
+
+    What a scaler made of X, say; None stays None.
+    """
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not hasattr(estimator, "named_steps"):
+        return estimator, *data
+    last = estimator.steps[-1][1]
+    if len(estimator.steps) > 1:
+        data = tuple(None if X is None else estimator[:-1].transform(X) for X in data)
+    return last_step(last, *data)
+
+
+def scale_for(curves: Iterable[Curve]) -> str:
+    """Logarithmic where positive values span more than a decade: on a linear axis the lower ones would be one line."""
+    values = np.concatenate([np.empty(0), *(v[np.isfinite(v)] for _, v in curves)])
+    return "log" if len(values) and values.min() > 0 and values.max() > 10 * values.min() else "linear"
+
+
 def plain(name: Any) -> str:
     r"""Label that matplotlib shows as it is: no formula between dollar signs, not hidden for a leading underscore.
 

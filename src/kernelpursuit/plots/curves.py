@@ -15,6 +15,7 @@ from kernelpursuit.plots._drawing import (
     draw_bounds,
     figure_and_axes,
     highest,
+    last_step,
     legend,
     plain,
 )
@@ -138,6 +139,7 @@ class ResidualTraceDisplay:
         Parameters
         ----------
         estimator : fitted estimator
+            With `residual_trace_`, or a pipeline that ends with one.
         name : str, optional
             Default: the class.
         compare : dict of str to array-like, optional
@@ -147,6 +149,7 @@ class ResidualTraceDisplay:
         -------
         ResidualTraceDisplay
         """
+        (estimator,) = last_step(estimator)
         name = type(estimator).__name__ if name is None else name
         return cls(estimator.residual_trace_, name=name, compare=compare).plot(ax)
 

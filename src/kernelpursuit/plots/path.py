@@ -14,8 +14,10 @@ from kernelpursuit.plots._drawing import (
     draw_bounds,
     figure_and_axes,
     highest,
+    last_step,
     legend,
     plain,
+    scale_for,
 )
 
 
@@ -95,13 +97,15 @@ class PursuitPathDisplay:
         trivial: float | None = None,
         baseline: Any = None,
         ax: Any = None,
+        yscale: str = "auto",
     ) -> PursuitPathDisplay:
         """Draw the path of a fitted estimator: mean squared error, or the error rate of a classifier.
 
         Parameters
         ----------
         estimator : fitted estimator
-            With `path_` and `staged_predict`. Of a cross-validated one the errors of cross-validation are drawn too.
+            With `path_` and `staged_predict`, or a pipeline that ends with one. Of a cross-validated one the errors of
+            cross-validation are drawn too.
         X, y : array-like, optional
             New data, for the test error.
         X_train, y_train : array-like, optional
@@ -114,13 +118,19 @@ class PursuitPathDisplay:
         baseline : fitted estimator or (str, float), optional
             Estimators are measured on X and y.
         ax : matplotlib Axes, optional
+        yscale : {"auto", "linear", "log"}, default="auto"
+            See `plot`.
 
         Returns
         -------
         PursuitPathDisplay
         """
-        path, classifier = estimator.path_, hasattr(estimator, "classes_")
+        classifier = hasattr(estimator, "classes_")
         measure = _error_rate if classifier else _squared_error
+        if baseline is not None and hasattr(baseline, "predict"):
+            baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
+        estimator, X, X_train = last_step(estimator, X, X_train)
+        path = estimator.path_
         same_units = not classifier and getattr(estimator, "loss", None) == "squared"
         curves = {}
         if X_train is not None:
@@ -131,8 +141,6 @@ class PursuitPathDisplay:
             curves["test error"] = _staged(estimator, X, y, measure)
         if getattr(estimator, "scoring", "") is None:
             curves["cross-validated error"] = _cross_validated(estimator, classifier)
-        if baseline is not None and hasattr(baseline, "predict"):
-            baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
         if trivial is None:
             trivial = 1.0 if classifier else _error_of_constant(curves)
         return cls(
@@ -144,7 +152,7 @@ class PursuitPathDisplay:
             baseline=baseline,
             error_name="error rate" if classifier else "mean squared error",
             step_name=_step_name(path),
-        ).plot(ax)
+        ).plot(ax, yscale=yscale)
 
     @classmethod
     def from_path(
@@ -172,19 +180,22 @@ class PursuitPathDisplay:
             curves, chosen=len(path), bounds=evaluated, trivial=trivial, error_name="loss", step_name=_step_name(path)
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> PursuitPathDisplay:
+    def plot(self, ax: Any = None, *, yscale: str = "auto") -> PursuitPathDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Default: a new figure.
+        yscale : {"auto", "linear", "log"}, default="auto"
+            "auto" is logarithmic where the errors span more than a decade.
 
         Returns
         -------
         self
         """
         self.figure_, self.ax_ = figure_and_axes(ax)
+        self.ax_.set_yscale(scale_for(self.curves.values()) if yscale == "auto" else yscale)
         palette = colours()
         self.lines_ = {}
         for name, (k, values) in self.curves.items():
@@ -199,7 +210,7 @@ class PursuitPathDisplay:
         handles += [line for line in (self.baseline_line_, self.chosen_line_) if line is not None]
         count_axis(self.ax_, self.step_name)
         self.ax_.set_ylabel(self.error_name)
-        if self.loss is not None:
+        if self.loss is not None and self.ax_.get_yscale() == "linear":
             self.ax_.set_ylim(bottom=0.0)
         legend(self.ax_, handles + notes, columns_below=2 if self.bounds or self.loss is not None else 0)
         return self

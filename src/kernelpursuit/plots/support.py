@@ -1,4 +1,4 @@
-"""Chosen atoms among data with two features."""
+"""Chosen atoms among data with one feature or two."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.plots._drawing import PALE, colours, figure_and_axes, legend, plain
+from kernelpursuit.plots._drawing import COLOURS, PALE, colours, figure_and_axes, last_step, legend, plain
 
 MARKERS = "os^DvPX"
 
 
 class SupportDisplay:
-    """Data with two features, what the model says of them, and the atoms ringed and numbered in the order chosen.
+    """Data with one feature or two, what the model says of them, and the atoms ringed and numbered in order of choice.
 
     Parameters
     ----------
-    grid : pair of ndarrays of shape (rows, columns)
+    grid : tuple of one ndarray of shape (points,), or of two of shape (rows, columns)
         Coordinates at which the model was evaluated.
-    response : ndarray of shape (rows, columns)
-        Regression: the prediction. Two classes: the decision function. More: the number of the class predicted.
-    X : ndarray of shape (n_samples, 2)
+    response : ndarray of the same shape
+        Regression: the prediction. Two classes of two features: the decision function. Else the number of the class
+        predicted.
+    X : ndarray of shape (n_samples, 1) or (n_samples, 2)
     y : ndarray of shape (n_samples,)
-    centers : ndarray of shape (k, 2)
-        Centres of the atoms.
+    centers : ndarray of shape (k, 1) or (k, 2)
+        Centres of the atoms. Of one feature they are drawn on the prediction.
     order : ndarray of shape (k,)
         When each was chosen, from 1 on.
     classes : ndarray, optional
         None for regression.
-    feature_names : pair of str
+    feature_names : tuple of str
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
-    surface_ : matplotlib ContourSet, QuadMesh for more than two classes
+    surface_ : matplotlib ContourSet; QuadMesh for more than two classes, or classes of one feature; Line2D
     rings_ : matplotlib PathCollection
     texts_ : list of matplotlib Annotation
 
@@ -54,7 +55,7 @@ class SupportDisplay:
 
     def __init__(
         self,
-        grid: tuple[np.ndarray, np.ndarray],
+        grid: tuple[np.ndarray, ...],
         response: np.ndarray,
         X: np.ndarray,
         y: np.ndarray,
@@ -62,7 +63,7 @@ class SupportDisplay:
         order: np.ndarray,
         *,
         classes: np.ndarray | None = None,
-        feature_names: tuple[str, str] = ("feature 0", "feature 1"),
+        feature_names: tuple[str, ...] = ("feature 0", "feature 1"),
     ):
         self.grid = grid
         self.response = response
@@ -82,8 +83,9 @@ class SupportDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            With `support_vectors_`: its kernel must not be precomputed.
-        X : array-like of shape (n_samples, 2)
+            With `support_vectors_`: its kernel must not be precomputed. Or a pipeline that ends with one: the picture
+            has the features that the last step sees.
+        X : array-like of shape (n_samples, 1) or (n_samples, 2)
             Data to draw.
         y : array-like of shape (n_samples,)
         resolution : int, default=200
@@ -96,16 +98,20 @@ class SupportDisplay:
         -------
         SupportDisplay
         """
-        names = tuple(str(name) for name in getattr(X, "columns", ("feature 0", "feature 1")))
-        points, target = _dense(X), np.asarray(y)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"X must have two features to be drawn, got shape {points.shape}")
+        names = getattr(X, "columns", None)
+        last, X_last = last_step(estimator, X)
+        points, target = _dense(X_last), np.asarray(y)
+        if points.ndim != 2 or points.shape[1] not in (1, 2):
+            raise ValueError(f"X must have one feature or two to be drawn, got shape {points.shape}")
         if target.shape != (len(points),):
             raise ValueError(f"y must be one target for each of the {len(points)} rows, got shape {target.shape}")
-        centers, order = _atoms(estimator)
+        names = getattr(X_last, "columns", names)
+        if names is None or len(names) != points.shape[1]:
+            names = ("feature 0", "feature 1")
+        centers, order = _atoms(last)
         grid = _grid(np.vstack([points, centers]), resolution)
-        classes = getattr(estimator, "classes_", None)
-        response = _response(estimator, np.column_stack([axis.ravel() for axis in grid]), classes)
+        classes = getattr(last, "classes_", None)
+        response = _response(last, np.column_stack([axis.ravel() for axis in grid]), classes)
         return cls(
             grid,
             response.reshape(grid[0].shape),
@@ -114,7 +120,7 @@ class SupportDisplay:
             centers,
             order,
             classes=classes,
-            feature_names=(names[0], names[1]),
+            feature_names=tuple(str(name) for name in names),
         ).plot(ax, numbers=numbers)
 
     def plot(self, ax: Any = None, *, numbers: int = 30) -> SupportDisplay:
@@ -132,12 +138,40 @@ class SupportDisplay:
         self
         """
         self.figure_, self.ax_ = figure_and_axes(ax)
-        handles = self._draw_regression() if self.classes is None else self._draw_classes(self.classes)
-        self.ax_.set(xlabel=plain(self.feature_names[0]), ylabel=plain(self.feature_names[1]))
-        self.ax_.set(xlim=(self.grid[0].min(), self.grid[0].max()), ylim=(self.grid[1].min(), self.grid[1].max()))
-        self.rings_, self.texts_ = self._draw_atoms(numbers)
+        self.ax_.set(xlabel=plain(self.feature_names[0]), xlim=(self.grid[0].min(), self.grid[0].max()))
+        if len(self.grid) == 1:
+            handles = self._draw_line() if self.classes is None else self._draw_bands(self.classes)
+            centers = np.column_stack([self.centers, np.interp(self.centers[:, 0], self.grid[0], self.response)])
+        else:
+            handles = self._draw_regression() if self.classes is None else self._draw_classes(self.classes)
+            self.ax_.set(ylabel=plain(self.feature_names[1]), ylim=(self.grid[1].min(), self.grid[1].max()))
+            centers = self.centers
+        self.rings_, self.texts_ = self._draw_atoms(centers, numbers)
         legend(self.ax_, [*handles, self.rings_], columns_below=min(len(handles) + 1, 5))
         return self
+
+    def _draw_line(self) -> list[Any]:
+        """One feature, regression: the data and the prediction against it."""
+        points = self.ax_.scatter(self.X[:, 0], self.y, s=14, color="0.6", edgecolors="none", label="data")
+        (self.surface_,) = self.ax_.plot(self.grid[0], self.response, color=COLOURS[0], label="prediction")
+        self.ax_.set_ylabel("target")
+        return [points, self.surface_]
+
+    def _draw_bands(self, classes: np.ndarray) -> list[Any]:
+        """One feature, classes: a row of points for each class over bands of what is predicted."""
+        from matplotlib.colors import ListedColormap
+
+        pale = ListedColormap([PALE[i % len(PALE)] for i in range(len(classes))])
+        heights = np.array([-0.6, len(classes) - 0.4])
+        bands = np.tile(self.response, (2, 1))
+        style = {"cmap": pale, "vmin": -0.5, "vmax": len(classes) - 0.5, "rasterized": True}
+        self.surface_ = self.ax_.pcolormesh(self.grid[0], heights, bands, shading="nearest", **style)
+        self.ax_.set(ylim=tuple(heights), ylabel="class")
+        self.ax_.set_yticks(np.arange(len(classes)), [plain(name) for name in classes])
+        for i, (name, colour) in enumerate(zip(classes, colours(), strict=False)):
+            rows = self.X[self.y == name]
+            self.ax_.scatter(rows[:, 0], np.full(len(rows), i), s=22, marker="|", color=colour)
+        return []
 
     def _draw_regression(self) -> list[Any]:
         from matplotlib.ticker import MaxNLocator
@@ -171,17 +205,17 @@ class SupportDisplay:
             handles.append(self.ax_.scatter(*rows.T, s=22, label=plain(name), **style))
         return handles
 
-    def _draw_atoms(self, numbers: int) -> tuple[Any, list[Any]]:
+    def _draw_atoms(self, centers: np.ndarray, numbers: int) -> tuple[Any, list[Any]]:
         """Rings, and the numbers of the atoms at each place."""
         from matplotlib.patheffects import withStroke
 
         label = "atoms, in order" if len(self.order) <= numbers else f"atoms, the first {numbers} numbered"
         halo = [withStroke(linewidth=3, foreground="white")]
         rings = self.ax_.scatter(
-            *self.centers.T, s=90, facecolors="none", edgecolors="black", linewidths=1.4, label=label, path_effects=halo
+            *centers.T, s=90, facecolors="none", edgecolors="black", linewidths=1.4, label=label, path_effects=halo
         )
         places: dict[tuple[float, float], list[int]] = {}
-        for (x, y), number in zip(self.centers.tolist(), self.order.tolist(), strict=True):
+        for (x, y), number in zip(centers.tolist(), self.order.tolist(), strict=True):
             if number <= numbers:
                 places.setdefault((x, y), []).append(number)
         labels = [", ".join(map(str, here)) for here in places.values()]
@@ -228,15 +262,15 @@ def _atoms(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("atoms of a precomputed kernel have no place among the features")
     centers = _dense(estimator.support_vectors_)
     sources = getattr(estimator, "support_kernels_", np.zeros(len(centers), dtype=int))
-    return centers.reshape(-1, 2), 1 + np.flatnonzero(sources >= 0)
+    return centers, 1 + np.flatnonzero(sources >= 0)
 
 
-def _grid(points: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+def _grid(points: np.ndarray, resolution: int) -> tuple[np.ndarray, ...]:
+    """Coordinates over all points and a little beyond: one array for one feature, two for two."""
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.06 * np.where(high > low, high - low, 1.0)
     sides = [np.linspace(a, b, resolution) for a, b in zip(low - margin, high + margin, strict=True)]
-    xx, yy = np.meshgrid(*sides)
-    return xx, yy
+    return tuple(np.meshgrid(*sides))
 
 
 def _response(estimator: Any, points: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
@@ -245,7 +279,8 @@ def _response(estimator: Any, points: np.ndarray, classes: np.ndarray | None) ->
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         if classes is None:
             return np.asarray(estimator.predict(points), dtype=np.float64)
-        if len(classes) == 2 and hasattr(estimator, "decision_function"):
+        surface = len(classes) == 2 and points.shape[1] == 2
+        if surface and hasattr(estimator, "decision_function"):
             return np.asarray(estimator.decision_function(points), dtype=np.float64)
         index = np.searchsorted(classes, estimator.predict(points))
-        return index - 0.5 if len(classes) == 2 else index.astype(np.float64)
+        return index - 0.5 if surface else index.astype(np.float64)
