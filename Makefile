@@ -2,10 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-data lint types format clean
+.PHONY: demo reproduce test test-data lint types format clean
 
 demo: .venv/demo
 	$(BIN)/kernelpursuit compare
+
+# A table or figure of the papers: NAME=s2-ida, or all, or list; QUICK=1, DATA=folder, JOBS=number, OUT=folder.
+NAME ?= list
+reproduce: .venv/papers
+	$(BIN)/python -m papers $(NAME) $(if $(QUICK),--quick) $(if $(DATA),--data "$(DATA)") $(if $(JOBS),--jobs $(JOBS)) $(if $(OUT),--out "$(OUT)")
 
 test: lint types
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --cov --cov-fail-under=95
@@ -33,9 +38,13 @@ format: .venv/test
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[cli]'
 	touch $@
 
+.venv/papers: .venv/bin/python pyproject.toml
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[plot]'
+	touch $@
+
 .venv/test: .venv/bin/python pyproject.toml
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[test]'
-	touch $@ .venv/demo
+	touch $@ .venv/demo .venv/papers
 
 clean:
 	rm -rf .venv

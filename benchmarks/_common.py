@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -12,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.datasets import load
+sys.path.insert(0, str(Path(__file__).parents[1]))  # papers/ is beside this folder and is not installed
+from papers.datasets import find_file, load
 
+__all__ = ["find_file", "forest_cover", "load", "parser", "regression_split", "seconds", "show", "write"]
 RECORDS = Path(__file__).parent / "records"
 
 

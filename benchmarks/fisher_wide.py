@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.svm import SVC
 
+from _common import load
 from kernelpursuit import SparseKernelFDA
-from kernelpursuit.datasets import load
 
 PRINTED = {"arcene": (40, 0.18), "dexter": (40, 0.08), "dorothea": (11, 0.0571)}  # atoms and error of MPKFDA
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from _common import load
 from kernelpursuit import DenseDictionary, Squares, pursue
-from kernelpursuit.datasets import load
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
 

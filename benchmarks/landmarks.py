@@ -22,8 +22,8 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _common import load
 from kernelpursuit import PursuitNystroem
-from kernelpursuit.datasets import load
 
 REGRESSION = ("abalone", "cpusmall", "cal_housing", "space_ga")
 CLASSES = ("ida_banana", "ida_image", "ida_ringnorm", "ida_splice", "ida_waveform", "usps")

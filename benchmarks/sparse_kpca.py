@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
+from _common import find_file, load
 from kernelpursuit import SparseKernelPCA
-from kernelpursuit.datasets import find_file, load
 
 COMPONENTS, NEW = 10, 2000
 SELECTIONS: dict[str, dict[str, Any]] = {

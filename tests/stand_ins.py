@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelpursuit import datasets
+from papers import datasets
 
 CLASSES = {"usps": np.arange(10), "mfeat": np.arange(10), "covtype": np.arange(1, 8)}  # the others: -1 and +1
 REGRESSION = {"abalone", "bodyfat", "cal_housing", "cpusmall", "housing", "mg", "mpg", "pyrim", "space_ga", "triazines"}

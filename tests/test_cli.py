@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from kernelpursuit import __main__, __version__, cli, compare
+from kernelpursuit import __main__, __version__
+from kernelpursuit.cli import commands, compare
 
 ROWS = 90
 
@@ -22,7 +23,7 @@ ROWS = 90
 def run(tmp_path, monkeypatch):
     """Call the command line inside ``tmp_path``."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(cli.cli, arguments, prog_name="kernelpursuit")
+    return lambda *arguments: CliRunner().invoke(commands.cli, arguments, prog_name="kernelpursuit")
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def few_settings(monkeypatch):
 
 def start(code_or_module: list[str], **options) -> subprocess.Popen[str]:
     """Start another interpreter that finds the package where this one found it."""
-    home = str(Path(compare.__file__).parents[1])
+    home = str(Path(__main__.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": home}
     return subprocess.Popen(
         [sys.executable, *code_or_module],
@@ -198,7 +199,8 @@ def test_click_missing():
 
 def test_help_and_version_need_nothing_heavy():
     code = (
-        "import sys; from kernelpursuit.cli import cli; cli(['--version'], 'kernelpursuit', standalone_mode=False);"
+        "import sys; from kernelpursuit.cli.commands import cli;"
+        "cli(['--version'], 'kernelpursuit', standalone_mode=False);"
         "cli(['compare', '--help'], 'kernelpursuit', standalone_mode=False);"
         "print(sorted({'numpy', 'scipy', 'sklearn', 'pyarrow'} & set(sys.modules)))"
     )
@@ -224,7 +226,7 @@ def test_interruption(run, monkeypatch, capsys):
     monkeypatch.setattr(compare, "reports", interrupt)
     result = run("compare")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "kernelpursuit: interrupted\n")
-    monkeypatch.setattr(cli, "cli", interrupt)  # outside any command
+    monkeypatch.setattr(commands, "cli", interrupt)  # outside any command
     with pytest.raises(SystemExit) as end:
         __main__.main()
     assert end.value.code == 130

@@ -10,6 +10,7 @@ import kernelpursuit
 
 ROOT = Path(kernelpursuit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
+PAPERS = sorted((Path(__file__).parents[1] / "papers").glob("*.py"))
 LONGEST_FILE, LONGEST_FUNCTION = 420, 60
 
 # Layer -> layers of the package that it may import from.
@@ -17,7 +18,6 @@ ALLOWED = {
     "_array": set(),
     "bounds": set(),
     "plots": set(),
-    "datasets": set(),
     "losses": {"_array"},
     "basis": {"_array"},
     "kernels": {"_array"},
@@ -26,8 +26,8 @@ ALLOWED = {
     "refinement": {"_array", "kernels", "losses", "dictionaries.one_blas_thread", "dictionaries.spans"},
     "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit", "refinement"},
 }
-FREE = {"tables", "reporting", "compare", "experiments", "cli", "__main__"}  # may import everything of the package
-SCIKIT_LEARN = {"_array", "kernels", "estimators", "datasets", "compare", "experiments"}
+FREE = {"cli", "__main__"}  # may import everything of the package
+SCIKIT_LEARN = {"_array", "kernels", "estimators", "cli"}
 # (_array has scikit-learn's copy of array-api-compat)
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
@@ -83,7 +83,7 @@ def test_imports_of_other_packages(path):
     assert "sklearn" not in anywhere or here in SCIKIT_LEARN
     assert not at_import & OPTIONAL
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
-    drawing = {"matplotlib"} if here in ("plots", "experiments") else set()  # inside functions, see below
+    drawing = {"matplotlib"} if here == "plots" else set()  # inside functions, see below
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | drawing
 
 
@@ -113,7 +113,14 @@ def test_no_cycles():
         visit(module)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.name)
+def test_papers_use_what_everybody_may_use(path):
+    for module, name in imports(path):
+        if module.split(".")[0] == "kernelpursuit":
+            assert module in ("kernelpursuit", "kernelpursuit.bounds", "kernelpursuit.pursuit"), (module, name)
+
+
+@pytest.mark.parametrize("path", FILES + PAPERS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_lengths(path):
     text = path.read_text()
     assert len(text.splitlines()) <= LONGEST_FILE

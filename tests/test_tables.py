@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelpursuit.tables import Table, TableError, printable, read_table
+from kernelpursuit.cli.tables import Table, TableError, printable, read_table
 
 ROWS = 40
 

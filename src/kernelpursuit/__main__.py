@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     try:
         try:
-            from kernelpursuit.cli import cli
+            from kernelpursuit.cli.commands import cli
         except ModuleNotFoundError as error:
             if error.name != "click":
                 raise

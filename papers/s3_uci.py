@@ -11,12 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.classification import KMPClassifier
-from kernelpursuit.estimators.path_cv import KMPClassifierCV
-from kernelpursuit.experiments._pages import Page, Verdict, judge, resampled_t_test, table
-from kernelpursuit.experiments._peers import Array, median_gamma, standardise
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from kernelpursuit import KMPClassifier, KMPClassifierCV
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, resampled_t_test, table
+from papers.peers import Array, median_gamma, standardise
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Kernel matching pursuit beside support vector machines on UCI sets"
 

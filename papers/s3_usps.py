@@ -14,11 +14,11 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.classification import KMPClassifier
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import Array
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from kernelpursuit import KMPClassifier
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import Array
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Kernel matching pursuit with as many and half as many terms as a support vector machine on USPS"
 DATA = ("usps",)

@@ -3,35 +3,39 @@
 import contextlib
 import json
 import signal
+import subprocess
 import sys
 import threading
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
+import kernelpursuit
+import papers
 import stand_ins
-from kernelpursuit import experiments
-from kernelpursuit.cli import cli
-from kernelpursuit.datasets import find_file
-from kernelpursuit.experiments._pages import Page, Verdict, judge, resampled_t_test, table
-from kernelpursuit.experiments._running import Settings, generator, measure_all, read_records
+from papers.__main__ import main
+from papers.datasets import find_file
+from papers.pages import Page, Verdict, judge, resampled_t_test, table
+from papers.tasks import Settings, generator, measure_all, read_records
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", experiments.NAMES)
+@pytest.mark.parametrize("name", papers.NAMES)
 def test_smallest_setting(name, tmp_path):
     """On the real data where they are, else on random stand-ins."""
-    missing = [one for one in experiments.find(name).DATA if find_file(one) is None]
+    missing = [one for one in papers.find(name).DATA if find_file(one) is None]
     for one in missing:
         stand_ins.write(one, tmp_path)
     options = {"quick": True, "out": tmp_path, "jobs": 1, "data_dir": str(tmp_path) if missing else None}
-    page = experiments.reproduce(name, **options)
+    page = papers.reproduce(name, **options)
     text = page.read_text()
-    assert text.startswith(f"# {experiments.find(name).TITLE}\n")
-    assert f"`kernelpursuit reproduce {name} --quick`" in text and "A quick run" in text
+    assert text.startswith(f"# {papers.find(name).TITLE}\n")
+    assert f"`make reproduce NAME={name} QUICK=1`" in text and "A quick run" in text
     for part in ("## Verdicts", "## Protocol", "Guessed, or done differently:\n\n- ", "As in the paper:\n\n- "):
         assert part in text
     assert "**holds**" in text or "**does not hold**" in text or "**cannot be told**" in text
@@ -41,7 +45,7 @@ def test_smallest_setting(name, tmp_path):
     records = [json.loads(line) for line in (tmp_path / f"{name}-quick.jsonl").read_text().splitlines()]
     assert all(entry["task"] and entry["record"]["seconds"] >= 0 for entry in records)
     # Everything is kept: the same command measures nothing and writes the same page.
-    again = experiments.reproduce(name, **options)
+    again = papers.reproduce(name, **options)
     assert again.read_text() == text
     assert len((tmp_path / f"{name}-quick.jsonl").read_text().splitlines()) == len(records)
 
@@ -195,55 +199,77 @@ def toy(monkeypatch):
         verdicts = [Verdict("squares grow", judge(True), f"{records[-1]['value']}")]
         return Page("A paper", table(["n"], [[3]]), ["all"], ["none"], verdicts, figure, "a line")
 
-    module = types.ModuleType("kernelpursuit.experiments.toy")
+    module = types.ModuleType("papers.toy")
     module.TITLE, module.DATA, module.page = "A toy", ("iris",), page
     module.run = lambda settings: measure_all(tasks(0, 1, 2), square, settings)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(experiments, "NAMES", ("toy",))
+    monkeypatch.setattr(papers, "NAMES", ("toy",))
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
+@pytest.fixture
+def invoke(capsys):
+    """Call ``python -m papers`` and return its status and what it printed."""
+
+    def call(*arguments):
+        status = main([*map(str, arguments)])
+        return status, *capsys.readouterr()
+
+    return call
 
 
 @pytest.mark.usefixtures("toy")
-def test_command(tmp_path):
-    result = invoke("toy", "--out", tmp_path / "pages", "--jobs", 1)
-    assert result.exit_code == 0 and "toy.md" in result.stdout
+def test_command(tmp_path, invoke):
+    status, out, _ = invoke("toy", "--out", tmp_path / "pages", "--jobs", 1)
+    assert status == 0 and "toy.md" in out
     text = (tmp_path / "pages" / "toy.md").read_text()
     assert "# A toy\n\nA paper" in text and "| squares grow | **holds** | 4 |" in text
-    assert "`kernelpursuit reproduce toy`" in text and "![A toy](toy.png)\n\na line" in text and "quick" not in text
+    assert "`make reproduce NAME=toy`" in text and "![A toy](toy.png)\n\na line" in text and "quick" not in text
     index = (tmp_path / "pages" / "README.md").read_text()
     assert "| [toy](toy.md) | A toy | 1 | 0 | 0 | 0.0 minutes |" in index
-    assert invoke("all", "--out", tmp_path / "pages").exit_code == 0
-    assert invoke("toy", "--quick", "--out", tmp_path / "quick").exit_code == 0
+    assert invoke("all", "--out", tmp_path / "pages")[0] == 0
+    assert invoke("toy", "--quick", "--out", tmp_path / "quick")[0] == 0
     assert not (tmp_path / "quick" / "README.md").exists()
-    assert "toy           A toy\n              data: iris" in invoke("--list").stdout
+    assert "toy           A toy\n              data: iris" in invoke("list")[1]
 
 
 @pytest.mark.usefixtures("toy")
-def test_command_that_cannot_be_understood(tmp_path, monkeypatch):
+def test_command_that_cannot_be_understood(tmp_path, monkeypatch, invoke):
     for arguments, message in (
-        ((), "give the NAME of an experiment, or --list"),
-        (("toy", "--list"), "give the NAME of an experiment, or --list"),
         (("s9",), "NAME must be one of toy; got 's9'"),
         (("toy", "--jobs", 0), "--jobs must be -1 or at least 1; got 0"),
         (("toy", "--out", __file__), "File exists"),
     ):
-        result = invoke(*arguments)
-        assert result.exit_code == 2 and message in result.stderr
+        status, out, err = invoke(*arguments)
+        assert (status, out) == (2, "") and message in err and err.count("\n") == 1
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = invoke("toy", "--out", tmp_path)
-    assert result.exit_code == 2 and "pip install 'kernelpursuit[plot]'" in result.stderr
+    status, _, err = invoke("toy", "--out", tmp_path)
+    assert status == 2 and "pip install '.[plot]'" in err
     assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(papers, "reproduce", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    assert invoke("toy")[::2] == (130, "papers: interrupted; the same command goes on from here\n")
 
 
-def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "NAMES", ("mg-only",))
-    module = types.ModuleType("kernelpursuit.experiments.mg_only")
+def test_make_passes_everything_on():
+    """The README's way: what make would run, read from its dry run."""
+    options = ["NAME=s2-ida", "QUICK=1", "DATA=my folder", "JOBS=3", "OUT=there"]
+    made = subprocess.run(["make", "-n", "reproduce", *options], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert '-m papers s2-ida --quick --data "my folder" --jobs 3 --out "there"' in made.stdout
+    made = subprocess.run(["make", "-n", "reproduce"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert made.stdout.split()[-3:] == ["-m", "papers", "list"]
+
+
+def test_nothing_of_it_is_installed():
+    home = Path(kernelpursuit.__file__).parent
+    names = {path.stem for path in home.rglob("*.py")}
+    assert not names & {"datasets", "experiments", *(name.replace("-", "_") for name in papers.NAMES)}
+
+
+def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch, invoke):
+    monkeypatch.setattr(papers, "NAMES", ("mg-only",))
+    module = types.ModuleType("papers.mg_only")
     module.TITLE, module.DATA, module.run = "", ("mg",), lambda settings: pytest.fail("was run")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setenv("KERNELPURSUIT_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    result = invoke("mg-only", "--data", tmp_path, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and "Put a file mg.npz with the arrays X (1385 x 6), y (1385)" in result.stderr
+    status, _, err = invoke("mg-only", "--data", tmp_path, "--out", tmp_path / "out")
+    assert status == 2 and "Put a file mg.npz with the arrays X (1385 x 6), y (1385)" in err

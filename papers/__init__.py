@@ -1,7 +1,8 @@
 """Published tables and figures, run again: one module each, with `TITLE`, `DATA`, `run(settings)` and `page(records)`.
 
 ``run`` gives the records of all tasks, ``page`` turns records into a `Page` of tables, verdicts and a picture. The
-modules call the public estimators and hold nothing that those lack.
+modules call the public estimators and hold nothing that those lack. They are run from a checkout, ``make reproduce
+NAME=...``, and are no part of the installed package; their pages are in docs/results.
 
 The papers: s0 Hussain and Shawe-Taylor 2008, s1 Diethe and Hussain 2009, s2 Diethe, Hussain, Hardoon and Shawe-Taylor
 2009, s3 Vincent and Bengio 2002, s4 Popovici, Bengio and Thiran 2005.
@@ -43,7 +44,7 @@ def find(name: str) -> ModuleType:
     """
     if name not in NAMES:
         raise ValueError(f"NAME must be one of {', '.join(NAMES)}; got {name!r}")
-    return import_module(f"kernelpursuit.experiments.{name.replace('-', '_')}")
+    return import_module(f"papers.{name.replace('-', '_')}")
 
 
 def reproduce(name: str, **options: Any) -> Path:
@@ -61,9 +62,9 @@ def reproduce(name: str, **options: Any) -> Path:
     Path
         Of the page.
     """
-    from kernelpursuit.datasets import find_file, load
-    from kernelpursuit.experiments._pages import write, write_index
-    from kernelpursuit.experiments._running import Settings
+    from papers.datasets import find_file, load
+    from papers.pages import write, write_index
+    from papers.tasks import Settings
 
     import_module("matplotlib")  # before the work, not after it
     experiment = find(name)
@@ -89,7 +90,7 @@ def listing(data_dir: str | None = None) -> str:
     -------
     str
     """
-    from kernelpursuit.datasets import find_file
+    from papers.datasets import find_file
 
     lines = []
     for name in NAMES:

@@ -14,7 +14,7 @@ import sklearn
 from scipy import stats
 
 from kernelpursuit import __version__
-from kernelpursuit.experiments._running import Record, Settings, read_records
+from papers.tasks import Record, Settings, read_records
 
 INDEX = """\
 # The papers' tables and figures, run again
@@ -25,7 +25,7 @@ verdict on each claim: of the paper, or a goal of this project where it says so.
 The papers: s0 Hussain and Shawe-Taylor 2008, s1 Diethe and Hussain 2009, s2 Diethe, Hussain, Hardoon and Shawe-Taylor
 2009, s3 Vincent and Bengio 2002, s4 Popovici, Bengio and Thiran 2005.
 
-`kernelpursuit reproduce NAME` makes a page, `kernelpursuit reproduce all` makes them all"""
+`make reproduce NAME=...` makes a page, `make reproduce NAME=all` makes them all"""
 Answer = Literal["holds", "does not hold", "cannot be told"]
 
 
@@ -135,7 +135,7 @@ def write(title: str, page: Page, records: Sequence[Record], settings: Settings)
     """
     picture = settings.file(".png")
     page.figure.savefig(picture, dpi=110)
-    command = f"kernelpursuit reproduce {settings.name}" + " --quick" * settings.quick
+    command = f"make reproduce NAME={settings.name}" + " QUICK=1" * settings.quick
     hours = sum(record["seconds"] for record in records) / 3600
     warning = "**A quick run, for tests: far too small to conclude from.**\n\n" if settings.quick else ""
     verdicts = table(["claim", "verdict", "numbers"], [(v.claim, f"**{v.answer}**", v.evidence) for v in page.verdicts])

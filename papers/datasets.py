@@ -259,7 +259,7 @@ def load(name: str, data_dir: str | os.PathLike | None = None) -> Bunch:
 
     Examples
     --------
-    >>> from kernelpursuit.datasets import load
+    >>> from papers.datasets import load
     >>> iris = load("iris")
     >>> iris.data.shape, iris.target.shape, iris.source
     ((150, 4), (150,), 'scikit-learn')
@@ -287,21 +287,7 @@ def load(name: str, data_dir: str | os.PathLike | None = None) -> Bunch:
 
 
 def find_file(name: str, data_dir: str | os.PathLike | None = None) -> Path | None:
-    """Where a data set is on this machine.
-
-    Parameters
-    ----------
-    name : str
-        One of `NAMES`.
-    data_dir : str or path, optional
-        Folder to look in first.
-
-    Returns
-    -------
-    Path or None
-        The file that `load` would read, for a set that comes with scikit-learn the folder of its sets; None where
-        the set would have to be fetched.
-    """
+    """The file that `load` would read, for a set of scikit-learn the folder of its sets; None if it must be fetched."""
     _check_name(name)
     if name in _SCIKIT_LEARN:
         from sklearn import datasets
@@ -312,14 +298,7 @@ def find_file(name: str, data_dir: str | os.PathLike | None = None) -> Path | No
 
 
 def cache_folder() -> Path:
-    """The user's folder of data sets where no other is named: ``kernelpursuit`` in XDG_CACHE_HOME, else in ~/.cache.
-
-    It is only looked at, never made.
-
-    Returns
-    -------
-    Path
-    """
+    """The user's folder of data sets where none is named, ``kernelpursuit`` in XDG_CACHE_HOME or ~/.cache; not made."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "kernelpursuit"
 
 

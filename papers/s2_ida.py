@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.classification import KMPClassifier
-from kernelpursuit.estimators.discriminant import SparseKernelFDA
-from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import KFDA, fitted, median_gamma, path_error
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from kernelpursuit import FeatureWidths, KMPClassifier, SparseKernelFDA
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import KFDA, fitted, median_gamma, path_error
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 Array = NDArray[np.float64]
 Setting = dict[str, Any]  # width, penalty, atoms and inputs of a method

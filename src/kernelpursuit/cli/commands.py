@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import IO, Any, Literal
 
 import click
@@ -84,8 +83,8 @@ def compare(
     What cannot be used is told in one line, with exit status 2. It names the line of a CSV file (the header is on
     line 1) or the row of a Parquet file (counted from 1).
     """
-    from kernelpursuit import compare as comparison
-    from kernelpursuit.tables import TableError
+    from kernelpursuit.cli import compare as comparison
+    from kernelpursuit.cli.tables import TableError
 
     if table is None and (target is not None or task is not None or drop):
         raise OneLineError("--target, --task and --drop need a TABLE")
@@ -96,40 +95,3 @@ def compare(
         raise OneLineError(str(error)) from error
     except MemoryError as error:
         raise OneLineError("out of memory; lower --max-rows") from error
-
-
-@cli.command()
-@click.argument("name", required=False)
-@click.option("--list", "listing", is_flag=True, help="List the experiments and the data that they need.")
-@click.option("--quick", is_flag=True, help="The smallest setting, under a minute; nothing can be concluded from it.")
-@click.option("--data", metavar="DIR", help="Folder of the data sets; those not found there are looked for elsewhere.")
-@click.option("--out", metavar="DIR", default="results", show_default=True, help="Folder of page, picture and records.")
-@click.option("--jobs", default=-1, show_default=True, help="Tasks at the same time; -1: one for each core.")
-def reproduce(name: str | None, listing: bool, quick: bool, data: str | None, out: str, jobs: int) -> None:
-    """Run a published table or figure again and write a page on it.
-
-    NAME is one of those that --list shows, or "all". The page, NAME.md, has our numbers beside the printed ones, a
-    verdict on each claim, and a picture, NAME.png.
-
-    Finished parts are kept in NAME.jsonl: the same command goes on where an interrupted one stopped, and only writes
-    the page anew where all is finished. Delete the file to measure again. Tasks of s4-forest take up to 2.5 GB each.
-    """
-    from kernelpursuit import experiments
-
-    if listing == (name is not None):
-        raise OneLineError("give the NAME of an experiment, or --list to see them")
-    if jobs < 1 and jobs != -1:
-        raise OneLineError(f"--jobs must be -1 or at least 1; got {jobs}")
-    try:
-        if listing:
-            click.echo(experiments.listing(data))
-            return
-        for one in experiments.NAMES if name == "all" else [str(name)]:
-            page = experiments.reproduce(one, quick=quick, data_dir=data, out=Path(out), jobs=jobs)
-            click.echo(f"{one}: see {page}")
-    except (ValueError, OSError) as error:  # unknown names, data that are not there, folders that cannot be made
-        raise OneLineError(str(error)) from error
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise OneLineError("the picture needs matplotlib: pip install 'kernelpursuit[plot]'") from error

@@ -14,13 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC
 
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.classification import KMPClassifier
-from kernelpursuit.estimators.discriminant import SparseKernelFDA
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import KFDA, fitted, median_gamma, path_error
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
-from kernelpursuit.experiments.s2_ida import METHODS, Found, mean, picture
+from kernelpursuit import KMPClassifier, SparseKernelFDA
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import KFDA, fitted, median_gamma, path_error
+from papers.s2_ida import METHODS, Found, mean, picture
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 Array = NDArray[np.float64]
 Part = tuple[Any, Array, Any, Array]  # rows or kernel matrix and labels to fit to, and those to predict

@@ -11,13 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
+from kernelpursuit import KMPRegressor, PolytopeFacesRegressor
 from kernelpursuit.bounds import pseudo_dimension_bound
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.faces import PolytopeFacesRegressor
-from kernelpursuit.estimators.regression import KMPRegressor
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma, rank_correlation
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import median_gamma, rank_correlation
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Kernel polytope faces pursuit, figure 1: what the pseudo-dimension bound says along the path"
 DATA = ("housing",)

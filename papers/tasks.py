@@ -32,8 +32,8 @@ class Settings:
     quick : bool, default=False
         The smallest setting, for tests; nothing can be concluded from it.
     data_dir : str, optional
-        Where the data are, see `kernelpursuit.datasets.load`.
-    out : Path, default="results"
+        Where the data are, see `papers.datasets.load`.
+    out : Path, default="docs/results"
         Folder of the records, the page and the picture.
     jobs : int, default=-1
         Tasks run at the same time; -1 is one for each core.
@@ -42,7 +42,7 @@ class Settings:
     name: str
     quick: bool = False
     data_dir: str | None = None
-    out: Path = Path("results")
+    out: Path = Path("docs/results")
     jobs: int = -1
 
     def file(self, suffix: str) -> Path:

@@ -13,12 +13,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils import Bunch
 
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.classification import KMPClassifier
-from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import fitted
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from kernelpursuit import FeatureWidths, KMPClassifier
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import fitted
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Stochastic kernel matching pursuit on up to 50,000 rows of forest cover"
 DATA = ("covtype",)

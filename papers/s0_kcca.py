@@ -14,12 +14,12 @@ from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
+from kernelpursuit import SparseKernelCCA
 from kernelpursuit.bounds import cca_bound
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.cca import SparseKernelCCA
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma, rank_correlation, standardise
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import median_gamma, rank_correlation, standardise
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Theory of matching pursuit, section 4: sparse kernel CCA beside full kernel CCA, with the bound of theorem 4"
 DATA = ("mfeat",)

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from kernelpursuit.estimators.classification import KMPClassifier
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import Array
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from kernelpursuit import KMPClassifier
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import Array
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Support points of kernel matching pursuit and of a support vector machine in the plane"
 DATA = ()

@@ -18,14 +18,11 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.faces import PolytopeFacesRegressor
-from kernelpursuit.estimators.path_cv import KMPRegressorCV
-from kernelpursuit.estimators.regression import KMPRegressor
-from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma, tuned_ridge
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from kernelpursuit import FeatureWidths, KMPRegressor, KMPRegressorCV, PolytopeFacesRegressor
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import median_gamma, tuned_ridge
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 Array = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
+from kernelpursuit import SparseKernelPCA
 from kernelpursuit.bounds import compression_bound, kpca_bound
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.pca import SparseKernelPCA
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import median_gamma
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Theory of matching pursuit, figure 1: compression bound and kernel PCA bound of sparse kernel PCA"
 DATA = ("housing",)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import MinMaxScaler
 
+from kernelpursuit import KMPRegressor
 from kernelpursuit.bounds import vc_bound
-from kernelpursuit.datasets import load
-from kernelpursuit.estimators.regression import KMPRegressor
-from kernelpursuit.experiments._pages import Page, Verdict, judge, table
-from kernelpursuit.experiments._peers import median_gamma, rank_correlation
-from kernelpursuit.experiments._running import Record, Settings, Task, generator, measure_all
+from papers.datasets import load
+from papers.pages import Page, Verdict, judge, table
+from papers.peers import median_gamma, rank_correlation
+from papers.tasks import Record, Settings, Task, generator, measure_all
 
 TITLE = "Theory of matching pursuit, figure 2: does the bound know where the test error of KMP is lowest?"
 DATA = ("housing",)

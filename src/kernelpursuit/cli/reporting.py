@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelpursuit.tables import Task
+from kernelpursuit.cli.tables import Task
 
 DIGITS: dict[Task, str] = {"regression": ".5g", "classification": ".4f"}
 FOOTNOTE = """\

@@ -11,8 +11,8 @@ import sklearn.datasets
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from kernelpursuit import datasets
-from kernelpursuit.datasets import NAMES, DatasetNotFoundError, cache_folder, find_file, load
+from papers import datasets
+from papers.datasets import NAMES, DatasetNotFoundError, cache_folder, find_file, load
 
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA") or "no folder").resolve()
 IDA = [name for name in NAMES if name.startswith("ida_")]

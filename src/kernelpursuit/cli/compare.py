@@ -24,8 +24,8 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor
-from kernelpursuit.reporting import FOOTNOTE, Record, conclusion, heading, row
-from kernelpursuit.tables import MIN_ROWS_PER_CLASS, Task, printable, read_table
+from kernelpursuit.cli.reporting import FOOTNOTE, Record, conclusion, heading, row
+from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Task, printable, read_table
 
 SIZES = (10, 30, 100)
 WIDTHS = (1 / 16, 1 / 4, 1.0)  # times gamma="scale"
@@ -83,7 +83,7 @@ def reports(
     table : str or path-like, optional
         A CSV or Parquet file; without it, two data sets that come with scikit-learn are used.
     target, task, drop
-        See `kernelpursuit.tables.read_table`.
+        See `kernelpursuit.cli.tables.read_table`.
     seed : int
         Of the split, and of all else that is random.
     max_rows : int
@@ -97,7 +97,7 @@ def reports(
 
     Raises
     ------
-    kernelpursuit.tables.TableError
+    kernelpursuit.cli.tables.TableError
         When the file cannot be used.
     """
     if table is None:
