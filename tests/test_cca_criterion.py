@@ -259,7 +259,7 @@ def test_certificates_are_true_until_all_is_explained(seed, gamma, dtype):
                 np.sum(left[0] ** 2, axis=0) * np.sum(left[1] ** 2, axis=0)
             )
         best = np.max(rho[outside()], initial=-1)
-        assert step.weakness == 1 and rho[step.atom] >= best - (1e-4 if dtype is np.float64 else 0.02)
+        assert step.weakness == 1 and rho[step.atom] >= best - (1e-4 if dtype is np.float64 else 5e-3)
         for k in left:
             column = k[:, step.atom] / np.sqrt(k[step.atom, step.atom])
             k -= np.outer(column, column)

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelpursuit import DenseDictionary, KMPClassifier, Rayleigh, Squares, n_atoms, pursue, random_subset
-from kernelpursuit.pursuit.candidates import growing_subset
-from kernelpursuit.pursuit.loop import Step
+from kernelpursuit import DenseDictionary, KMPClassifier, Rayleigh, Squares, pursue
+from kernelpursuit.pursuit import Step, growing_subset, n_atoms, random_subset
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelpursuit import DenseDictionary, Gradient, Squares, n_atoms, pursue
+from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
+from kernelpursuit.pursuit import n_atoms
 
 FACTORS = [1e-300, 1e-170, 1e-100, 1e-12, 1e-3, 7.0, 1e100, 1e290]
 

@@ -60,7 +60,7 @@ class CanonicalCorrelation:
     Atoms whose h may have lost half its digits since it was last computed are recomputed from the definition.
 
     What is left of a column is known to eps times what it was. Atoms are taken while three digits of it are known, so
-    that a correlation, and with it a certificate, may be wrong by 0.02 in float32 where little is left to explain.
+    that a correlation, and with it a certificate, may be wrong by 0.005 in float32 where little is left to explain.
 
     Parameters
     ----------

@@ -96,15 +96,17 @@ def earlier(inside: np.ndarray, taken: int) -> np.ndarray:
 class FeatureSpace:
     """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
 
-    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
+    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken. U is
+    kept in float64: a small pivot would spread the rounding errors of float32 over all columns.
     """
 
     def __init__(self, dictionary: Any):
         self.D = dictionary
         like = dictionary.columns(np.array([0]))
+        self._dtype = like.dtype
         self.limit, self.norm_limit = feature_space_limit(like), known_column_limit(like)
         self._xp = namespace(like)
-        self._rows = self._xp.empty((4, like.shape[0]), dtype=like.dtype, device=like.device)
+        self._rows = self._xp.empty((4, like.shape[0]), dtype=self._xp.float64, device=like.device)
         self._taken = 0  # rows in use; others may wait behind them
 
     def deflate(self, J: np.ndarray) -> Deflated:
@@ -113,15 +115,21 @@ class FeatureSpace:
         norm = squared = squared_norms(columns)
         raw = size = _diagonal(columns, J)
         if self._taken:
-            U = self._rows[: self._taken, :]
-            columns = columns - U.T @ gather(U, J, axis=1)
-            squared, size = squared_norms(columns), _diagonal(columns, J)
+            left = self._left(columns, J)
+            squared, size = squared_norms(left), _diagonal(left, J)
+            columns = self._xp.astype(left, self._dtype)
         return Deflated(columns, squared, size, raw, norm)
+
+    def _left(self, columns: Array, J: np.ndarray) -> Array:
+        """What the atoms taken leave of columns `J` of K, in float64."""
+        U = self._rows[: self._taken, :]
+        return self._xp.astype(columns, self._xp.float64) - U.T @ gather(U, J, axis=1)
 
     def extend(self, block: list[int]) -> int:
         """Next columns of the Cholesky factor, u = τ / √τ_i."""
         self._reserve(self._taken + len(block))
-        columns, _, _, raw, _ = self.deflate(np.array(block))
+        raw_columns = self.D.columns(np.array(block))
+        raw, columns = _diagonal(raw_columns, np.array(block)), self._left(raw_columns, np.array(block))
         for place, atom in enumerate(block):
             column = columns[:, place]
             if place:
@@ -157,7 +165,7 @@ class FeatureSpace:
         b = own.shape[1]
         U = self._rows[: self._taken + b, :]
         inside = [earlier(to_host(U @ V), self._taken) for V in (own, other)]
-        products = self.D.correlate(self._xp.concat([own, other], axis=1))
+        products = self.D.correlate(self._xp.astype(self._xp.concat([own, other], axis=1), self._dtype))
         products = products - to_host(U.T @ from_host(np.concatenate(inside, axis=1), U))
         return products[:, :b], products[:, b:]
 
