@@ -178,7 +178,7 @@ def test_kernel_values_must_be_numbers(bad, storage):
         return values
 
     with pytest.raises(ValueError, match="kernel gives infinite or undefined values"):
-        D = KernelDictionary(X, Z, Kernel(function), storage=storage)
+        D = KernelDictionary(X, Z, Kernel(function=function), storage=storage)
         D.correlate(np.ones((N, 1)))
     with pytest.raises(ValueError, match="kernel gives infinite or undefined values"):
         KMPRegressor(3, kernel=function, memory=0 if storage == "tiles" else None).fit(X, X[:, 0])

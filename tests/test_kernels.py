@@ -7,9 +7,9 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from kernelpursuit import KMPRegressor
+from kernelpursuit.gaussian import center_of
 from kernelpursuit.kernels import (
     KERNEL_NAMES,
-    center_of,
     kernel_list,
     make_kernel,
     resolve_gamma,

@@ -20,11 +20,22 @@ ALLOWED = {
     "plots": set(),
     "losses": {"_array"},
     "basis": {"_array"},
-    "kernels": {"_array"},
-    "dictionaries": {"_array", "kernels"},
+    "gaussian": {"_array"},
+    "kernels": {"_array", "gaussian"},
+    "dictionaries": {"_array", "gaussian", "kernels"},
     "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
-    "refinement": {"_array", "kernels", "losses", "dictionaries.one_blas_thread", "dictionaries.spans"},
-    "estimators": {"_array", "bounds", "basis", "losses", "kernels", "dictionaries", "pursuit", "refinement"},
+    "refinement": {"_array", "gaussian", "kernels", "losses", "dictionaries.one_blas_thread", "dictionaries.spans"},
+    "estimators": {
+        "_array",
+        "bounds",
+        "basis",
+        "losses",
+        "gaussian",
+        "kernels",
+        "dictionaries",
+        "pursuit",
+        "refinement",
+    },
 }
 FREE = {"cli", "__main__"}  # may import everything of the package
 SCIKIT_LEARN = {"_array", "kernels", "estimators", "cli"}

@@ -341,10 +341,10 @@ def test_out_of_device_memory_is_explained():
 
     X = torch.ones((20, 2))
     with pytest.raises(MemoryError, match=r"tiles of 20 x 20 .*smaller memory= makes smaller tiles") as caught:
-        KernelDictionary(X, X, Kernel(function), storage="tiles").correlate(X)
+        KernelDictionary(X, X, Kernel(function=function), storage="tiles").correlate(X)
     assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
     with pytest.raises(RuntimeError, match="mine"):
-        KernelDictionary(X, X, Kernel(failing), storage="tiles").correlate(X)
+        KernelDictionary(X, X, Kernel(function=failing), storage="tiles").correlate(X)
 
 
 @needs_torch

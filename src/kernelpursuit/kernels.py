@@ -8,7 +8,7 @@ arrays: short forms of the same kernels keep them where they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -18,7 +18,17 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from kernelpursuit._array import Array, eps, from_host, gather, namespace, to_host
+from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit.gaussian import (
+    NOT_FINITE,
+    GaussianPoints,
+    all_finite,
+    center_of,
+    centred,
+    gaussian,
+    gaussian_points,
+    sum_over_features,
+)
 
 KERNEL_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 # Parameters that `gamma`, `degree` and `coef0` of an estimator set, by kernel.
@@ -30,10 +40,7 @@ _PARAMETERS = {
     "poly": ("gamma", "degree", "coef0"),
     "polynomial": ("gamma", "degree", "coef0"),
 }
-# The exponent of a Gaussian kernel made by one product is wrong by about eps gamma (|x|^2 + |z|^2); more than this,
-# the kernel's relative error, is too much. In float32 that begins at gamma |x|^2 = 42.
-EXPONENT_ERROR = 1e-5
-NOT_FINITE = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
+SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})  # k(x, x) is 1
 
 
 def usable_threads() -> int:
@@ -41,169 +48,70 @@ def usable_threads() -> int:
     return _openmp_effective_n_threads()
 
 
-class GaussianPoints:
-    """Centred points in the form that makes the exponent of the Gaussian kernel one matrix product.
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel ``k(X, Z) -> (n_x, n_z)`` with its parameters settled: plain data, but for a user's function.
 
-    With x' = [√(2γ) x, -γ|x|², 1] and z' = [√(2γ) z, 1, -γ|z|²] the product x'·z' is -γ|x - z|².
+    `prepare` brings data into the form that calls take, so a tile loop prepares once: centred, as `GaussianPoints`, for
+    the Gaussian kernel.
 
     Parameters
     ----------
-    rows : array of shape (n, n_features + 2)
-        The x', of any array namespace.
-    far : ndarray of bool of shape (n,) or None
-        Points so far from the centre that the product of two of them loses too many digits; None: there are none.
+    name : str, optional
+        One of `KERNEL_NAMES`; None for a function of the user's.
+    params : dict
+        Parameters of that kernel, or keyword arguments of the function.
+    offset : array of shape (n_features,), optional
+        Subtracted from dense data by `prepare`; the Gaussian kernel has one.
+    function : callable, optional
+        The user's: maps two matrices with the same columns, or two rows, to kernel values.
+    of_rows : bool
+        Whether it takes two rows.
+    n_jobs : int, optional
+        For scikit-learn's function of that name; None leaves threads to the loops over tiles.
     """
 
-    def __init__(self, rows: Array, far: np.ndarray | None):
-        self.rows = rows
-        self.far = far
-        self.shape = (rows.shape[0], rows.shape[1] - 2)
-
-    def __getitem__(self, J: slice | np.ndarray) -> GaussianPoints:
-        rows = self.rows[J, :] if isinstance(J, slice) else gather(self.rows, J)
-        return GaussianPoints(rows, None if self.far is None else self.far[J])
+    name: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    offset: Array | None = None
+    function: Callable | None = None
+    of_rows: bool = False
+    n_jobs: int | None = None
 
     @property
-    def far_rows(self) -> np.ndarray:
-        """Indices of the far points."""
-        return np.flatnonzero(False if self.far is None else self.far)
+    def symmetric(self) -> bool:
+        """Whether k(x, z) = k(z, x) is known."""
+        return self.function is None
 
-    @cached_property
-    def turned(self) -> Array:
-        """The z' of the same points."""
-        d = self.shape[1]
-        return gather(self.rows, np.array([*range(d), d + 1, d]), axis=1)
+    @property
+    def parallel(self) -> bool:
+        """Whether it may be called from several threads at once."""
+        return self.function is None and self.n_jobs is None
 
-
-def gaussian_points(centred: Array, gamma: float) -> GaussianPoints:
-    """Centred points, ready for `gaussian`."""
-    xp = namespace(centred)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = centred * float(np.sqrt(2 * gamma))
-        wide = scaled if eps(scaled) < 1e-10 else xp.astype(scaled, xp.float64)
-        halves = xp.sum(wide * wide, axis=1) / 2  # γ|x|² of the rounded coordinates, so that k(x, x) is near 1
-    heights = to_host(halves)
-    if not np.all(heights <= float(xp.finfo(scaled.dtype).max)):  # NaN and infinite coordinates end here too
-        raise ValueError(NOT_FINITE)
-    norms = xp.astype(-halves, scaled.dtype)[:, None]
-    far = heights > EXPONENT_ERROR / (2 * eps(scaled))
-    return GaussianPoints(xp.concat([scaled, norms, xp.ones_like(norms)], axis=1), far if np.any(far) else None)
-
-
-def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
-    """exp(-γ|x - z|²), (n_p, n_q): one product and an exponential in place; pairs of far points by `gaussian_float64`.
-
-    A far point and one that is not are either well apart, and the value is 0 to all digits that count, or the sum of
-    their squared lengths is below five times the limit.
-    """
-    rows, columns = P.far_rows, Q.far_rows
-    pairs = len(rows) * len(columns)
-    if pairs and (8 * pairs > P.shape[0] * Q.shape[0] or not _takes_indices(P.rows)):
-        return gaussian_float64(P, Q)
-    left, right = (P.turned, Q.rows) if P.shape[0] <= Q.shape[0] else (P.rows, Q.turned)  # the shorter is copied
-    with np.errstate(over="ignore", invalid="ignore"):  # of pairs of far points, which are replaced
-        values = left @ right.T if out is None else np.matmul(left, right.T, out=out)
-        values = _exponential(values)
-    if pairs:
-        xp = namespace(values)
-        where = [
-            xp.asarray(index) if xp is np else xp.asarray(index, device=values.device) for index in (rows, columns)
-        ]
-        values[where[0][:, None], where[1][None, :]] = gaussian_float64(P[rows], Q[columns])
-    return values
-
-
-def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
-    """The same by a product in float64, or, where that loses too many digits as well, by differences of coordinates."""
-    xp, d = namespace(P.rows), P.shape[1]
-    x, z = (xp.astype(points.rows[:, :d], xp.float64) for points in (P, Q))
-    with np.errstate(over="ignore", invalid="ignore"):
-        heights = [xp.sum(points * points, axis=1) / 2 for points in (x, z)]
-        limit = EXPONENT_ERROR / (2 * eps(x))
-        if all(bool(xp.any(height > limit)) for height in heights):
-            exponent = -_sum_over_features(lambda a, b: (a - b) ** 2, x, z) / 2
-        else:
-            exponent = x @ z.T - heights[0][:, None] - heights[1][None, :]
-        # An exponent above 0 can only be rounding.
-        values = xp.exp(xp.where(exponent > 0, xp.zeros_like(exponent), exponent))
-    if not all_finite(values):
-        raise ValueError(NOT_FINITE)
-    return xp.astype(values, P.rows.dtype)
-
-
-def _takes_indices(x: Array) -> bool:
-    """Whether values may be put at index arrays, which the array API standard does not ask for."""
-    return isinstance(x, np.ndarray) or hasattr(x, "index_put_")
-
-
-def _exponential(values: Array) -> Array:
-    """exp, in place where the library can."""
-    if isinstance(values, np.ndarray):
-        return np.exp(values, out=values)
-    return values.exp_() if hasattr(values, "exp_") else namespace(values).exp(values)
-
-
-def all_finite(values: Array) -> bool:
-    """Whether all entries are numbers; the sum tells in nearly all cases."""
-    xp = namespace(values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(xp.isfinite(xp.sum(values))) or bool(xp.all(xp.isfinite(values)))
-
-
-class Kernel:
-    """A kernel ``k(X, Z) -> (n_x, n_z)`` with its parameters settled.
-
-    `prepare` brings data into the form that calls take, so a tile loop prepares once: centred where the kernel allows
-    it, and as `GaussianPoints` for the Gaussian kernel.
-
-    Parameters
-    ----------
-    function : callable
-        Maps two matrices with the same columns to the matrix of kernel values.
-    offset : array of shape (n_features,), optional
-        Subtracted from the data by `prepare`.
-    symmetric : bool
-        Whether k(x, z) = k(z, x) is known.
-    gaussian : float, optional
-        Its gamma, if this is the Gaussian kernel: dense data then go through `gaussian_points`, not `function`.
-    parallel : bool
-        Whether `function` may be called from several threads at once.
-    """
-
-    def __init__(
-        self,
-        function: Callable[[Any, Any], Any],
-        offset: Array | None = None,
-        symmetric: bool = False,
-        gaussian: float | None = None,
-        parallel: bool = False,
-    ):
-        self.function = function
-        self.offset = offset
-        self.symmetric = symmetric
-        self.gaussian = gaussian
-        self.parallel = parallel
+    def values(self, X: Any, Z: Any) -> Any:
+        """Kernel values, (n_x, n_z), of data that are not prepared, by the function behind the name."""
+        if self.function is None:
+            return _named(X, Z, self.name, self.n_jobs, **self.params)
+        if self.of_rows:
+            return pairwise_kernels(X, Z, metric=self.function, **self.params)
+        values = self.function(X, Z, **self.params)
+        return values.toarray() if sparse.issparse(values) else values  # those of sparse data may be sparse
 
     def prepare(self, X: Any) -> Any:
         """Data as `__call__` expects them: both sides prepared, or neither."""
         if self.offset is None or sparse.issparse(X):
             return X
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = X - self.offset
-        return centred if self.gaussian is None else gaussian_points(centred, self.gaussian)
+        return gaussian_points(centred(X, self.offset), self.params["gamma"])
 
     def between(self, X: Any, Z: Any) -> Any:
         """Kernel values, (n_x, n_z), of data as they come."""
         if sparse.issparse(X) or sparse.issparse(Z):  # not centred, so the other side must not be either
-            return self.function(X, Z)
+            return self.values(X, Z)
         return self(self.prepare(X), self.prepare(Z))
 
     def __call__(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
         """Kernel values, (n_x, n_z), of prepared data; NumPy results may be asked into `out`."""
-        if isinstance(X, GaussianPoints):
-            values = gaussian(X, Z, out)
-        else:
-            values = self.function(X, Z)
+        values = gaussian(X, Z, out) if isinstance(X, GaussianPoints) else self.values(X, Z)
         if out is None or values is out:
             return values
         out[...] = values
@@ -228,30 +136,6 @@ def _column_means(X: Array, weights: np.ndarray | None) -> np.ndarray:
     wide = xp.astype(X, xp.float64)
     shares = np.full(X.shape[0], 1 / X.shape[0]) if weights is None else to_host(weights) / np.sum(to_host(weights))
     return to_host(from_host(shares, like=wide) @ wide)
-
-
-_ROWS_FOR_CENTER = 4096  # of which the median is taken; the centre only has to lie among most of the rows
-
-
-def center_of(X: Array) -> Array:
-    """Median of each column of dense `X`, over some rows if there are many.
-
-    A mean would follow one far row away from all others, which then lose their digits. The median is a number of the
-    column, so differences to it are exact for the rows around it, in float32 too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> center_of(np.array([[1.0, 5.0], [2.0, 4.0], [1e10, 6.0]]))
-    array([2., 5.])
-    """
-    n, some = X.shape[0], X
-    if n > _ROWS_FOR_CENTER:
-        some = gather(X, np.random.default_rng(0).integers(0, n, _ROWS_FOR_CENTER))  # always the same ones
-    middle = some.shape[0] // 2
-    if isinstance(some, np.ndarray):
-        return np.partition(some, middle, axis=0)[middle]
-    return namespace(some).sort(some, axis=0)[middle, :]
 
 
 def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
@@ -318,7 +202,7 @@ def make_kernel(
            [0.135, 1.   ]])
     """
     if callable(kernel):
-        return Kernel(_matrix_form(partial(_dense_values, partial(kernel, **(kernel_params or {}))), X))
+        return _user_kernel(kernel, kernel_params or {}, X)
     if kernel_params:
         raise ValueError(
             f"kernel_params is for a callable kernel, got kernel={kernel!r}; set gamma, degree or coef0, "
@@ -337,10 +221,8 @@ def make_kernel(
     params |= own
     if "gamma" in params:
         params["gamma"] = resolve_gamma(params["gamma"], X, weights)
-    # Squared distances come from products: at an offset of 1e6 those of float64 data are wrong in the fourth digit.
     offset = center_of(X) if name == "rbf" and not sparse.issparse(X) else None
-    gamma_of_rbf = params["gamma"] if name == "rbf" else None
-    return Kernel(partial(_named, metric=name, **params), offset, symmetric=True, gaussian=gamma_of_rbf, parallel=True)
+    return Kernel(name, params, offset)
 
 
 def kernel_list(kernel: Any) -> list:
@@ -364,11 +246,11 @@ def uses_gamma(kernel: Any) -> bool:
     )
 
 
-def _named(X: Any, Z: Any, metric: str, **params: float) -> Any:
+def _named(X: Any, Z: Any, name: Any, n_jobs: int | None = None, **params: float) -> Any:
     """Kernel of a name: scikit-learn's for NumPy and sparse data, the same in a few operations for other arrays."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return pairwise_kernels(X, Z, metric=metric, **params)
-    return _array_kernel(X, Z, metric, **params)
+        return pairwise_kernels(X, Z, metric=name, n_jobs=n_jobs, **params)
+    return _array_kernel(X, Z, name, **params)
 
 
 def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: float = 3, coef0: float = 1) -> Array:
@@ -377,12 +259,12 @@ def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: f
     if metric == "rbf":
         return gaussian(gaussian_points(X, gamma), gaussian_points(Z, gamma))
     if metric == "laplacian":
-        return xp.exp(-gamma * _sum_over_features(lambda x, z: xp.abs(x - z), X, Z))
+        return xp.exp(-gamma * sum_over_features(lambda x, z: xp.abs(x - z), X, Z))
     if metric in ("chi2", "additive_chi2"):
         if bool(xp.any(X < 0)) or bool(xp.any(Z < 0)):
             raise ValueError("X contains negative values, for which the chi2 kernels are not defined")
         tiny = float(xp.finfo(X.dtype).smallest_normal)  # 0 / 0 is 0
-        distances = _sum_over_features(lambda x, z: (x - z) ** 2 / (x + z + tiny), X, Z)
+        distances = sum_over_features(lambda x, z: (x - z) ** 2 / (x + z + tiny), X, Z)
         return -distances if metric == "additive_chi2" else xp.exp(-gamma * distances)
     if metric == "cosine":
         X, Z = (x / xp.where(xp.any(x != 0, axis=1), xp.sqrt(xp.sum(x * x, axis=1)), 1.0)[:, None] for x in (X, Z))
@@ -393,46 +275,30 @@ def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: f
     return xp.tanh(scaled) if metric == "sigmoid" else scaled**degree
 
 
-def _sum_over_features(term: Callable[[Array, Array], Array], X: Array, Z: Array) -> Array:
-    """Sum of a function of two coordinates, one feature at a time: an (n_x, n_z, n_features) array would be large."""
-    total = term(X[:, :1], Z[:, :1].T)
-    for k in range(1, X.shape[1]):
-        total = total + term(X[:, k : k + 1], Z[:, k : k + 1].T)
-    return total
-
-
-def _dense_values(function: Callable, X: Any, Z: Any) -> Any:
-    """Values of a user's kernel; those of sparse data may be sparse, and become an array."""
-    values = function(X, Z)
-    return values.toarray() if sparse.issparse(values) else values
-
-
-def _matrix_form(function: Callable, X: Any) -> Callable[[Any, Any], Any]:
-    """The callable as a function of matrices; a function of two rows is called on every pair.
+def _user_kernel(function: Callable, params: dict[str, Any], X: Any) -> Kernel:
+    """The callable as a kernel; whether it takes matrices or rows is found by trying.
 
     Two rows against n_features + 2 tell the forms apart: neither entry by entry nor as a product do they fit together.
     """
-    if not (isinstance(X, np.ndarray) or sparse.issparse(X)):
-        return _checked_form(function, X)
-    few, many = X[[0] * 2], X[[0] * (X.shape[1] + 2)]
+    shape = (2, X.shape[1] + 2)
+    few, many = (take_first(X, count) for count in shape)
+    whole, error = Kernel(function=function, params=params), None
     try:
-        if np.shape(function(few, many)) == (2, X.shape[1] + 2):
-            return function
-    except Exception:
-        pass  # not a function of matrices; if it is one of rows neither, the call below raises what the user must see
-    if np.ndim(pairwise_kernels(few, many, metric=function)) != 2:
-        raise ValueError("kernel must return one number for two rows or an (n, m) array for n and m rows")
-    return partial(pairwise_kernels, metric=function)
-
-
-def _checked_form(function: Callable, X: Array) -> Callable[[Array, Array], Array]:
-    """The callable, if it maps tensors to tensors of the same library; a call for every pair would be far too slow."""
-    few, many = gather(X, [0] * 2), gather(X, [0] * (X.shape[1] + 2))
-    error = None
-    try:
-        values = function(few, many)
-        if np.shape(values) == (2, X.shape[1] + 2) and namespace(values) is namespace(X):
-            return function
+        values = whole.values(few, many)
+        if np.shape(values) == shape and namespace(values) is namespace(np.empty(0) if sparse.issparse(X) else X):
+            return whole
     except Exception as raised:
-        error = raised
-    raise ValueError("a callable kernel of tensors must map n and m rows to an (n, m) tensor of their kind") from error
+        error = raised  # not a function of matrices; if it is one of rows neither, the call below says so
+    if not (isinstance(X, np.ndarray) or sparse.issparse(X)):  # a call for every pair would be far too slow
+        raise ValueError(
+            "a callable kernel of tensors must map n and m rows to an (n, m) tensor of their kind"
+        ) from error
+    pairwise = Kernel(function=function, params=params, of_rows=True)
+    if np.ndim(pairwise.values(few, many)) != 2:
+        raise ValueError("kernel must return one number for two rows or an (n, m) array for n and m rows")
+    return pairwise
+
+
+def take_first(X: Any, count: int) -> Any:
+    """The first row, `count` times."""
+    return X[[0] * count] if sparse.issparse(X) else gather(X, [0] * count)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit._array import Array, gather, namespace
-from kernelpursuit.kernels import GaussianPoints, gaussian_float64
+from kernelpursuit.gaussian import GaussianPoints, gaussian_float64
 
 tl: Any = None  # triton.language: the compiler looks the name up here
 

@@ -22,7 +22,8 @@ from kernelpursuit.dictionaries.tiles import (
     parts_of_pass,
     spans,
 )
-from kernelpursuit.kernels import GaussianPoints, Kernel
+from kernelpursuit.gaussian import GaussianPoints
+from kernelpursuit.kernels import Kernel
 
 STORAGES = ("auto", "dense", "tiles")
 LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,

@@ -108,10 +108,9 @@ class AtomFamily:
         """The chosen atoms as functions of new data."""
         source, center = self._locate(atoms)
         if self.precomputed:
-            empty = self._X[:0, :0]
-            return Expansion([], source, empty, [], np.empty(0, dtype=np.intp), self._index[center])
+            return Expansion(self._X[:0, :0], precomputed=self._index[center])
         centers = take_rows(self._Z, center[source >= 0])
-        return Expansion(self.kernels, source, centers, self.functions, center[source < 0])
+        return Expansion(centers, self.kernels, source, self.functions, center[source < 0])
 
     def _locate(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Kernel (-1 for functions) and centre, or column of the functions, of each atom."""

@@ -3,54 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn._config import get_config
+from sklearn import get_config  # type: ignore[attr-defined]
+from sklearn.metrics.pairwise import euclidean_distances
 
-from kernelpursuit._array import Array, gather, namespace
+from kernelpursuit._array import Array, from_host, gather, namespace
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
 from kernelpursuit.estimators._spaces import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
+from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points
 from kernelpursuit.kernels import Kernel
 
 BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
 
 
+@dataclass(eq=False)
 class Expansion:
     """Chosen atoms as functions of new data: prediction needs this and nothing of the training data.
 
-    Values are computed in the precision of the model, that of `centers`, or in that of the new data if it is wider.
+    Plain data, but for functions of the user's. Values are computed in the precision of the model, that of `centers`,
+    or in that of the new data if it is wider.
 
     Parameters
     ----------
-    kernels : list of Kernel
-    sources : ndarray of shape (k,)
-        Kernel of each atom, -1 for a column of `functions`.
     centers : {array, CSR array} of shape (number of kernel atoms, n_features)
         Centres of the kernel atoms, in order.
+    kernels : list of Kernel
+    sources : ndarray of shape (k,), optional
+        Kernel of each atom, -1 for a column of `functions`. Default: all atoms are of the first kernel.
     functions : list of callables
-    function_columns : ndarray
+    function_columns : ndarray, optional
         Which column of the joined outputs of `functions` each of the other atoms is, in order.
     precomputed : ndarray, optional
         With a precomputed kernel: the columns of X that the atoms are.
+    widths : ndarray of shape (k,), optional
+        γⱼ of each atom, in place of the kernel's gamma; for a Gaussian kernel alone.
+    input_weights : ndarray of shape (n_features,), optional
+        Weight of each input: atom j is exp(-γⱼ Σ w²(x - zⱼ)²); for a Gaussian kernel alone.
     """
 
-    def __init__(
-        self,
-        kernels: list[Kernel],
-        sources: np.ndarray,
-        centers: Any,
-        functions: Sequence[Callable],
-        function_columns: np.ndarray,
-        precomputed: np.ndarray | None = None,
-    ):
-        self.kernels = kernels
-        self.sources = sources
-        self.centers = centers
-        self.functions = functions
-        self.function_columns = function_columns
-        self.precomputed = precomputed
+    centers: Any
+    kernels: list[Kernel] = field(default_factory=list)
+    sources: Any = None
+    functions: Sequence[Callable] = ()
+    function_columns: Any = None
+    precomputed: np.ndarray | None = None
+    widths: np.ndarray | None = None
+    input_weights: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.sources is None:
+            k = self.centers.shape[0] if self.precomputed is None else len(self.precomputed)
+            self.sources = np.zeros(k, dtype=np.intp)
+        if self.function_columns is None:
+            self.function_columns = np.empty(0, dtype=np.intp)
+        shaped = self.widths is not None or self.input_weights is not None
+        if shaped and [kernel.name for kernel in self.kernels] != ["rbf"]:
+            raise ValueError("widths and input_weights are for atoms of one Gaussian kernel")
         self._prepared: dict[Any, Any] = {}  # centres of each kernel and dtype in the form it computes with
 
     def __getstate__(self) -> dict[str, Any]:
@@ -76,34 +88,64 @@ class Expansion:
 
     def _kernel_values(self, source: int, X: Any) -> Array:
         """Values of the atoms of one kernel, with the dtype of X."""
-        kernel, of_kernels = self.kernels[source], self.sources[self.sources >= 0]
-        mine = np.flatnonzero(of_kernels == source)
+        kernel = self.kernels[source]
+        mine = np.flatnonzero(self.sources[self.sources >= 0] == source)
         if sparse.issparse(X) or sparse.issparse(self.centers):
-            return np.asarray(kernel.between(X, as_dtype(self.centers[mine], X.dtype)), dtype=X.dtype)
-        key = source, str(X.dtype)
+            values = self._sparse_values(kernel, X, as_dtype(take_rows(self.centers, mine), X.dtype))
+        elif kernel.offset is not None:
+            values = self._gaussian_values(source, mine, X)
+        else:
+            values = kernel.values(X, as_dtype(take_rows(self.centers, mine), X.dtype))
+        xp = np if sparse.issparse(X) else namespace(X)
+        return values if values.dtype == X.dtype else xp.astype(xp.asarray(values), X.dtype)
+
+    def _gaussian_values(self, source: int, mine: np.ndarray, X: Array) -> Array:
+        """Values of the atoms of a Gaussian kernel of dense data: one product, whatever the widths."""
+        kernel, key = self.kernels[source], (source, str(X.dtype))
+        gammas = np.full(len(mine), kernel.params["gamma"]) if self.widths is None else self.widths
         if key not in self._prepared:
-            self._prepared[key] = kernel.prepare(as_dtype(take_rows(self.centers, mine), X.dtype))
+            centers = self._weighed(as_dtype(take_rows(self.centers, mine), X.dtype), kernel)
+            largest = float(np.max(gammas, initial=0))
+            shares = None if self.widths is None else gammas / (largest or 1.0)
+            self._prepared[key] = largest, centers, gaussian_points(centers, largest, shares)
+        largest, centers, points = self._prepared[key]
+        rows = self._weighed(X, kernel)
         try:
-            values = kernel(kernel.prepare(X), self._prepared[key])
-        except ValueError:
-            if kernel.offset is None or not isinstance(X, np.ndarray):
-                raise
-            # Rows so far away that their squared length overflows: scikit-learn's kernel is 0 there.
-            values = kernel.function(X - kernel.offset, self.centers[mine] - kernel.offset)
-        return values if values.dtype == X.dtype else namespace(X).astype(namespace(X).asarray(values), X.dtype)
+            return gaussian(gaussian_points(rows, largest), points)
+        except ValueError:  # rows so far away that their squared length overflows
+            return gaussian_by_differences(rows, centers, gammas)
+
+    def _weighed(self, X: Array, kernel: Kernel) -> Array:
+        """Centred inputs times their weights."""
+        rows = centred(X, as_dtype(kernel.offset, X.dtype))
+        return rows if self.input_weights is None else rows * from_host(self.input_weights, rows)
+
+    def _sparse_values(self, kernel: Kernel, X: Any, Z: Any) -> np.ndarray:
+        """The same where X or the centres are sparse: nothing is centred."""
+        if self.widths is None and self.input_weights is None:
+            return np.asarray(kernel.between(X, Z))
+        if self.input_weights is not None:
+            X, Z = (sparse.csr_array(side) * self.input_weights[None, :] for side in (X, Z))
+        gammas = kernel.params["gamma"] if self.widths is None else self.widths[None, :]
+        return np.exp(-gammas * euclidean_distances(X, Z, squared=True))
+
+    def subset(self, J: np.ndarray) -> Expansion:
+        """Atoms `J`, in that order."""
+        of_kernel = self.sources >= 0
+        place = np.where(of_kernel, np.cumsum(of_kernel), np.cumsum(~of_kernel)) - 1  # among its own kind
+        kernels, others = (place[J[self.sources[J] >= 0]], place[J[self.sources[J] < 0]])
+        return replace(
+            self,
+            centers=self.centers if self.precomputed is not None else take_rows(self.centers, kernels),
+            sources=self.sources[J],
+            function_columns=self.function_columns[others],
+            precomputed=None if self.precomputed is None else self.precomputed[J],
+            widths=None if self.widths is None else self.widths[J],
+        )
 
     def truncate(self, k: int) -> Expansion:
         """The first `k` atoms."""
-        sources = self.sources[:k]
-        of_kernels = int(np.sum(sources >= 0))
-        return Expansion(
-            self.kernels,
-            sources,
-            rows_between(self.centers, slice(0, of_kernels)),
-            self.functions,
-            self.function_columns[: k - of_kernels],
-            None if self.precomputed is None else self.precomputed[:k],
-        )
+        return self.subset(np.arange(k))
 
     def predict(self, X: Any, coef: np.ndarray) -> Array:
         """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1]), where X is, with its dtype.

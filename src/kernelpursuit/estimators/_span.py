@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
-from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit._array import Array, from_host, namespace
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import AtomFamily
@@ -20,7 +20,8 @@ from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._running import plan_memory, run, storage_for
 from kernelpursuit.estimators._spaces import model_precision, rows_between, widest
-from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, kernel_list
+from kernelpursuit.gaussian import all_finite
+from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
@@ -84,7 +85,7 @@ def joined(parts: list[Array]) -> Array:
 
 
 def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
-    """k(x, x) of the rows of X: diagonals of small squares, or one number where the kernel is shift-invariant.
+    """k(x, x) of the rows of X: diagonals of small squares, or 1 where the kernel is shift-invariant.
 
     Examples
     --------
@@ -94,10 +95,9 @@ def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
     >>> kernel_diagonal(make_kernel("linear", X), X), kernel_diagonal(make_kernel("rbf", X), X)
     (array([1., 9.]), array([1., 1.]))
     """
-    if kernel.offset is not None and not sparse.issparse(X):
-        constant = float(to_host(kernel.between(kernel.offset[None, :], kernel.offset[None, :]))[0, 0])
-        ones = np.ones(X.shape[0]) if isinstance(X, np.ndarray) else widest(namespace(X).ones_like(X[:, 0]))
-        return constant * ones
+    if kernel.name in SHIFT_INVARIANT:
+        on_host = isinstance(X, np.ndarray) or sparse.issparse(X)
+        return np.ones(X.shape[0]) if on_host else widest(namespace(X).ones_like(X[:, 0]))
     parts = spans(0, X.shape[0], block)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = [kernel.between(rows_between(X, part), rows_between(X, part)) for part in parts]

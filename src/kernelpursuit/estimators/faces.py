@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelpursuit._array import on_host
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import check_centers, check_square, generator
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._running import announce, counting, plan_memory, progress, storage_for
@@ -26,7 +25,6 @@ from kernelpursuit.estimators._spaces import (
     follow,
     host_dtype,
     is_precomputed,
-    take_rows,
     x_options,
 )
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
@@ -289,7 +287,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         stage = self._stages[len(path)]
         places = self._places(stage)
         self.path_ = path
-        self._expansion = subset(self._ever[0], places)
+        self._expansion = self._ever[0].subset(places)
         centers = self.support_vectors_ = self._expansion.centers
         coef = stage.coef.astype(host_dtype(centers))
         self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(coef[0])
@@ -345,11 +343,3 @@ def in_units(path: Path, unit: float) -> Path:
     path.start = convert(path.start)
     path.steps, path.discarded = [convert(s) for s in path.steps], [convert(s) for s in path.discarded]
     return path
-
-
-def subset(expansion: Expansion, places: np.ndarray) -> Expansion:
-    """Some atoms of an expansion of one kernel, in the order given."""
-    precomputed = expansion.precomputed
-    centers = expansion.centers if precomputed is not None else take_rows(expansion.centers, places)
-    chosen = None if precomputed is None else precomputed[places]
-    return Expansion(expansion.kernels, expansion.sources[places], centers, [], expansion.function_columns, chosen)

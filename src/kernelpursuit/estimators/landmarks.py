@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+from sklearn.metrics.pairwise import KERNEL_PARAMS
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -33,7 +31,8 @@ from kernelpursuit.estimators._spaces import (
 )
 from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, warn_if_few
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.kernels import KERNEL_NAMES, Kernel, all_finite, center_of, make_kernel
+from kernelpursuit.gaussian import all_finite
+from kernelpursuit.kernels import KERNEL_NAMES, Kernel, make_kernel
 from kernelpursuit.pursuit.candidates import Candidates
 from kernelpursuit.pursuit.loop import Path, pursue
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
@@ -225,11 +224,10 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
         self.components_ = take_rows(X, atoms)
         self.residual_trace_ = follow(self._traces(dictionary) * X.shape[0], X)
-        sources, none = np.zeros(len(atoms), dtype=np.intp), np.empty(0, dtype=np.intp)
         if self._kernel is None:
-            self._expansion = Expansion([], sources, self.components_, [], none, precomputed=atoms)
+            self._expansion = Expansion(self.components_, precomputed=atoms)
         else:
-            self._expansion = Expansion([self._kernel], sources, self.components_, [], none)
+            self._expansion = Expansion(self.components_, [self._kernel])
         self._n_features_out = len(atoms)
 
     def _traces(self, dictionary: Any) -> np.ndarray:
@@ -252,13 +250,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             return make_kernel(self.kernel, X, kernel_params=self.kernel_params)
         params = {**(self.kernel_params or {}), **given}
         params = {name: value for name, value in params.items() if name in KERNEL_PARAMS[self.kernel]}
-        if self.n_jobs is None or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
-            if "gamma" in KERNEL_PARAMS[self.kernel] and params.get("gamma") is None:
-                params["gamma"] = 1.0 if self.kernel == "chi2" else "auto"
-            return make_kernel((self.kernel, params), X)
-        offset = center_of(X) if self.kernel == "rbf" and not sparse.issparse(X) else None
-        function: Callable = partial(pairwise_kernels, metric=self.kernel, n_jobs=self.n_jobs, **params)
-        return Kernel(function, offset)
+        if "gamma" in KERNEL_PARAMS[self.kernel] and params.get("gamma") is None:
+            params["gamma"] = 1.0 if self.kernel == "chi2" else "auto"
+        return replace(make_kernel((self.kernel, params), X), n_jobs=self.n_jobs)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
