@@ -426,7 +426,7 @@ def test_without_a_cuda_device_nothing_is_fused(monkeypatch):
     with pytest.warns(RuntimeWarning, match="fused pass is not available"):
         products = D.correlate(X)
     np.testing.assert_allclose(D.correlate(X), products)  # said once
-    np.testing.assert_allclose(products, exact(X.numpy(), X.numpy(), k.gaussian).T @ X.numpy(), atol=1e-4)
+    np.testing.assert_allclose(products, exact(X.numpy(), X.numpy(), k.params["gamma"]).T @ X.numpy(), atol=1e-4)
 
 
 @needs_cuda
