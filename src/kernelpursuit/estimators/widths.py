@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils._param_validation import Interval
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_consistent_length
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
-from kernelpursuit.estimators._fitting import generator
-from kernelpursuit.estimators._spaces import beside, check_new, follow, labels_on_host, take_rows, widest, x_options
+from kernelpursuit.estimators._evidence import Evidence, evidence
+from kernelpursuit.estimators._fitting import generator, training_data
+from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
+from kernelpursuit.estimators._targets import TASKS, target_columns
 
-JITTER = 1e-6  # of k(x, x), added to the kernel matrix of the landmarks
-WIDEST_RATIO = 1e3  # of a width to where it starts
-STARTS, FIRST_ITERATIONS = (1 / 4, 2.0, 16.0), 30  # values of gamma times the number of inputs
-SIGNAL, NOISE = (np.exp(-4), np.exp(6)), (1e-4, 2.0)  # variances, of targets of variance 1
+LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
+STARTS = (1 / 4, 1.0, 4.0)  # values of gamma times the number of inputs
+SLOPE, ENOUGH = 1e-3, 1e-11  # a climb is at its top: nats for each unit of a log weight; relative gain of a step
+STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
 
 class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -46,10 +50,15 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     prior : float, default=1
         Precision of the prior: 1 / variance of the logarithms of the weights. 0 leaves them to the data; large values
         make all weights equal.
-    max_iter : int, default=60
-        Iterations of L-BFGS; each costs about as much as `n_landmarks` steps of a pursuit.
+    max_iter : int, default=100
+        Most iterations of each of three climbs by L-BFGS.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or values. "auto" takes strings, booleans and up to 20 distinct whole numbers for
+        classes, and warns where that is doubtful.
     random_state : int, RandomState or None, default=None
         Draws the rows and landmarks.
+    verbose : int, default=0
+        1 prints a line for each climb.
 
     Attributes
     ----------
@@ -57,7 +66,10 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         What the columns are multiplied by.
     noise_ : float
         Share of the variance of y that the inputs do not explain.
+    evidence_ : float
+        Logarithm of the evidence that was reached, up to a constant: the prior included, the targets standardised.
     n_iter_ : int
+        Iterations of all climbs together.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         When X has column names.
@@ -77,15 +89,29 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "max_rows": [Interval(Integral, 2, None, closed="left")],
         "prior": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "task": [StrOptions(set(TASKS))],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
-    def __init__(self, n_landmarks=150, *, max_rows=10_000, prior=1.0, max_iter=60, random_state=None):
+    def __init__(
+        self,
+        n_landmarks=150,
+        *,
+        max_rows=10_000,
+        prior=1.0,
+        max_iter=100,
+        task="auto",
+        random_state=None,
+        verbose=0,
+    ):
         self.n_landmarks = n_landmarks
         self.max_rows = max_rows
         self.prior = prior
         self.max_iter = max_iter
+        self.task = task
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -95,14 +121,17 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> FeatureWidths:
-        """Find the weights.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureWidths:
+        """Find the weights. Ctrl-C ends the search, keeps the best weights so far and is raised again.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Floats are values to predict; anything else is classes.
+            Classes or values, see `task`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How many times each row counts: weight 2 is the same as the row twice. Weights that sum to less than the
+            number of rows are taken in proportion.
 
         Returns
         -------
@@ -111,19 +140,26 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = validate_data(self, X, **x_options("precomputed", X))  # dense: sparse data have too many columns
-        targets = _columns(y)
-        check_consistent_length(X, targets)
-        drawn = generator(self.random_state).permutation(X.shape[0])[: self.max_rows]
-        rows, Y = widest(take_rows(X, drawn)), _standardised(targets[drawn])
-        xp = namespace(rows)
-        rows = rows - xp.mean(rows, axis=0)
-        spread = np.sqrt(to_host(xp.mean(rows * rows, axis=0)))
-        unit = 1 / np.where(spread > 0, spread, 1)
-        rows = rows * from_host(unit, rows)
-        found = self._maximise(rows, from_host(Y, rows))
-        p = X.shape[1]
-        self.weights_ = follow(np.exp(found.x[:p]) * unit, X)
-        self.noise_, self.n_iter_ = float(np.exp(found.x[-1])), int(found.nit)
+        y = labels_on_host(y)
+        check_consistent_length(X, y)
+        data = training_data(X, y, sample_weight)
+        n, rng = data.X.shape[0], generator(self.random_state)
+        counts = np.ones(n) if data.weights is None else _at_least(n, data.weights)
+        Y = target_columns(data.y, self.task, float(np.sum(counts)))
+        drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
+        rows, Y, counts, landmarks = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
+        landmarks = landmarks[rng.permutation(len(landmarks))[: self.n_landmarks]]
+        rows, unit = _standardised(rows, counts)
+        there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
+        rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
+        given = rows, take_rows(rows, landmarks), Y, self.prior, None if np.all(counts == 1) else counts
+        climbs = Climbs(given, self.max_iter, self.verbose)
+        try:
+            climbs.run()
+        finally:
+            if climbs.best is not None:
+                self.weights_ = follow(np.exp(climbs.log_weights) * unit, X)
+                self.noise_, self.evidence_, self.n_iter_ = climbs.best.noise, climbs.best.value, climbs.iterations
         return self
 
     def transform(self, X: Any) -> Array:
@@ -138,118 +174,99 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         array of shape (n_samples, n_features)
         """
         X = check_new(self, X, "precomputed", getattr(self, "weights_", None), "transform")
-        return X * beside(on_host(self.weights_), X)
-
-    def _maximise(self, X: Array, Y: Array) -> Any:
-        """Climb a little from several common widths, for there are local maxima, and to the top from the best of them.
-
-        X is standardised: rows are 2p apart (squared) in the mean.
-        """
-        p, Z, room = X.shape[1], X[: self.n_landmarks, ...], np.log(WIDEST_RATIO)
-
-        def climb(theta: np.ndarray, iterations: int) -> Any:
-            bounds = [(value - room, value + room) for value in theta[:p]] + [np.log(SIGNAL), np.log(NOISE)]
-            return minimize(
-                evidence, theta, (X, Z, Y, self.prior), "L-BFGS-B", jac=True, bounds=bounds,
-                options={"maxiter": iterations},
-            )  # fmt: skip
-
-        starts = [np.array([0.5 * np.log(gamma / p)] * p + [0.0, np.log(0.3)]) for gamma in STARTS]
-        first = min((climb(start, min(FIRST_ITERATIONS, self.max_iter)) for start in starts), key=lambda r: r.fun)
-        return climb(first.x, self.max_iter)
+        wide = widest(X)  # a column in small units has a weight that float32 does not hold
+        wide = wide * from_host(on_host(self.weights_), wide)
+        return namespace(X).astype(wide, X.dtype, copy=False)
 
 
-def evidence(theta: np.ndarray, X: Array, Z: Array, Y: Array, prior: float) -> tuple[float, np.ndarray]:
-    """Minus the log evidence of Gaussian process regression on landmarks, and its gradient.
-
-    With K the kernel matrix of rows and landmarks, M = L Lᵀ that of the landmarks, s² signal and v noise variance, and
-    B = I + L⁻¹ Kᵀ K L⁻ᵀ / v, the bound of Titsias (2009) for q targets is, but for a constant,
-
-        -(q n / 2) ln v - (q / 2) ln |B| - ⟨Y, Y - K β⟩ / 2v - (q / 2v) (n s² - tr(M⁻¹ Kᵀ K)),
-
-    β = (M + Kᵀ K / v)⁻¹ Kᵀ Y / v. To it comes ``-(prior / 2) Σ (log w_d - mean)²``.
+class Climbs:
+    """The search for the weights: a climb from each of several common widths, for there are local maxima.
 
     Parameters
     ----------
-    theta : array of shape (n_features + 2,)
-        Logarithms of the weights, of s² and of v.
-    X, Z : arrays of shape (n, n_features) and (n_landmarks, n_features)
-    Y : array of shape (n, q)
-        Centred.
-    prior : float
+    given : tuple
+        Arguments of `evidence` after the weights. Rows are standardised: 2p apart (squared) in the mean.
+    max_iter, verbose : int
 
-    Returns
-    -------
-    value : float
-    gradient : array of shape (n_features + 2,)
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X, Y, theta = rng.normal(size=(20, 3)), rng.normal(size=(20, 2)), rng.normal(size=5) / 5
-    >>> step = 1e-6 * np.eye(5)[1]
-    >>> values = [evidence(theta + h, X, X[:6], Y, 1.0)[0] for h in (step, -step)]
-    >>> bool(np.isclose(evidence(theta, X, X[:6], Y, 1.0)[1][1], (values[0] - values[1]) / 2e-6))
-    True
+    Attributes
+    ----------
+    best : Evidence or None
+    log_weights : ndarray
+        Those that it was found at.
+    iterations : int
     """
-    n, q, m = X.shape[0], Y.shape[1], Z.shape[0]
-    log_weights, signal, noise = theta[:-2], float(np.exp(theta[-2])), float(np.exp(theta[-1]))
-    scale = from_host(np.exp(log_weights), X)
-    K, M = _gaussian(X * scale, Z * scale, signal), to_host(_gaussian(Z * scale, Z * scale, signal))
-    inverse = solve_triangular(np.linalg.cholesky(M + JITTER * signal * np.eye(m)), np.eye(m), lower=True)
-    A = K @ from_host(inverse.T, K)
-    inner = to_host(A.T @ A)  # not from KᵀK, whose rounding errors L⁻¹ would magnify
-    half = np.linalg.cholesky(np.eye(m) + inner / noise)
-    half_inverse = solve_triangular(half, np.eye(m), lower=True)
-    whitened = half_inverse @ inverse  # (M + KᵀK / v)⁻¹ is whitenedᵀ whitened
-    M_inverse, S_inverse = inverse.T @ inverse, whitened.T @ whitened
-    beta = S_inverse @ to_host(K.T @ Y) / noise
-    residual = Y - K @ from_host(beta, K)
-    left = float(namespace(K).sum(residual * residual))
-    lost = n * signal - np.trace(inner)
-    fit = (left + np.sum(beta * to_host(K.T @ residual))) / noise  # ⟨Y, Y - Kβ⟩ / v
-    value = -0.5 * (q * n * np.log(noise) + 2 * q * np.sum(np.log(np.diag(half))) + fit + q * lost / noise)
 
-    by_K = (K @ from_host(q * (M_inverse - S_inverse), K) + residual @ from_host(beta.T, K)) * K / noise
-    by_M = 0.5 * (q * (M_inverse - S_inverse) - beta @ beta.T - q / noise * inverse.T @ inner @ inverse)
-    squares = _spread(by_K, X, Z) + _spread(from_host(by_M * M, K), Z, Z)
-    deviation = log_weights - log_weights.mean()
-    by_weights = -2 * np.exp(2 * log_weights) * squares - prior * deviation
-    by_signal = float(namespace(K).sum(by_K)) + np.sum(by_M * M) + JITTER * signal * np.trace(by_M)
-    by_signal -= q * n * signal / (2 * noise)
-    by_noise = 0.5 * (q * (m - n - np.sum(half_inverse**2)) + (left + q * lost) / noise)  # tr(B⁻¹(B - I)) = m - tr B⁻¹
-    value -= prior / 2 * np.sum(deviation**2)
-    return -value, -np.concatenate([by_weights, [by_signal, by_noise]])
+    def __init__(self, given: tuple, max_iter: int, verbose: int):
+        self.given, self.max_iter, self.verbose = given, max_iter, verbose
+        self.best: Evidence | None = None
+        self.log_weights = np.empty(0)
+        self.iterations = 0
 
+    def run(self) -> None:
+        """Climb from all starts; warn where the highest climb did not end at a top."""
+        (n, p), m, q = self.given[0].shape, self.given[1].shape[0], self.given[2].shape[1]
+        self._say(f"{n} distinct rows, {p} inputs, {q} targets, {m} landmarks")
+        ends = [self._climb(np.full(p, 0.5 * np.log(gamma / p)), gamma) for gamma in STARTS]
+        highest = min(ends, key=lambda end: end.fun)
+        steepness = np.max(np.abs(np.clip(highest.x - highest.jac, *LOG_WEIGHTS) - highest.x), initial=0)
+        if not highest.success and steepness > STEEP:
+            warnings.warn(
+                f"the weights are not at a maximum of the evidence after {highest.nit} iterations: its slope is still "
+                f"{steepness:.2g}; max_iter={self.max_iter} may be too few ({highest.message})",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
-def _gaussian(A: Array, B: Array, signal: float) -> Array:
-    """Kernel values s² exp(-|a - b|²)."""
-    xp = namespace(A)
-    squared = xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2 * A @ B.T
-    return signal * xp.exp(-xp.clip(squared, 0, None))
+    def _climb(self, start: np.ndarray, gamma: float) -> Any:
+        began = time.perf_counter()
+        end = minimize(
+            self._value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
+            options={"maxiter": self.max_iter, "maxcor": 20, "gtol": SLOPE, "ftol": ENOUGH},
+        )  # fmt: skip
+        self.iterations += end.nit
+        seconds = time.perf_counter() - began
+        self._say(f"from gamma={gamma:g}/p: log evidence {-end.fun:.3f}, {end.nit} iterations, {seconds:.1f} s")
+        return end
 
+    def _value(self, log_weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """What L-BFGS minimises; the best value is remembered, so that an interrupt leaves something."""
+        found = evidence(log_weights, *self.given)
+        if self.best is None or found.value > self.best.value:
+            self.best, self.log_weights = found, log_weights.copy()
+        return -found.value, -found.gradient
 
-def _spread(weights: Array, A: Array, B: Array) -> np.ndarray:
-    """Sum over pairs of weights times squared difference, for each column."""
-    xp = namespace(A)
-    pairs = xp.sum(weights, axis=1) @ (A * A) + xp.sum(weights, axis=0) @ (B * B)
-    return to_host(pairs - 2 * xp.sum(A * (weights @ B), axis=0))
-
-
-def _columns(y: Any) -> np.ndarray:
-    """Targets as float columns on the host: values, or indicators of all classes but, of two, the first."""
-    values = check_array(labels_on_host(y), ensure_2d=False, dtype=None, input_name="y")
-    if values.dtype.kind != "f" and (values.ndim == 1 or values.shape[1] == 1):
-        labels = column_or_1d(values)
-        classes = np.unique(labels)
-        values = labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]
-    return values.astype(np.float64).reshape(len(values), -1)
+    def _say(self, line: str) -> None:
+        if self.verbose:
+            print(f"[kernelpursuit] widths: {line}", flush=True)
 
 
-def _standardised(Y: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and variance 1, or 0."""
-    scale = np.max(np.abs(Y), axis=0, initial=0)  # first, so that no square overflows
-    Y = Y / np.where(scale > 0, scale, 1)
-    Y = Y - Y.mean(axis=0)
-    spread = Y.std(axis=0)
-    return Y / np.where(spread > 1e-12, spread, np.inf)
+def _at_least(n: int, weights: np.ndarray) -> np.ndarray:
+    """Weights as counts: of sum `n` at least, for weights that were scaled down still stand for whole rows."""
+    weights = weights.astype(np.float64)
+    if np.sum(weights) >= n:
+        return weights
+    weights = weights / np.max(weights)
+    return weights * (n / np.sum(weights))
+
+
+def _distinct(
+    X: np.ndarray, Y: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct rows in an order of their own, how often each counts, and those with distinct inputs as they came."""
+    table = np.concatenate([X, Y], axis=1)
+    _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    place = place.reshape(-1)
+    _, inputs = np.unique(X, axis=0, return_index=True)
+    return X[first], Y[first], np.bincount(place, counts), place[np.sort(inputs)]
+
+
+def _standardised(X: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of mean 0 and variance 1, and what they were multiplied by; constant columns become 0."""
+    largest = np.max(np.abs(X), axis=0)
+    largest = np.where(largest > np.finfo(float).tiny, largest, 1)  # first, so that no square overflows or vanishes
+    X = X / largest
+    X = X - np.average(X, axis=0, weights=counts)
+    spread = np.sqrt(np.average(X**2, axis=0, weights=counts))
+    constant = spread < 16 * np.finfo(float).eps
+    spread = np.where(constant, 1, spread)
+    return np.where(constant, 0, X / spread), 1 / spread / largest

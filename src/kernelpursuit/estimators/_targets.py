@@ -1,0 +1,85 @@
+"""Whether a target is a set of classes or of values, and the columns that least squares fits in either case."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, column_or_1d
+
+from kernelpursuit.estimators._spaces import labels_on_host
+
+TASKS = ("auto", "classification", "regression")
+MOST_CLASSES = 20  # more distinct whole numbers than this are taken for values
+
+
+def target_columns(y: Any, task: str = "auto", n_rows: float | None = None) -> np.ndarray:
+    """Columns to fit: the values of y, or an indicator of each class (of two classes one is enough).
+
+    Several columns are values already. One column of strings or booleans is classes; one with fractions is values.
+    Whole numbers are either: at most `MOST_CLASSES` distinct ones, each met twice in the mean, are taken for classes
+    and more for values. A warning tells what was assumed where the type of y suggests otherwise.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, n_targets)
+    task : {"auto", "classification", "regression"}
+    n_rows : float, optional
+        Rows that y stands for where rows have weights.
+
+    Returns
+    -------
+    ndarray of shape (n, n_columns)
+
+    Examples
+    --------
+    >>> target_columns(["a", "b", "a", "c"]).T
+    array([[1., 0., 1., 0.],
+           [0., 1., 0., 0.],
+           [0., 0., 0., 1.]])
+    >>> target_columns([0, 1, 1]).T, target_columns([5, 7, 4]).T
+    (array([[0., 1., 1.]]), array([[5., 7., 4.]]))
+    """
+    values = check_array(labels_on_host(y), ensure_2d=False, dtype=None, input_name="y")
+    if values.dtype.kind == "O" and all(isinstance(v, Real) and not isinstance(v, bool) for v in values.flat):
+        values = np.array(values.tolist())  # numbers that pandas keeps as objects
+    if values.ndim == 2 and values.shape[1] > 1 and task != "classification":
+        return values.astype(np.float64)
+    labels = column_or_1d(values)
+    if not _are_classes(labels, task, len(labels) if n_rows is None else n_rows):
+        return _as_floats(labels)[:, None]
+    classes = np.unique(labels)
+    return (labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]).astype(np.float64)
+
+
+def _are_classes(labels: np.ndarray, task: str, n_rows: float) -> bool:
+    """The decision that `target_columns` describes."""
+    if task != "auto":
+        return task == "classification"
+    if labels.dtype.kind not in "iuf":
+        return True
+    if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
+        return False
+    distinct = len(np.unique(labels))
+    if distinct <= 2:
+        return True  # the same either way
+    crowded = distinct <= n_rows / 2
+    classes = distinct <= MOST_CLASSES and crowded
+    if (classes and labels.dtype.kind == "f") or (not classes and crowded and labels.dtype.kind != "f"):
+        warnings.warn(
+            f"y has {distinct} distinct whole numbers in {n_rows:.0f} rows: they are taken for "
+            f"{'classes, not values' if classes else 'values, not classes'}; "
+            "task='classification' or task='regression' says which",
+            UserWarning,
+            stacklevel=5,
+        )
+    return classes
+
+
+def _as_floats(labels: np.ndarray) -> np.ndarray:
+    try:
+        return labels.astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"task='regression' needs numbers in y, got {labels[0]!r}") from error
