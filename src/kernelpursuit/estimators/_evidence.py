@@ -23,7 +23,13 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    log_weights: np.ndarray, X: Array, Z: Array, Y: Array, prior: float = 0.0, counts: np.ndarray | None = None
+    log_weights: np.ndarray,
+    X: Array,
+    Z: Array,
+    Y: Array,
+    prior: float = 0.0,
+    counts: np.ndarray | None = None,
+    variances: tuple[float, float] | None = None,
 ) -> Evidence:
     """Log evidence of the weights of the inputs, at the best signal and noise variance, and its gradient.
 
@@ -47,6 +53,8 @@ def evidence(
     prior : float
     counts : array of shape (n,), optional
         How many times each row counts.
+    variances : (s², v), optional
+        Default: the best.
 
     Returns
     -------
@@ -73,7 +81,7 @@ def evidence(
     eigenvalues = np.maximum(eigenvalues, 0)
     projected = U.T @ to_host(A.T @ Y)
     squares = float(namespace(Y).sum(Y * Y))
-    signal, noise = best_variances(eigenvalues, np.sum(projected**2, axis=1), squares, total, q)
+    signal, noise = variances or best_variances(eigenvalues, np.sum(projected**2, axis=1), squares, total, q)
     s, t = np.sqrt(signal), signal / noise
     b = 1 + t * eigenvalues  # eigenvalues of B
     C = U @ (projected * (t / s / b)[:, None])

@@ -49,7 +49,9 @@ def target_columns(y: Any, task: str = "auto", n_rows: float | None = None) -> n
         return values.astype(np.float64)
     labels = column_or_1d(values)
     if not _are_classes(labels, task, len(labels) if n_rows is None else n_rows):
-        return _as_floats(labels)[:, None]
+        if labels.dtype.kind not in "biuf":
+            raise ValueError(f"task='regression' needs numbers in y, got {labels[0]!r}")
+        return labels.astype(np.float64)[:, None]
     classes = np.unique(labels)
     return (labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]).astype(np.float64)
 
@@ -76,10 +78,3 @@ def _are_classes(labels: np.ndarray, task: str, n_rows: float) -> bool:
             stacklevel=5,
         )
     return classes
-
-
-def _as_floats(labels: np.ndarray) -> np.ndarray:
-    try:
-        return labels.astype(np.float64)
-    except ValueError as error:
-        raise ValueError(f"task='regression' needs numbers in y, got {labels[0]!r}") from error

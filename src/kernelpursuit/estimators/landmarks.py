@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.metrics.pairwise import KERNEL_PARAMS
-from sklearn.utils import check_array, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -25,11 +24,11 @@ from kernelpursuit.estimators._spaces import (
     follow,
     host_dtype,
     is_precomputed,
-    labels_on_host,
     take_rows,
     x_options,
 )
 from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, warn_if_few
+from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, Kernel, make_kernel
@@ -66,8 +65,10 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         row farthest from the others in feature space; "random" draws it with probability proportional to its squared
         distance: these two look at `n_components` columns of the kernel matrix only. "prefit" is supervised: it takes
         the landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation
-        says that more would follow the noise of y; "rayleigh" adds what is missing to `n_components`. Targets that are
-        not floats are classes, with one indicator column each; floats are values.
+        says that more would follow the noise of y; "rayleigh" adds what is missing to `n_components`.
+    task : {"auto", "classification", "regression"}, default="auto"
+        Whether y holds classes or values, for ``selection="prefit"``. "auto" takes strings, booleans and up to 20
+        distinct whole numbers for classes, and warns where that is doubtful.
     candidates : None, int, (epsilon, quantile) or "growing", default=None
         Look at a fresh random set of rows each step, see `KMPRegressor`.
     weakness : float, default=1
@@ -114,6 +115,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "selection": [StrOptions({*SELECTIONS, "prefit"})],
+        "task": [StrOptions(set(TASKS))],
         **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory")},
     }
 
@@ -129,6 +131,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         random_state=None,
         n_jobs=None,
         selection="rayleigh",
+        task="auto",
         candidates=None,
         weakness=1.0,
         memory=None,
@@ -142,6 +145,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.selection = selection
+        self.task = task
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
@@ -179,7 +183,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         how = candidates_of(self.candidates, rng), self.weakness
         first = None
         if self.selection == "prefit":
-            first = supervised(dictionary, beside(targets_of(X, y), X), limit, *how)
+            columns = cast_targets(target_columns(y, self.task), host_dtype(X))
+            check_consistent_length(X, columns)
+            first = supervised(dictionary, beside(scale_targets(columns)[0], X), limit, *how)
         if first is not None and (len(first) == self.n_components or (first.reason == "interrupted" and len(first))):
             self.path_ = first
         else:
@@ -259,25 +265,6 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         tags.target_tags.required = self.selection == "prefit"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def targets_of(X: Any, y: Any) -> np.ndarray:
-    """Columns to fit, scaled to at most 1: the values of float targets, indicators of the classes of any others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> targets_of(np.eye(3), ["a", "b", "a"]).T, targets_of(np.eye(3), [0.5, 2.0, 1.0]).T
-    (array([[0.5, 0. , 0.5],
-           [0. , 0.5, 0. ]]), array([[0.125, 0.5  , 0.25 ]]))
-    """
-    values = check_array(labels_on_host(y), ensure_2d=False, dtype=None, input_name="y")
-    check_consistent_length(X, values)
-    if values.dtype.kind != "f" and (values.ndim == 1 or values.shape[1] == 1):
-        labels = column_or_1d(values)
-        classes = np.unique(labels)
-        values = (labels[:, None] == classes[None, :]).astype(np.float64)
-    return scale_targets(cast_targets(values.astype(np.float64), host_dtype(X)))[0]
 
 
 def supervised(

@@ -22,7 +22,11 @@ from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, 
 from kernelpursuit.estimators._targets import TASKS, target_columns
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
-STARTS = (1 / 4, 1.0, 4.0)  # values of gamma times the number of inputs
+# Values of gamma times the number of inputs, and signal and noise variance for the first iterations. A common width
+# may explain nothing where one quick input does; the best noise variance is then all of the variance and the slope is
+# lost in it, while a smaller one leads to the input that matters.
+STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
+FIRST_ITERATIONS = 15
 SLOPE, ENOUGH = 1e-3, 1e-11  # a climb is at its top: nats for each unit of a log weight; relative gain of a step
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
@@ -144,11 +148,11 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)
         n, rng = data.X.shape[0], generator(self.random_state)
-        counts = np.ones(n) if data.weights is None else _at_least(n, data.weights)
+        counts = np.ones(n) if data.weights is None else _counts(data.weights, n)
         Y = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
         rows, Y, counts, landmarks = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
-        landmarks = landmarks[rng.permutation(len(landmarks))[: self.n_landmarks]]
+        landmarks = np.sort(landmarks[rng.permutation(len(landmarks))[: self.n_landmarks]])
         rows, unit = _standardised(rows, counts)
         there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
         rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
@@ -206,7 +210,7 @@ class Climbs:
         """Climb from all starts; warn where the highest climb did not end at a top."""
         (n, p), m, q = self.given[0].shape, self.given[1].shape[0], self.given[2].shape[1]
         self._say(f"{n} distinct rows, {p} inputs, {q} targets, {m} landmarks")
-        ends = [self._climb(np.full(p, 0.5 * np.log(gamma / p)), gamma) for gamma in STARTS]
+        ends = [self._climb(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
         highest = min(ends, key=lambda end: end.fun)
         steepness = np.max(np.abs(np.clip(highest.x - highest.jac, *LOG_WEIGHTS) - highest.x), initial=0)
         if not highest.success and steepness > STEEP:
@@ -217,31 +221,39 @@ class Climbs:
                 stacklevel=4,
             )
 
-    def _climb(self, start: np.ndarray, gamma: float) -> Any:
-        began = time.perf_counter()
-        end = minimize(
-            self._value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
-            options={"maxiter": self.max_iter, "maxcor": 20, "gtol": SLOPE, "ftol": ENOUGH},
-        )  # fmt: skip
-        self.iterations += end.nit
-        seconds = time.perf_counter() - began
-        self._say(f"from gamma={gamma:g}/p: log evidence {-end.fun:.3f}, {end.nit} iterations, {seconds:.1f} s")
+    def _climb(self, start: np.ndarray, variances: tuple[float, float] | None) -> Any:
+        """Climb to a top, first a little with the variances held where they are given."""
+        began, before = time.perf_counter(), self.iterations
+        if variances is not None:
+            start = self._minimise(start, variances, min(FIRST_ITERATIONS, self.max_iter)).x
+        end = self._minimise(start, None, self.max_iter)
+        steps, seconds = self.iterations - before, time.perf_counter() - began
+        self._say(f"log evidence {-end.fun:.3f} after {steps} iterations, {seconds:.1f} s")
         return end
 
-    def _value(self, log_weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """What L-BFGS minimises; the best value is remembered, so that an interrupt leaves something."""
-        found = evidence(log_weights, *self.given)
-        if self.best is None or found.value > self.best.value:
-            self.best, self.log_weights = found, log_weights.copy()
-        return -found.value, -found.gradient
+    def _minimise(self, start: np.ndarray, variances: tuple[float, float] | None, max_iter: int) -> Any:
+        """Minimise minus the evidence. The best value is remembered, so that an interrupt leaves something."""
+
+        def value(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
+            found = evidence(log_weights, *self.given, variances=variances)
+            if self.best is None or found.value > self.best.value:
+                self.best, self.log_weights = found, log_weights.copy()
+            return -found.value, -found.gradient
+
+        end = minimize(
+            value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
+            options={"maxiter": max_iter, "maxcor": 20, "gtol": SLOPE, "ftol": ENOUGH},
+        )  # fmt: skip
+        self.iterations += end.nit
+        return end
 
     def _say(self, line: str) -> None:
         if self.verbose:
             print(f"[kernelpursuit] widths: {line}", flush=True)
 
 
-def _at_least(n: int, weights: np.ndarray) -> np.ndarray:
-    """Weights as counts: of sum `n` at least, for weights that were scaled down still stand for whole rows."""
+def _counts(weights: np.ndarray, n: int) -> np.ndarray:
+    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows."""
     weights = weights.astype(np.float64)
     if np.sum(weights) >= n:
         return weights
