@@ -124,11 +124,11 @@ def test_an_interrupt_leaves_the_best_weights_and_is_raised(monkeypatch):
     X, y = problem()
     values, true = [], module.evidence
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **given):
         if len(values) == 5:
             raise KeyboardInterrupt
-        values.append(true(*arguments).value)
-        return true(*arguments)
+        values.append(true(*arguments, **given).value)
+        return true(*arguments, **given)
 
     monkeypatch.setattr(module, "evidence", interrupted)
     model = FeatureWidths(50, random_state=0)

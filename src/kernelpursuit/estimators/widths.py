@@ -156,7 +156,8 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, unit = _standardised(rows, counts)
         there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
         rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
-        given = rows, take_rows(rows, landmarks), Y, self.prior, None if np.all(counts == 1) else counts
+        given = {"X": rows, "Z": take_rows(rows, landmarks), "Y": Y, "prior": self.prior}
+        given["counts"] = None if np.all(counts == 1) else counts
         climbs = Climbs(given, self.max_iter, self.verbose)
         try:
             climbs.run()
@@ -188,8 +189,8 @@ class Climbs:
 
     Parameters
     ----------
-    given : tuple
-        Arguments of `evidence` after the weights. Rows are standardised: 2p apart (squared) in the mean.
+    given : dict
+        Arguments of `evidence` beside the weights. Rows are standardised: 2p apart (squared) in the mean.
     max_iter, verbose : int
 
     Attributes
@@ -200,7 +201,7 @@ class Climbs:
     iterations : int
     """
 
-    def __init__(self, given: tuple, max_iter: int, verbose: int):
+    def __init__(self, given: dict[str, Any], max_iter: int, verbose: int):
         self.given, self.max_iter, self.verbose = given, max_iter, verbose
         self.best: Evidence | None = None
         self.log_weights = np.empty(0)
@@ -208,7 +209,7 @@ class Climbs:
 
     def run(self) -> None:
         """Climb from all starts; warn where the highest climb did not end at a top."""
-        (n, p), m, q = self.given[0].shape, self.given[1].shape[0], self.given[2].shape[1]
+        (n, p), m, q = self.given["X"].shape, self.given["Z"].shape[0], self.given["Y"].shape[1]
         self._say(f"{n} distinct rows, {p} inputs, {q} targets, {m} landmarks")
         ends = [self._climb(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
         highest = min(ends, key=lambda end: end.fun)
@@ -235,7 +236,7 @@ class Climbs:
         """Minimise minus the evidence. The best value is remembered, so that an interrupt leaves something."""
 
         def value(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
-            found = evidence(log_weights, *self.given, variances=variances)
+            found = evidence(log_weights, **self.given, variances=variances)
             if self.best is None or found.value > self.best.value:
                 self.best, self.log_weights = found, log_weights.copy()
             return -found.value, -found.gradient
