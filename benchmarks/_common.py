@@ -1,23 +1,27 @@
-"""What several benchmarks share: real data sets, a clock, and where records go."""
+"""What the benchmarks share: real data sets, a clock, and records that say what they were made with."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import platform
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.utils import Bunch
+from threadpoolctl import threadpool_info
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # papers/ is beside this folder and is not installed
-from papers.datasets import find_file, load
+from papers import datasets
 
-__all__ = ["find_file", "forest_cover", "load", "parser", "regression_split", "seconds", "show", "write"]
 RECORDS = Path(__file__).parent / "records"
+LIBRARIES = ("kernelpursuit", "numpy", "scipy", "scikit-learn", "torch")
 
 
 def seconds(action: Callable[[], Any]) -> tuple[float, Any]:
@@ -25,6 +29,14 @@ def seconds(action: Callable[[], Any]) -> tuple[float, Any]:
     start = perf_counter()
     result = action()
     return perf_counter() - start, result
+
+
+def load(name: str, folder: str | None) -> Bunch:
+    """A data set by name; where it is not to be had, the script ends with what to do about it."""
+    try:
+        return datasets.load(name, folder)
+    except datasets.DatasetNotFoundError as error:
+        raise SystemExit(str(error)) from None
 
 
 def forest_cover(folder: str | None) -> tuple[np.ndarray, np.ndarray]:
@@ -51,18 +63,43 @@ def regression_split(
     return X[train], y[train], X[test], y[test]
 
 
-def parser(description: str | None, record: str) -> argparse.ArgumentParser:
-    """Parser with the options of every benchmark on real data."""
+def parser(description: str | None, record: str | None) -> argparse.ArgumentParser:
+    """Parser with the options of every benchmark; without a record's name the script itself says where it goes."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", default=os.environ.get("KERNELPURSUIT_DATA"), help="folder of .npz files")
-    made.add_argument("--out", type=Path, default=RECORDS / f"{record}.json")
+    made.add_argument(
+        "--data", default=os.environ.get("KERNELPURSUIT_DATA"), help="folder of the data sets, looked into first"
+    )
+    made.add_argument("--out", type=Path, default=RECORDS / f"{record}.json" if record else None)
     return made
 
 
-def write(records: Any, out: Path) -> None:
-    """Write a record."""
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(records, indent=1) + "\n")
+def write(results: Any, out: Path) -> None:
+    """Write what was measured, and what it was measured with."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"made_with": made_with(), "results": results}, indent=1) + "\n")
+
+
+def made_with() -> dict[str, Any]:
+    """Versions of the libraries, the BLAS of each that brings one with its threads, and the machine."""
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    found["blas"] = [f"{one['internal_api']} {one['version']}, {one['num_threads']} threads" for one in blas]
+    return found | {"machine": platform.machine(), "cores": os.cpu_count()}
+
+
+def need_cuda() -> None:
+    """End the script with one line where there is no GPU."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise SystemExit("a GPU is used through torch, which is not installed") from None
+    if not torch.cuda.is_available():
+        raise SystemExit("torch sees no CUDA device on this machine")
 
 
 def show(record: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from _common import made_with
 from auto_rules import (
     ALPHAS,
     CLASS_RULES,
@@ -274,7 +275,11 @@ def report(groups: dict[str, dict[str, dict[float, Result]]], quick: bool) -> st
         parts += [f"## {title}, set by set", "Default width; atoms: test error.", per_set_table(results, rules)]
     for title, results in groups.items():
         parts += group_section(title, results)
-    parts += ["## Command", f"    python benchmarks/auto_n_atoms.py --data DIR{' --quick' if quick else ''}"]
+    parts += [
+        "## Command",
+        "Made with " + "; ".join(f"{name} {value}" for name, value in made_with().items()) + ":",
+        f"    python benchmarks/auto_n_atoms.py --data DIR{' --quick' if quick else ''}",
+    ]
     return "\n\n".join(parts) + "\n"
 
 

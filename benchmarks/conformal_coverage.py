@@ -9,16 +9,14 @@ Run: ``python benchmarks/conformal_coverage.py [--splits 200] [--out FILE]``
 
 from __future__ import annotations
 
-import argparse
-import json
 from math import ceil
-from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 
+from _common import parser, write
 from kernelpursuit import ConformalRegressor, KMPRegressor
 
 
@@ -45,10 +43,9 @@ def measure(name: str, estimator, coverage: float, splits: int) -> dict:
 
 def main() -> None:
     """Print the coverages and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--splits", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "conformal_coverage.json")
-    arguments = parser.parse_args()
+    options = parser(__doc__, "conformal_coverage")
+    options.add_argument("--splits", type=int, default=200)
+    arguments = options.parse_args()
     models = {"KMPRegressor": KMPRegressor(), "LinearRegression": LinearRegression()}
     records = [
         measure(name, model, coverage, arguments.splits)
@@ -57,7 +54,7 @@ def main() -> None:
     ]
     for record in records:
         print(", ".join(f"{k}={v if isinstance(v, str) else format(v, '.4g')}" for k, v in record.items()))
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

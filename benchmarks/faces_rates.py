@@ -8,14 +8,11 @@ Run: ``python benchmarks/faces_rates.py [--out FILE]``
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
-
 import numpy as np
 from scipy.optimize import linprog
 from sklearn.metrics.pairwise import rbf_kernel
 
+from _common import parser, write
 from kernelpursuit import DenseDictionary, Faces, pursue
 from kernelpursuit.estimators.faces import walk_rule
 
@@ -62,7 +59,7 @@ def count(make, problems: int) -> list[dict]:
         solved += found
         for name, (release, guard) in SETTINGS.items():
             run = Faces(DenseDictionary(K), y, intercept=False, release=release, guard=guard)
-            pursue(run, walk_rule(run, K.shape[0], 1e-9, "last"))
+            pursue(run, walk_rule(run, K.shape[0], 1e-9))
             atoms, coef = list(run.stages[-1].atoms), run.stages[-1].coef[1:]
             fits = np.linalg.norm(y - K[:, atoms] @ coef) < 1e-6 * np.linalg.norm(y)
             reached[name] += bool(fits and np.abs(coef).sum() <= optimum * (1 + 1e-6))
@@ -73,13 +70,12 @@ def count(make, problems: int) -> list[dict]:
 
 def main() -> None:
     """Print the counts and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "faces_rates.json")
-    arguments = parser.parse_args()
+    options = parser(__doc__, "faces_rates")
+    arguments = options.parse_args()
     records = [*count(sparse, 200), *count(dense, 100), *count(smooth, 60)]
     for record in records:
         print(", ".join(f"{name}={value}" for name, value in record.items()))
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,10 @@ defaults to the environment variable KERNELPURSUIT_DATA.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
-
 import numpy as np
 from sklearn.svm import SVC
 
-from _common import load
+from _common import load, parser, write
 from kernelpursuit import SparseKernelFDA
 
 PRINTED = {"arcene": (40, 0.18), "dexter": (40, 0.08), "dorothea": (11, 0.0571)}  # atoms and error of MPKFDA
@@ -24,10 +20,8 @@ PRINTED = {"arcene": (40, 0.18), "dexter": (40, 0.08), "dorothea": (11, 0.0571)}
 
 def main() -> None:
     """Print the errors and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of the data sets")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "fisher_wide.json")
-    arguments = parser.parse_args()
+    options = parser(__doc__, "fisher_wide")
+    arguments = options.parse_args()
     records = []
     for name, (atoms, printed) in PRINTED.items():
         found = load(name, arguments.data)
@@ -38,7 +32,7 @@ def main() -> None:
         records.append({"set": name, "atoms": len(model.support_), "error": error, "printed": printed, "svc": svc})
         records[-1]["svc_terms"] = len(machine.support_)
         print(", ".join(f"{key}={value}" for key, value in records[-1].items()))
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

@@ -108,8 +108,6 @@ def main() -> None:
     options = parser(__doc__, "forest")
     options.add_argument("--libsvm", action="store_true")
     arguments = options.parse_args()
-    if not arguments.data:
-        options.error("--data is needed: a folder with covtype.npz")
     X, X_test, y, y_test = inputs(arguments.data)
     same = (*scaled(X, X_test), y, y_test)
     KMPClassifier(5).fit(same[0][:2000], y[:2000])  # threads start

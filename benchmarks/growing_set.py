@@ -10,14 +10,9 @@ $KERNELPURSUIT_DATA) holds .npz files with X and y. About five minutes with one 
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-from pathlib import Path
-
 import numpy as np
 
-from _common import load
+from _common import load, parser, write
 from kernelpursuit import DenseDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
@@ -88,14 +83,10 @@ def curves(X: np.ndarray, y: np.ndarray, rows: int, seed: int) -> dict[str, dict
 
 def main() -> None:
     """Print the ratios and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("KERNELPURSUIT_DATA"))
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "growing_set.json")
-    arguments = parser.parse_args()
-    if not arguments.data:
-        parser.error("give the folder of the data sets: --data DIR or KERNELPURSUIT_DATA")
+    options = parser(__doc__, "growing_set")
+    options.add_argument("--splits", type=int, default=5)
+    options.add_argument("--rows", type=int, default=2000)
+    arguments = options.parse_args()
     records: list[dict] = []
     for name in (*REGRESSION, *CLASSES):
         X, y = standardised(arguments.data, name)
@@ -120,8 +111,7 @@ def main() -> None:
                 {"set": "geometric mean", "schedule": schedule, "atoms": k, "columns": int(sizes[:k].sum())} | mean
             )
             print(f"{schedule:35s} {k:4d} atoms, {sizes[:k].sum():6d} columns: {mean}", flush=True)
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

@@ -81,8 +81,6 @@ def main() -> None:
     options.add_argument("--largest", type=int, default=32_000)
     options.add_argument("--picture", type=Path)
     arguments = options.parse_args()
-    if not arguments.data:
-        options.error("--data is needed: a folder with covtype.npz")
     records = measure(arguments.data, arguments.atoms, arguments.largest)
     factors = doublings(records)
     show(factors)

@@ -10,10 +10,6 @@ $KERNELPURSUIT_DATA) holds .npz files with X and y.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -22,7 +18,7 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _common import load
+from _common import load, parser, write
 from kernelpursuit import PursuitNystroem
 
 REGRESSION = ("abalone", "cpusmall", "cal_housing", "space_ga")
@@ -77,14 +73,10 @@ def compare(folder: str, name: str, splits: int, rows: int) -> list[dict]:
 
 def main() -> None:
     """Print the ratios and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("KERNELPURSUIT_DATA"))
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "landmarks.json")
-    arguments = parser.parse_args()
-    if not arguments.data:
-        parser.error("give the folder of the data sets: --data DIR or KERNELPURSUIT_DATA")
+    options = parser(__doc__, "landmarks")
+    options.add_argument("--splits", type=int, default=5)
+    options.add_argument("--rows", type=int, default=1000)
+    arguments = options.parse_args()
     records = []
     for name in (*REGRESSION, *CLASSES):
         for row in compare(arguments.data, name, arguments.splits, arguments.rows):
@@ -97,8 +89,7 @@ def main() -> None:
         times = {f"{s}_time_ratio": float(np.median([row[f"{s}_time_ratio"] for row in rows])) for s in SELECTIONS}
         print(k, ", ".join(f"{key} {value:.3f}" for key, value in {**means, **times}.items()))
         records.append({"set": "geometric mean", "landmarks": k, **means, **times})
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

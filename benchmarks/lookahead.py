@@ -104,8 +104,6 @@ def main() -> None:
     options.add_argument("--atoms", type=int, default=300)
     options.add_argument("--repeat", type=int, default=3)
     arguments = options.parse_args()
-    if not arguments.data:
-        options.error("--data is needed: a folder with " + ", ".join(f"{name}.npz" for name in SETS))
     races = [
         record
         for name in ("cal_housing", "covtype")

@@ -9,16 +9,14 @@ Run: ``python benchmarks/prefit_cost.py [--n 4000] [--atoms 200] [--repeat 7] [-
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 from sklearn.linear_model import orthogonal_mp
 from sklearn.metrics.pairwise import rbf_kernel
 
+from _common import parser, write
 from kernelpursuit import DenseDictionary, Squares, pursue
 from kernelpursuit.pursuit import n_atoms
 
@@ -69,17 +67,15 @@ def measure(n: int, atoms: int, width: float, repeat: int) -> dict[str, float]:
 
 def main() -> None:
     """Print the ratios and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=4000)
-    parser.add_argument("--atoms", type=int, default=200)
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "prefit_cost.json")
-    arguments = parser.parse_args()
+    options = parser(__doc__, "prefit_cost")
+    options.add_argument("--n", type=int, default=4000)
+    options.add_argument("--atoms", type=int, default=200)
+    options.add_argument("--repeat", type=int, default=7)
+    arguments = options.parse_args()
     records = [measure(arguments.n, arguments.atoms, width, arguments.repeat) for width in (0.1, 1.0)]
     for record in records:
         print(", ".join(f"{name}={value:.3g}" for name, value in record.items()))
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+
+from _common import load, parser, write
 
 PAIRS = (("fou", "zer"), ("kar", "fac"))
 COMPONENTS = 2
@@ -42,15 +42,14 @@ DEFAULT_SHRINKAGE = 0.1
 Fit = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]]
 
 
-def views(data: Path, pair: tuple[str, str], n: int) -> list[np.ndarray]:
+def views(folder: str | None, pair: tuple[str, str], n: int) -> list[np.ndarray]:
     """Two views of `n` objects drawn at random."""
     rows = np.random.default_rng(0).permutation(2000)[:n]
-    out = []
-    with np.load(data / "mfeat.npz") as stored:
-        for name in pair:
-            X = stored[name].astype(np.float64)[rows]
-            spread = X.std(axis=0)
-            out.append((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+    out, stored = [], load("mfeat", folder).views
+    for name in pair:
+        X = stored[name][rows]
+        spread = X.std(axis=0)
+        out.append((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
     return out
 
 
@@ -90,7 +89,7 @@ def peak() -> float:
 
 def work(job: dict[str, Any]) -> dict[str, float]:
     """What a process of its own measures."""
-    X, Y = views(Path(job["data"]), tuple(job["pair"]), job["n"])
+    X, Y = views(job["data"], tuple(job["pair"]), job["n"])
     fit = {"ours": ours, "peer": peer}[job["who"]](job["options"])
     if job["what"] == "correlation":
         return {"correlation": held_out_correlation(fit, X, Y)}
@@ -111,13 +110,16 @@ def ask(python: str, **job: Any) -> dict[str, float]:
     call = [python, "-W", "ignore", __file__, "--job", json.dumps(job)]
     done = subprocess.run(call, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{' '.join(call)} failed:\n{done.stderr}")
+        reason = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
+        raise SystemExit(f"{python} could not measure {job['who']} ({reason[0]}); see --peer-python")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(data: Path, pair: tuple[str, str], n: int, peer_python: str, shrinkages: list[float]) -> dict[str, Any]:
+def compare(
+    data: str | None, pair: tuple[str, str], n: int, peer_python: str, shrinkages: list[float]
+) -> dict[str, Any]:
     """Time, memory and correlation of both on one pair of views."""
-    common = {"data": str(data), "pair": pair, "n": n}
+    common = {"data": data, "pair": pair, "n": n}
     full: dict[str, Any] = ask(peer_python, who="peer", what="cost", repeat=1, options={}, **common)
     correlations = {
         shrinkage: ask(peer_python, who="peer", what="correlation", options={"shrinkage": shrinkage}, **common)
@@ -145,26 +147,21 @@ def compare(data: Path, pair: tuple[str, str], n: int, peer_python: str, shrinka
 
 def main() -> None:
     """Print the ratios and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("KERNELPURSUIT_DATA"))
-    parser.add_argument("--n", type=int, nargs="+", default=[1000, 2000])
-    parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--shrinkages", type=float, nargs="*", default=[1e-3])
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "sparse_kcca.json")
-    parser.add_argument("--job", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser(__doc__, "sparse_kcca")
+    options.add_argument("--n", type=int, nargs="+", default=[1000, 2000])
+    options.add_argument("--peer-python", default=sys.executable)
+    options.add_argument("--shrinkages", type=float, nargs="*", default=[1e-3])
+    options.add_argument("--job", help=argparse.SUPPRESS)
+    arguments = options.parse_args()
     if arguments.job:
         print(json.dumps(work(json.loads(arguments.job))))
         return
-    if arguments.data is None:
-        parser.error("give the folder of mfeat.npz as --data or as KERNELPURSUIT_DATA")
     records = [
         compare(arguments.data, pair, n, arguments.peer_python, arguments.shrinkages)
         for n in arguments.n
         for pair in PAIRS
     ]
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text(json.dumps(records, indent=2) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,7 @@ of .npz files (default: $KERNELPURSUIT_DATA) real sets are used besides a synthe
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -22,7 +18,7 @@ import numpy as np
 from sklearn.decomposition import KernelPCA
 from sklearn.kernel_approximation import Nystroem
 
-from _common import find_file, load
+from _common import datasets, load, parser, write
 from kernelpursuit import SparseKernelPCA
 
 COMPONENTS, NEW = 10, 2000
@@ -47,7 +43,7 @@ def problems(n: int, folder: str | None) -> dict[str, np.ndarray]:
     centres = 4 * rng.standard_normal((30, 8))
     sets = {"mixture": centres[rng.integers(30, size=n + NEW)] + rng.standard_normal((n + NEW, 8))}
     for name in ("cal_housing", "covtype"):
-        if find_file(name, folder):
+        if datasets.find_file(name, folder):
             X = load(name, folder).data
             sets[name] = X[rng.choice(len(X), n + NEW, replace=False)].astype(np.float64)
     return {name: (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1) for name, X in sets.items()}
@@ -88,13 +84,11 @@ def quality(X: np.ndarray, numbers: list[int], draws: int) -> list[dict]:
 
 def main() -> None:
     """Print the ratios and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=10_000)
-    parser.add_argument("--atoms", type=int, default=100)
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--data", default=os.environ.get("KERNELPURSUIT_DATA"))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "sparse_kpca.json")
-    arguments = parser.parse_args()
+    options = parser(__doc__, "sparse_kpca")
+    options.add_argument("--n", type=int, default=10_000)
+    options.add_argument("--atoms", type=int, default=100)
+    options.add_argument("--draws", type=int, default=5)
+    arguments = options.parse_args()
     records = []
     for name, X in problems(arguments.n, arguments.data).items():
         train, new = X[:-NEW], X[-NEW:]
@@ -104,8 +98,7 @@ def main() -> None:
             text = {key: f"{value:.3g}" if isinstance(value, float) else value for key, value in row.items()}
             print(name, ", ".join(f"{key}={value}" for key, value in text.items()), flush=True)
         records.append({"set": name, "n": len(train), "cost": costs, "trace": traces})
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out)
 
 
 if __name__ == "__main__":

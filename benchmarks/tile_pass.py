@@ -12,16 +12,16 @@ shapes on ``--gpu-n`` points (551,012), and the plain tile loop; the record goes
 
 from __future__ import annotations
 
-import argparse
-import json
+import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is imported: tensors of a GPU need it
 import numpy as np
 
+from _common import RECORDS, need_cuda, parser, write
 from kernelpursuit import KernelDictionary
 from kernelpursuit.dictionaries.fused import Config, FusedPass
 from kernelpursuit.dictionaries.tiles import MIB, cache_blocks, in_threads, spans
@@ -208,23 +208,21 @@ def on_device(n: int) -> dict[str, Any]:
 
 def main() -> None:
     """Print the ratios and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=20_000)
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--gpu-n", type=int, default=551_012)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    options = parser(__doc__, None)
+    options.add_argument("--n", type=int, default=20_000)
+    options.add_argument("--repeat", type=int, default=5)
+    options.add_argument("--gpu", action="store_true")
+    options.add_argument("--gpu-n", type=int, default=551_012)
+    arguments = options.parse_args()
     records: Any
     if arguments.gpu:
+        need_cuda()
         records = on_device(arguments.gpu_n)
     else:
         records = [r for dtype in (np.float32, np.float64) for r in measure(arguments.n, dtype, arguments.repeat)]
         for record in records:
             print(", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in record.items()))
-    out = arguments.out or Path(__file__).parent / "records" / f"tile_pass{'_gpu' * arguments.gpu}.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(records, indent=1) + "\n")
+    write(records, arguments.out or RECORDS / f"tile_pass{'_gpu' * arguments.gpu}.json")
 
 
 if __name__ == "__main__":

@@ -22,3 +22,23 @@ def test_code_block_runs(code, output, capsys):
     assert printed
     if output:
         assert printed.split() == output.split()
+
+
+def readme_results():
+    """Rows of the README's table of results, each with the page that it links."""
+    section = (ROOT / "README.md").read_text().split("## The papers, run again")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| [")]
+    return [pytest.param(row, re.search(r"\((docs/results/.*?\.md)\)", row)[1], id=row[3:20]) for row in rows]
+
+
+@pytest.mark.parametrize(("row", "page"), readme_results())
+def test_numbers_of_the_readme_stand_on_the_page_they_link(row, page):
+    """Decimals and counts of three digits or more, as they are written there; rounding would be a claim of its own."""
+    row = re.sub(r"\(docs/.*?\)|NIPS 2003", "", row)
+    row, text = (re.sub(r"(?<=\d),(?=\d{3})", "", part) for part in (row, (ROOT / page).read_text()))
+    for number in re.findall(r"\d+\.\d+|\d{3,}", row):
+        assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", text), f"{number} is not on {page}"
+
+
+def test_the_readme_has_no_number_from_memory():
+    assert "recalled" not in (ROOT / "README.md").read_text()
