@@ -82,7 +82,7 @@ SETTINGS = [(release, guard) for release in (True, False) for guard in (False, T
 
 def walked(K, y, most=12, theta_tol=1e-9, intercept=True, **options):
     run = Faces(DenseDictionary(K), y, intercept=intercept, **options)
-    return run, pursue(run, walk_rule(run, most, theta_tol, "last"))
+    return run, pursue(run, walk_rule(run, most, theta_tol))
 
 
 def assert_optimal(score, scores):
@@ -270,7 +270,7 @@ def test_other_array_namespaces_walk_alike(release):
     K, y = smooth(0)
     one, path = walked(K, y, release=release)
     run = Faces(DenseDictionary(xp.asarray(K)), xp.asarray(y), release=release)
-    other = pursue(run, walk_rule(run, 12, 1e-9, "last"))
+    other = pursue(run, walk_rule(run, 12, 1e-9))
     assert [(s.atom, s.released) for s in other.steps] == [(s.atom, s.released) for s in path.steps]
     np.testing.assert_allclose(run.stages[-1].coef, one.stages[-1].coef, rtol=1e-8)
 
