@@ -15,6 +15,15 @@ References
 .. [K] Shawe-Taylor, Williams, Cristianini and Kandola, IEEE Transactions on Information Theory 51 (2005).
 """
 
+from kernelpursuit.bounds.certificates import (
+    cross_bound,
+    drawn_bound,
+    gibbs_error,
+    holdout_bound,
+    pac_bayes_bound,
+    path_weights,
+    stability_bound,
+)
 from kernelpursuit.bounds.losses import compression_bound, kpca_bound, pseudo_dimension_bound
 from kernelpursuit.bounds.rates import binomial_bound, cca_bound, fisher_bound, mdl_bound, svm_bound, vc_bound
 
@@ -22,10 +31,17 @@ __all__ = [
     "binomial_bound",
     "cca_bound",
     "compression_bound",
+    "cross_bound",
+    "drawn_bound",
     "fisher_bound",
+    "gibbs_error",
+    "holdout_bound",
     "kpca_bound",
     "mdl_bound",
+    "pac_bayes_bound",
+    "path_weights",
     "pseudo_dimension_bound",
+    "stability_bound",
     "svm_bound",
     "vc_bound",
 ]

@@ -18,8 +18,7 @@ def check_sizes(
     """Check what all bounds share; returns k and n as floats."""
     if form not in forms:
         raise ValueError(f"form must be one of {forms}, got {form!r}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+    check_delta(delta)
     n = np.asarray(n, dtype=np.float64)
     if not np.all(n >= 2):
         raise ValueError(f"n must be at least 2, got {n!r}")
@@ -27,6 +26,12 @@ def check_sizes(
     if not np.all((k >= smallest) & (k < n)):
         raise ValueError(f"k must be from {smallest} to n - 1, got {k!r}")
     return k[()], n[()]
+
+
+def check_delta(delta: float) -> None:
+    """Refuse what is no probability between 0 and 1."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
 
 
 def check_losses(residual: Numbers) -> Numbers:
@@ -76,7 +81,7 @@ def binomial_upper_limit(errors: Numbers, trials: Numbers, log_share: Numbers) -
         ways = log_binomial(trials, i)
 
         def excess(p: float) -> float:
-            return _log_sum(ways + i * np.log(p) + (trials - i) * np.log1p(-p)) - log_share
+            return log_sum(ways + i * np.log(p) + (trials - i) * np.log1p(-p)) - log_share
 
         # At most `errors` wrong means that some `trials - errors` are right: there are C(trials, errors) such sets.
         high = -np.expm1((log_share - ways[-1]) / (trials - errors))
@@ -88,7 +93,7 @@ def binomial_upper_limit(errors: Numbers, trials: Numbers, log_share: Numbers) -
     return np.vectorize(one, otypes=[np.float64])(errors, trials, log_share)[()]
 
 
-def _log_sum(x: np.ndarray) -> float:
+def log_sum(x: np.ndarray) -> float:
     """Logarithm of a sum of exponentials, without the checks of SciPy's, which take longer than the sum."""
     largest = np.max(x)
     return float(largest + np.log(np.sum(np.exp(x - largest))))
@@ -97,7 +102,7 @@ def _log_sum(x: np.ndarray) -> float:
 def log_cells(hyperplanes: float, dimension: float) -> float:
     """Logarithm of the most cells that hyperplanes cut out of a space: the sum of C(hyperplanes, i), i <= dimension."""
     i = np.arange(min(int(dimension), int(hyperplanes)) + 1)
-    return _log_sum(log_binomial(hyperplanes, i))
+    return log_sum(log_binomial(hyperplanes, i))
 
 
 def k_log(k: Numbers, n: Numbers) -> Numbers:
@@ -114,3 +119,14 @@ def increasing_root(function: Callable[[Numbers], Numbers]) -> Numbers:
         above = function(np.exp(middle)) > 0
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return np.exp(high)[()]
+
+
+def decreasing_root(function: Callable[[Numbers], Numbers], start: Numbers) -> Numbers:
+    """Largest p from `start` to 1 at which a decreasing function is at least 0, by bisection, elementwise."""
+    low = np.zeros(np.shape(function(np.asarray(start)))) + start
+    high = np.ones_like(low)
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = function(middle) >= 0
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return high[()]
