@@ -23,9 +23,10 @@ import numpy as np
 
 from _common import RECORDS, need_cuda, parser, write
 from kernelpursuit import KernelDictionary
+from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.dictionaries.fused import Config, FusedPass
 from kernelpursuit.dictionaries.tiles import MIB, cache_blocks, in_threads, spans
-from kernelpursuit.kernels import make_kernel, usable_threads
+from kernelpursuit.kernels import make_kernel
 
 FEATURES = 54
 VECTORS = (1, 16, 32)

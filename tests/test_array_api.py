@@ -7,10 +7,10 @@ import os
 import pickle
 import warnings
 
+import array_api_compat
 import numpy as np
 import pytest
 import sklearn
-from sklearn.externals import array_api_compat
 
 from kernelpursuit import (
     ConformalRegressor,

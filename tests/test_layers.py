@@ -16,17 +16,27 @@ LONGEST_FILE, LONGEST_FUNCTION = 420, 60
 # Layer -> layers of the package that it may import from.
 ALLOWED = {
     "_array": set(),
+    "_sklearn": set(),
     "bounds": set(),
     "plots": set(),
     "losses": {"_array"},
     "basis": {"_array"},
     "gaussian": {"_array"},
     "kernels": {"_array", "gaussian"},
-    "dictionaries": {"_array", "gaussian", "kernels"},
+    "dictionaries": {"_array", "_sklearn", "gaussian", "kernels"},
     "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
-    "refinement": {"_array", "gaussian", "kernels", "losses", "dictionaries.one_blas_thread", "dictionaries.spans"},
+    "refinement": {
+        "_array",
+        "_sklearn",
+        "gaussian",
+        "kernels",
+        "losses",
+        "dictionaries.one_blas_thread",
+        "dictionaries.spans",
+    },
     "estimators": {
         "_array",
+        "_sklearn",
         "bounds",
         "basis",
         "losses",
@@ -38,8 +48,7 @@ ALLOWED = {
     },
 }
 FREE = {"cli", "__main__"}  # may import everything of the package
-SCIKIT_LEARN = {"_array", "kernels", "estimators", "cli"}
-# (_array has scikit-learn's copy of array-api-compat)
+SCIKIT_LEARN = {"_sklearn", "kernels", "estimators", "cli"}
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
 FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich"}
@@ -96,6 +105,16 @@ def test_imports_of_other_packages(path):
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
     drawing = {"matplotlib"} if here == "plots" else set()  # inside functions, see below
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | drawing
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_private_names_of_scikit_learn_are_in_one_module(path):
+    if layer(path) == "_sklearn":
+        return
+    for module, name in imports(path):
+        if module.split(".")[0] == "sklearn":
+            parts = [*module.split("."), name or ""]
+            assert not any(part.startswith("_") for part in parts) and "externals" not in parts, (module, name)
 
 
 def test_no_cycles():

@@ -93,7 +93,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, kernel, dtype):
 
 
 def test_threads_are_those_the_process_may_use():
-    script = "from kernelpursuit.kernels import usable_threads; print(usable_threads())"
+    script = "from kernelpursuit._sklearn import usable_threads; print(usable_threads())"
     run = subprocess.run(
         [sys.executable, "-c", script], env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True
     )
@@ -150,7 +150,7 @@ def test_a_pass_takes_far_less_memory_than_the_matrix():
 def test_workers_of_joblib_do_not_oversubscribe():
     """As many threads in each of two worker processes as leave the processors enough for both."""
     script = (
-        "import joblib; from kernelpursuit.kernels import usable_threads as threads; "
+        "import joblib; from kernelpursuit._sklearn import usable_threads as threads; "
         "print(joblib.cpu_count(), threads(), *joblib.Parallel(n_jobs=2)(joblib.delayed(threads)() for _ in range(2)))"
     )
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

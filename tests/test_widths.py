@@ -1,12 +1,12 @@
 """FeatureWidths: a width for each input."""
 
+import array_api_compat
 import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.externals import array_api_compat
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks

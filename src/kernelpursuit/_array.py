@@ -6,30 +6,52 @@ stay where they are. Atom-space (length m) and active-space (length k) values ar
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.externals import array_api_compat
 
 Array = Any  # an array of any namespace
 
 
+@cache
+def _compat() -> Any:
+    """array-api-compat, or scikit-learn's copy of it: needed by arrays that are not NumPy's, and looked for then."""
+    for name in ("array_api_compat", "sklearn.externals.array_api_compat"):
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    raise ImportError("arrays that are not NumPy's need array-api-compat: pip install array-api-compat")
+
+
 def namespace(x: Array) -> Any:
-    """Array namespace of `x`; that of scikit-learn for torch tensors, which do not name their own."""
+    """Array namespace of `x`; that of array-api-compat for torch tensors, which do not name their own."""
     if isinstance(x, np.ndarray):  # the hot path
         return np
-    return array_api_compat.array_namespace(x)
+    return _compat().array_namespace(x)
+
+
+def _library(x: Any) -> str:
+    """Top-level module of the type of `x`."""
+    return type(x).__module__.split(".")[0]
+
+
+def is_array(x: Any) -> bool:
+    """Whether `x` is an array of some library that follows the standard: not a list, a table or a sparse matrix."""
+    return hasattr(x, "__array_namespace__") or _library(x) == "torch"
 
 
 def on_host(x: Array) -> np.ndarray:
     """`x` as a NumPy array of its own dtype."""
     if isinstance(x, np.ndarray):
         return x
-    if array_api_compat.is_torch_array(x):
+    if _library(x) == "torch":
         x = x.cpu()
-    elif array_api_compat.is_cupy_array(x):
+    elif _library(x) == "cupy":
         x = x.get()
-    elif array_api_compat.is_array_api_obj(x) and array_api_compat.is_array_api_strict_namespace(namespace(x)):
+    elif _library(x) == "array_api_strict":
         x = x.to_device(namespace(x).Device("CPU_DEVICE"))
     return np.asarray(x)
 

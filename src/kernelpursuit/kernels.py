@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
-from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from kernelpursuit._array import Array, from_host, gather, namespace, to_host
@@ -30,9 +29,9 @@ from kernelpursuit.gaussian import (
     sum_over_features,
 )
 
-KERNEL_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
+KERNEL_NAMES = frozenset(kernel_metrics())
 # Parameters that `gamma`, `degree` and `coef0` of an estimator set, by kernel.
-_PARAMETERS = {
+KERNEL_PARAMETERS = {
     "rbf": ("gamma",),
     "laplacian": ("gamma",),
     "chi2": ("gamma",),
@@ -41,11 +40,6 @@ _PARAMETERS = {
     "polynomial": ("gamma", "degree", "coef0"),
 }
 SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})  # k(x, x) is 1
-
-
-def usable_threads() -> int:
-    """Threads that a loop over kernel tiles may use: the processors, or less by OMP_NUM_THREADS or joblib."""
-    return _openmp_effective_n_threads()
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +206,7 @@ def make_kernel(
     name, own = pair
     if not isinstance(name, str) or name not in KERNEL_NAMES:
         raise ValueError(f"kernel={name!r} is unknown; valid: {sorted(KERNEL_NAMES)}, a callable or a list of these")
-    allowed = _PARAMETERS.get(name, ())
+    allowed = KERNEL_PARAMETERS.get(name, ())
     if unknown := set(own) - set(allowed):
         raise ValueError(f"kernel {name!r} has no parameter {sorted(unknown)}; valid: {list(allowed)}")
     params: dict[str, Any] = {
@@ -242,7 +236,8 @@ def uses_gamma(kernel: Any) -> bool:
     """Whether the parameter `gamma` changes any kernel of a `kernel` parameter."""
     pairs = [one if _is_pair(one) else (one, {}) for one in kernel_list(kernel)]
     return any(
-        isinstance(name, str) and "gamma" in _PARAMETERS.get(name, ()) and "gamma" not in own for name, own in pairs
+        isinstance(name, str) and "gamma" in KERNEL_PARAMETERS.get(name, ()) and "gamma" not in own
+        for name, own in pairs
     )
 
 

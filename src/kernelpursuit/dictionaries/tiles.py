@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from kernelpursuit.kernels import usable_threads
+from kernelpursuit._sklearn import usable_threads
 
 MIB = 2**20
 CACHE_TILE = MIB  # the second-level cache of one core: a tile is made, exponentiated and multiplied inside it

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.metrics.pairwise import euclidean_distances
 
 from kernelpursuit._array import Array, from_host, gather, namespace
+from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
 from kernelpursuit.estimators._spaces import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
 from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points

@@ -13,9 +13,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit.bounds import vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._expansion import Expansion
@@ -90,7 +91,7 @@ def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """Checked weights of the rows of X on the host, with its dtype."""
     if not isinstance(sample_weight, Number):
         sample_weight = labels_on_host(sample_weight)
-    return _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)
+    return check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.squares import VARIANTS
 

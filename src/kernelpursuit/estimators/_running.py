@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn._config import get_config
 
+from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.kernel import MIB
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, StopRule, pursue

@@ -10,15 +10,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._array_api import (
-    check_same_namespace,
-    get_namespace_and_device,
-    move_to,
-    supported_float_dtypes,
-)
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, from_host, gather, namespace, on_host
+from kernelpursuit._array import Array, from_host, gather, is_array, namespace, on_host
+from kernelpursuit._sklearn import get_config
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -28,9 +23,16 @@ def is_precomputed(kernel: Any) -> bool:
 
 def x_options(kernel: Any, X: Any) -> dict[str, Any]:
     """How `validate_data` treats X: its own namespace, double or single precision."""
-    xp, _, device = get_namespace_and_device(X)
-    wide = [dtype for dtype in supported_float_dtypes(xp, device=device) if dtype in (xp.float64, xp.float32)]
+    dispatched = get_config()["array_api_dispatch"] and is_array(X)
+    wide = float_dtypes(X) if dispatched else [np.float64, np.float32]
     return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": wide}
+
+
+def float_dtypes(x: Array) -> list[Any]:
+    """Precisions that the library and the device of an array have, the widest first."""
+    xp = namespace(x)
+    single_only = getattr(getattr(x, "device", None), "type", None) == "mps"  # Apple's
+    return [xp.float32] if single_only else [xp.float64, xp.float32]
 
 
 def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> Any:
@@ -41,23 +43,23 @@ def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> An
     """
     check_is_fitted(estimator)
     X = validate_data(estimator, X, reset=False, **x_options(kernel, X))
+    check_place(estimator, X, like, method)
+    return X
+
+
+def check_place(estimator: Any, X: Any, like: Any, method: str) -> None:
+    """An error where X has not come to the place of `like`, a fitted array."""
     if place(X) != place(like):
         raise ValueError(
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device "
             f"as those passed to fit(): that was {' on '.join(place(like))}, and here X is {' on '.join(place(X))}. "
             "Move X there; what is not NumPy needs sklearn.config_context(array_api_dispatch=True)"
         )
-    return X
-
-
-def check_place(estimator: Any, X: Any, attribute: str, method: str) -> None:
-    """The same for X as it comes: for a meta-estimator, whose inner one checks the rest."""
-    check_same_namespace(X, estimator, attribute=attribute, method=method)
 
 
 def place(x: Any) -> tuple[str, str]:
-    """Namespace and device of an array, in words; sparse matrices are NumPy's."""
-    if sparse.issparse(x):
+    """Namespace and device of an array, in words; lists, tables and sparse matrices become NumPy's."""
+    if isinstance(x, np.ndarray) or sparse.issparse(x) or not is_array(x):
         return "numpy", "cpu"
     return namespace(x).__name__.rsplit(".", 1)[-1], str(x.device)
 
@@ -91,7 +93,10 @@ def follow(values: np.ndarray, X: Any) -> Array:
     """
     if sparse.issparse(X) or isinstance(X, np.ndarray):
         return values
-    return move_to(np.ascontiguousarray(values), xp=namespace(X), device=X.device)
+    xp, dtype = namespace(X), None
+    if values.dtype == np.float64 and xp.float64 not in float_dtypes(X):
+        dtype = xp.float32
+    return xp.asarray(np.array(values), dtype=dtype, device=X.device)  # a copy: tensors share memory with the host
 
 
 def as_dtype(x: Any, dtype: Any) -> Any:
@@ -114,7 +119,7 @@ def widest(x: Array) -> Array:
     if isinstance(x, np.ndarray):
         return np.asarray(x, dtype=np.float64)
     xp = namespace(x)
-    return xp.astype(x, supported_float_dtypes(xp, device=x.device)[0], copy=False)
+    return xp.astype(x, float_dtypes(x)[0], copy=False)
 
 
 def labels_on_host(y: Any) -> np.ndarray:
@@ -124,17 +129,14 @@ def labels_on_host(y: Any) -> np.ndarray:
 
 def like_labels(classes: np.ndarray, y: Any) -> Any:
     """Sorted classes in the namespace of the labels y that they were found in, as scikit-learn keeps them."""
-    if isinstance(y, np.ndarray):
-        return classes
-    xp, _, device = get_namespace_and_device(y)
-    return move_to(classes, xp=xp, device=device)
+    return classes if isinstance(y, np.ndarray) else follow(classes, y)
 
 
 def move_beside(y: Any, X: Any) -> Any:
     """Data of any namespace where X is, as scikit-learn moves y to X; as they are where both are NumPy's or sparse."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return y if sparse.issparse(y) else labels_on_host(y)
-    return move_to(y, xp=namespace(X), device=X.device)
+    return y if is_array(y) and place(y) == place(X) else follow(labels_on_host(y), X)
 
 
 def labels_beside(y: np.ndarray, X: Any) -> Any:

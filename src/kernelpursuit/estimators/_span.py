@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import StrOptions
 
 from kernelpursuit._array import Array, from_host, namespace
+from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import AtomFamily

@@ -7,12 +7,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, on_host, to_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._expansion import Expansion
@@ -196,7 +196,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _n_features_out(self) -> int:
         return self.correlations_.shape[0]
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
         """Choose objects and find the canonical variates.
 

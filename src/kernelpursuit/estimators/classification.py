@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import namespace, on_host
+from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.estimators._fitting import (
     PursuitModel,
     TrainingData,
@@ -189,7 +189,7 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
 
     _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
         """Fit the model.
 

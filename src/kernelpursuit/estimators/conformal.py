@@ -9,20 +9,22 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, _fit_context, clone, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_regressor
 from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_y,
-    _num_samples,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, namespace, on_host
+from kernelpursuit._sklearn import (
+    HasMethods,
+    Interval,
+    check_feature_names,
+    check_y,
+    fit_context,
+    get_config,
+    num_samples,
+    safe_indexing,
+)
 from kernelpursuit.estimators._fitting import check_square
 from kernelpursuit.estimators._spaces import check_place, follow, labels_on_host, widest, x_options
 from kernelpursuit.estimators.regression import KMPRegressor
@@ -92,7 +94,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.calibration_fraction = calibration_fraction
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> ConformalRegressor:
         """Fit the estimator to some rows and measure its errors on the others.
 
@@ -115,10 +117,10 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         check_consistent_length(X, y)
         if pairwise:
             check_square(X, "precomputed")
-        rows, aside = split_rows(_num_samples(X), self.calibration_fraction, self.random_state)
+        rows, aside = split_rows(num_samples(X), self.calibration_fraction, self.random_state)
         self._columns = rows.tolist() if pairwise else None
-        X_aside, y_aside = self._relevant(_safe_indexing(X, aside)), y[aside]
-        self.estimator_ = clone(estimator).fit(self._relevant(_safe_indexing(X, rows)), y[rows])
+        X_aside, y_aside = self._relevant(safe_indexing(X, aside)), y[aside]
+        self.estimator_ = clone(estimator).fit(self._relevant(safe_indexing(X, rows)), y[rows])
         predicted = self.estimator_.predict(X_aside)
         residuals = np.sort(np.abs(y_aside.astype(np.float64) - on_host(predicted)))
         self.residuals_ = follow(residuals, predicted)
@@ -144,7 +146,8 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        check_place(self, X, "residuals_", "predict")
+        if get_config()["array_api_dispatch"]:
+            check_place(self, X, self.residuals_, "predict")
         X = self._checked(X, pairwise=self._columns is not None, reset=False)
         return self.estimator_.predict(self._relevant(X))
 
@@ -164,7 +167,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
 
     def _relevant(self, X: Any) -> Any:
         """X, or of kernel values those with the rows that the estimator was fitted to."""
-        return X if self._columns is None else _safe_indexing(X, np.array(self._columns), axis=1)
+        return X if self._columns is None else safe_indexing(X, np.array(self._columns), axis=1)
 
     def _checked(self, X: Any, pairwise: bool, reset: bool) -> Any:
         """X as rows that can be taken; its values are the estimator's to check, but for a kernel matrix."""
@@ -173,7 +176,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         if reset:
             validate_data(self, X, skip_check_array=True)
         else:
-            _check_feature_names(self, X, reset=False)
+            check_feature_names(self, X, reset=False)
         return indexable(X)[0]
 
     def _base(self) -> Any:
@@ -223,7 +226,7 @@ def one_target(y: Any, name: str) -> np.ndarray:
     shape = y.shape
     if len(shape) > 1 and shape[1] > 1:
         raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
-    return _check_y(y, multi_output=False, y_numeric=True)
+    return check_y(y, multi_output=False, y_numeric=True)
 
 
 def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -7,13 +7,13 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelpursuit._array import from_host, on_host, to_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._fitting import Fitted, check_square, generator, warn_if_short
@@ -176,7 +176,7 @@ class SparseKernelFDA(FisherModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> SparseKernelFDA:
         """Fit the model.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sklearn.base import _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from kernelpursuit._sklearn import fit_context
 from kernelpursuit.estimators._fitting import check_square
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._spaces import x_options
@@ -105,7 +105,7 @@ class SparseKernelFDACV(FisherModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> SparseKernelFDACV:
         """Choose width and number of atoms, then fit on all rows.
 

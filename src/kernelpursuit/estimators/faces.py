@@ -9,12 +9,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelpursuit._array import on_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._fitting import check_centers, check_square, generator
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
@@ -169,7 +169,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> PolytopeFacesRegressor:
         """Fit the model.
 

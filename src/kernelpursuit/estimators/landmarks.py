@@ -7,12 +7,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.metrics.pairwise import KERNEL_PARAMS
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, eps, to_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._fitting import check_square, generator
@@ -31,7 +30,7 @@ from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, warn_if_few
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.gaussian import all_finite
-from kernelpursuit.kernels import KERNEL_NAMES, Kernel, make_kernel
+from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, make_kernel
 from kernelpursuit.pursuit.candidates import Candidates
 from kernelpursuit.pursuit.loop import Path, pursue
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
@@ -150,7 +149,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.weakness = weakness
         self.memory = memory
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> PursuitNystroem:
         """Choose the landmarks.
 
@@ -255,8 +254,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
                 raise ValueError(f"{sorted(given)} do not apply to a callable kernel: use kernel_params")
             return make_kernel(self.kernel, X, kernel_params=self.kernel_params)
         params = {**(self.kernel_params or {}), **given}
-        params = {name: value for name, value in params.items() if name in KERNEL_PARAMS[self.kernel]}
-        if "gamma" in KERNEL_PARAMS[self.kernel] and params.get("gamma") is None:
+        known = KERNEL_PARAMETERS.get(self.kernel, ())
+        params = {name: value for name, value in params.items() if name in known}
+        if "gamma" in known and params.get("gamma") is None:
             params["gamma"] = 1.0 if self.kernel == "chi2" else "auto"
         return replace(make_kernel((self.kernel, params), X), n_jobs=self.n_jobs)
 

@@ -6,11 +6,11 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, namespace, on_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.estimators._fitting import generator
 from kernelpursuit.estimators._spaces import check_new, host_dtype, take_rows, x_options
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span
@@ -118,7 +118,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         self.memory = memory
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SparseKernelNovelty:
         """Choose the points and set the threshold.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context, is_classifier
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, check_scoring, mean_squared_error
 from sklearn.model_selection import check_cv
@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import gather, on_host
+from kernelpursuit._sklearn import fit_context
 from kernelpursuit.estimators._fitting import check_square, host_weights
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParameters
 from kernelpursuit.estimators._spaces import is_precomputed, labels_beside, take_rows, x_options
@@ -74,7 +75,7 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
 
     _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": REGRESSION_LOSS}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressorCV:
         """Choose width and number of atoms, then fit on all rows.
 
@@ -131,7 +132,7 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
 
     _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifierCV:
         """Choose width and number of atoms, then fit on all rows.
 

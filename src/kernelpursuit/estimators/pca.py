@@ -6,11 +6,11 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.estimators._fitting import check_square, generator
 from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host, x_options
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span, joined
@@ -139,7 +139,7 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.memory = memory
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SparseKernelPCA:
         """Choose the points and find the principal axes in their span.
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import on_host
+from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.estimators._fitting import (
     Fitted,
     PursuitModel,
@@ -176,7 +176,7 @@ class KMPRegressor(PursuitParameters, RegressorModel):
 
     _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": REGRESSION_LOSS}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressor:
         """Fit the model.
 

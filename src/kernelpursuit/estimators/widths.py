@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
+from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._fitting import generator, training_data
 from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
@@ -124,7 +124,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.array_api_support = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureWidths:
         """Find the weights. Ctrl-C ends the search, keeps the best weights so far and is raised again.
 

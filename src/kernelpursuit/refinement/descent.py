@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.dictionaries.tiles import one_blas_thread, spans
-from kernelpursuit.kernels import usable_threads
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
 

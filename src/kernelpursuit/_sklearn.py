@@ -1,0 +1,27 @@
+"""All that the package takes from scikit-learn under a private name: a new version can break it here, nowhere else."""
+
+from __future__ import annotations
+
+from sklearn import get_config
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as usable_threads
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_feature_names as check_feature_names
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _check_y as check_y
+from sklearn.utils.validation import _num_samples as num_samples
+
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "check_feature_names",
+    "check_sample_weight",
+    "check_y",
+    "fit_context",
+    "get_config",
+    "num_samples",
+    "safe_indexing",
+    "usable_threads",
+]
