@@ -757,9 +757,11 @@ def test_verbose_prints_lines(capsys):
     KMPRegressor(12, verbose=1).fit(X, y)
     plan, *lines = capsys.readouterr().out.splitlines()
     assert "kernel matrix kept" in plan
+    *lines, last = lines
     assert [int(line.split()[1]) for line in lines] == [1, 2, 5, 10] and all("loss" in line for line in lines)
+    assert "stopped with 12 steps: 12 steps were taken, the most that n_atoms allows" in last
     KMPRegressor(12, verbose=2).fit(X, y)
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 12
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 12 + 1
 
 
 # ---------------------------------------------------------------------------------------------- interrupts
@@ -783,8 +785,11 @@ def interrupting(calls, form=rbf_kernel):
 def test_interrupt_leaves_a_usable_model(options, calls):
     X, y = data()
     plain = KMPRegressor(20, gamma=0.5, **options).fit(X, y)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = KMPRegressor(20, kernel=interrupting(calls), memory=0, **options).fit(X, y)
+    model = KMPRegressor(20, kernel=interrupting(calls), memory=0, **options)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    if not hasattr(model, "path_"):  # before the first step
+        return
     k = len(model.path_)
     assert model.path_.reason == "interrupted" and k < 20
     np.testing.assert_array_equal(model.support_, plain.truncate(k).support_)
@@ -796,16 +801,17 @@ def test_interrupt_leaves_a_usable_model(options, calls):
 def test_interrupt_in_the_report_of_a_step(options, monkeypatch):
     X, y = data()
 
-    def progress(verbose):
+    def progress(*args):
         def callback(path):
             if len(path) == 5:
                 raise KeyboardInterrupt
 
         return callback
 
-    monkeypatch.setattr("kernelpursuit.estimators._fitting.progress", progress)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = KMPRegressor(20, verbose=1, random_state=0, **options).fit(X, y)
+    monkeypatch.setattr("kernelpursuit.estimators._pipeline.progress", progress)
+    model = KMPRegressor(20, verbose=1, random_state=0, **options)
+    with pytest.raises(KeyboardInterrupt, match="interrupted"):
+        model.fit(X, y)
     assert model.path_.reason == "interrupted" and 1 <= len(model.support_) <= 5
     assert np.all(np.isfinite(model.predict(X)))
     np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
@@ -816,7 +822,7 @@ def test_interrupt_in_the_fit_after_validation(monkeypatch):
     X, y = data()
     runs = []
 
-    def progress(verbose):
+    def progress(*args):
         runs.append(1)
         second = len(runs) == 2
 
@@ -826,9 +832,10 @@ def test_interrupt_in_the_fit_after_validation(monkeypatch):
 
         return callback
 
-    monkeypatch.setattr("kernelpursuit.estimators._fitting.progress", progress)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = KMPRegressor(20, verbose=1, stop="validation", random_state=0).fit(X, y)
+    monkeypatch.setattr("kernelpursuit.estimators._pipeline.progress", progress)
+    model = KMPRegressor(20, verbose=1, stop="validation", random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="interrupted"):
+        model.fit(X, y)
     assert len(model.path_) == 1 and model.path_.reason == "interrupted"
 
 

@@ -16,7 +16,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_cca as ref
-from kernelpursuit import CanonicalCorrelation, SparseKernelCCA
+from kernelpursuit import SparseKernelCCA
 from kernelpursuit.estimators._canonical import canonical, nystroem_map
 
 ESTIMATORS = [
@@ -303,20 +303,6 @@ def test_nystroem_map_and_canonical_are_exact():
     F = rng.normal(size=(40, 5))
     found = canonical(F, F[:, ::-1], alpha=0.0, n_components=9, limits=(1e-10, 1.0, 1.0))
     np.testing.assert_allclose(found.correlations, np.ones(5))
-
-
-def test_interrupt_leaves_a_model_of_the_steps_taken(monkeypatch):
-    take = CanonicalCorrelation.take
-
-    def interrupted(self, block, weakness=1.0):
-        if self.passes > 4:
-            raise KeyboardInterrupt
-        return take(self, block, weakness)
-
-    monkeypatch.setattr(CanonicalCorrelation, "take", interrupted)
-    with pytest.warns(ConvergenceWarning, match="interrupted after 4 steps"):
-        model = SparseKernelCCA(n_atoms=10).fit(X, Y)
-    assert len(model.support_) == 4 and np.all(np.isfinite(model.transform(X)))
 
 
 def test_wrong_arguments_are_named():

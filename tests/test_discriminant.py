@@ -23,7 +23,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_fisher as literal
-from kernelpursuit import Fisher, SparseKernelFDA, SparseKernelFDACV
+from kernelpursuit import SparseKernelFDA, SparseKernelFDACV
 from kernelpursuit.estimators.discriminant import weights_along_path
 
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA") or "no folder")
@@ -313,23 +313,6 @@ def test_pickle_clone_pipeline_and_frames():
     model = pickle.loads(pickle.dumps(pipe[-1]))
     assert np.array_equal(model.predict(pipe[:-1].transform(frame)), pipe.predict(frame))
     assert clone(model).get_params() == model.get_params()
-
-
-def test_interrupt_leaves_a_model(monkeypatch):
-    X, y = blobs(n_classes=2)
-    take = Fisher.take
-
-    def interrupted(self, block, weakness=1.0):
-        if len(self._steps) == 3:
-            raise KeyboardInterrupt
-        return take(self, block, weakness)
-
-    monkeypatch.setattr(Fisher, "take", interrupted)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = SparseKernelFDA(8).fit(X, y)
-    assert len(model.support_) == 3 and model.path_.reason == "interrupted"
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        assert np.array_equal(model.predict(X), SparseKernelFDA(8).fit(X, y).predict(X))
 
 
 def test_search_equals_a_plain_loop():

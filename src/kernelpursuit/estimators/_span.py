@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
-from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, from_host, namespace
 from kernelpursuit._sklearn import StrOptions
@@ -18,13 +16,13 @@ from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._running import plan_memory, run, storage_for
+from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._spaces import model_precision, rows_between, widest
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
-from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import minimum, n_atoms, tolerance
 
 SPAN_CONSTRAINTS: dict[str, list] = {
     "n_atoms": STOP_CONSTRAINTS["n_atoms"][:1],
@@ -32,7 +30,7 @@ SPAN_CONSTRAINTS: dict[str, list] = {
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},
     **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "tol", "memory")},
-    "random_state": PURSUIT_CONSTRAINTS["random_state"],
+    **{name: PURSUIT_CONSTRAINTS[name] for name in ("random_state", "verbose")},
 }
 OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
 _KERNEL_OPTIONS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
@@ -107,54 +105,6 @@ def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
     return diagonal
 
 
-def fit_span(X: Any, options: dict[str, Any], rng: np.random.Generator) -> tuple[Span, np.ndarray]:
-    """Choose points one at a time until their span holds enough of the data.
-
-    Parameters
-    ----------
-    X : {array, CSR array} of shape (n_samples, n_features)
-        Or the kernel matrix itself for ``kernel="precomputed"``.
-    options : dict
-        The parameters named in `SPAN_CONSTRAINTS`.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    span : Span
-    features : ndarray of shape (n_samples, k)
-        ψ of the training rows.
-    """
-    n = X.shape[0]
-    if len(kernel_list(options["kernel"])) != 1:
-        raise ValueError(f"kernel must be a single kernel here, got {options['kernel']!r}")
-    kernel_options = {name: options[name] for name in _KERNEL_OPTIONS}
-    family = AtomFamily(X, np.arange(n), n, None, rng, functions=None, centers=None, **kernel_options)
-    limit = min(options["n_atoms"], n)
-    matrix, _ = plan_memory(n, limit, 8, options["memory"])
-    dictionary = family.dictionary(matrix, storage_for(options))
-    criterion = Rayleigh(dictionary, selection=options["selection"], rng=rng)
-    rules = [stop_rule(options)]
-    if options.get("stop") == "bound":
-        rules.append(bound_rule(n, float(criterion.diagonal.max(initial=0)), options["patience"]))
-    path = run(criterion, first_of(*rules), rng, options)
-    if path.reason == "interrupted":
-        warnings.warn(f"the fit was {path.sentence}; the model has those atoms", ConvergenceWarning, stacklevel=4)
-    if not len(path):
-        raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to span")
-    warn_if_few(path, options["n_atoms"], "n_atoms")
-    atoms = path.atoms
-    factor = criterion.factor()[:, : len(atoms)]
-    return Span(path, family.support(atoms), family.expansion(atoms), factor[atoms]), factor
-
-
-def stop_rule(options: dict[str, Any]) -> StopRule:
-    """`n_atoms` atoms, or the residual trace down to `tol` of what it was."""
-    rules = [n_atoms(options["n_atoms"])]
-    if options["tol"] > 0:
-        rules.append(tolerance(options["tol"]))
-    return first_of(*rules)
-
-
 def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     """Minimum of `compression_bound`: the residual outside the support is the residual trace over n - k."""
 
@@ -165,20 +115,64 @@ def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     return minimum(values, "bound", patience)
 
 
-def warn_if_few(path: Path, wanted: int, name: str) -> None:
-    """ConvergenceWarning when more atoms were asked for than the rank of the kernel matrix."""
-    if path.reason == "exhausted" and len(path) < wanted:
-        warnings.warn(
-            f"{name}={wanted} was asked for but there are only {len(path)} atoms: all points lie in their span",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+def rayleigh(dictionary: Any, selection: str, rng: np.random.Generator) -> Rayleigh:
+    """The criterion, if there is anything to choose from."""
+    criterion = Rayleigh(dictionary, selection=selection, rng=rng)
+    if not criterion.alive.any():
+        raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to span")
+    return criterion
 
 
 class SpanParameters:
-    """Tags of the estimators that learn in the span of chosen points."""
+    """What the estimators share that learn in the span of chosen points: the choice, and the tags."""
 
+    n_atoms: int
+    selection: str
     kernel: Any
+
+    def _choose_points(self, X: Any, settings: Settings, patience: int | None = None) -> tuple[Span, np.ndarray]:
+        """Choose points one at a time until their span holds enough of the data.
+
+        Parameters
+        ----------
+        X : {array, CSR array} of shape (n_samples, n_features)
+            Or the kernel matrix itself for ``kernel="precomputed"``.
+        settings : Settings
+        patience : int, optional
+            Stop where the bound on the residual is lowest, and look so many steps further.
+
+        Returns
+        -------
+        span : Span
+        features : ndarray of shape (n_samples, k)
+            ψ of the training rows.
+        """
+        n = X.shape[0]
+        if len(kernel_list(self.kernel)) != 1:
+            raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
+        kernel = {name: getattr(self, name) for name in _KERNEL_OPTIONS}
+        family = AtomFamily(X, np.arange(n), n, None, settings.rng, functions=None, centers=None, **kernel)
+
+        def rules(criterion: Rayleigh) -> list[StopRule]:
+            ceiling = float(criterion.diagonal.max(initial=0))
+            enough = [tolerance(settings.tol)] if settings.tol > 0 else []
+            bound = [] if patience is None else [bound_rule(n, ceiling, patience)]
+            return [n_atoms(self.n_atoms), *enough, *bound]
+
+        path, criterion, _ = run(
+            [family.dictionary],
+            lambda dictionary: rayleigh(dictionary, self.selection, settings.rng),
+            rules,
+            settings,
+            rows=n,
+            itemsize=8,
+            basis=min(self.n_atoms, n),
+            worth_keeping=self.selection == "rayleigh",
+            wanted=self.n_atoms,
+        )
+        atoms = path.atoms
+        factor = criterion.factor()[:, : len(atoms)]
+        return Span(path, family.support(atoms), family.expansion(atoms), factor[atoms]), factor
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,13 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, on_host, to_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._fitting import generator, warn_if_short
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._running import plan_memory, run, storage_for
+from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._spaces import (
     as_dtype,
     check_new,
@@ -79,6 +78,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Bytes that the fit may take; default scikit-learn's ``working_memory`` for the kernel matrices.
     random_state : int, RandomState instance or None
         Draws the candidates.
+    verbose : int
+        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
 
     Attributes
     ----------
@@ -139,6 +140,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "center": ["boolean"],
         **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory")},
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -162,6 +164,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         weakness=1.0,
         memory=None,
         random_state=None,
+        verbose=0,
     ):
         self.n_atoms = n_atoms
         self.n_components = n_components
@@ -181,6 +184,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.weakness = weakness
         self.memory = memory
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -196,7 +200,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _n_features_out(self) -> int:
         return self.correlations_.shape[0]
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X, y):
         """Choose objects and find the canonical variates.
 
@@ -212,18 +216,18 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self
         """
         X, Y = self._check_training_data(X, y)
-        rng = generator(self.random_state)
-        families = self._families(X, Y, rng)
-        # Two matrices share the memory, and so do two sets of directions.
-        matrices, _ = plan_memory(X.shape[0], self.n_atoms, 2 * host_dtype(X).itemsize, self.memory)
-        dictionaries = [
-            family.dictionary(max(1, matrices // 2), storage_for(self.get_params(deep=False))) for family in families
-        ]
-        criterion = CanonicalCorrelation(*dictionaries, deflation=self.deflation, signed=self.signed)
-        path = run(criterion, n_atoms(self.n_atoms), rng, self.get_params(deep=False))
-        if path.reason == "interrupted":
-            warnings.warn(f"the fit was {path.sentence}; the model has those", ConvergenceWarning, stacklevel=2)
-        warn_if_short(path, self.n_atoms)
+        settings = Settings.of(self)
+        families = self._families(X, Y, settings.rng)
+        path, _, dictionaries = run(
+            [family.dictionary for family in families],
+            lambda x, y: CanonicalCorrelation(x, y, deflation=self.deflation, signed=self.signed),
+            lambda criterion: [n_atoms(self.n_atoms)],
+            settings,
+            rows=X.shape[0],
+            itemsize=host_dtype(X).itemsize,
+            basis=self.n_atoms,
+            wanted=self.n_atoms,
+        )
         self.path_ = path
         self.cosines_ = follow(path.values("score")[1:] - SHIFT, X)
         self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
@@ -361,11 +365,10 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             limits=(limit, scales[0], scales[1]),
         )
         if len(found.correlations) < self.n_components:
-            warnings.warn(
+            warn(
                 f"n_components={self.n_components} was asked for but the views have "
                 f"{len(found.correlations)} pairs of dimensions to correlate on the chosen atoms",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.correlations_ = follow(found.correlations, X)
         self.x_weights_ = follow(maps[0] @ found.x_weights, X)

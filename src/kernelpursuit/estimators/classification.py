@@ -10,21 +10,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import namespace, on_host
-from kernelpursuit._sklearn import StrOptions, fit_context
-from kernelpursuit.estimators._fitting import (
-    PursuitModel,
-    TrainingData,
-    check_split,
-    check_square,
-    choose_and_fit,
-    generator,
-    training_data,
-)
+from kernelpursuit._sklearn import StrOptions
+from kernelpursuit.estimators._kmp import KernelMatchingPursuit
+from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
-from kernelpursuit.estimators._spaces import host_dtype, like_labels, take_classes, x_options
+from kernelpursuit.estimators._pipeline import fits
+from kernelpursuit.estimators._spaces import host_dtype, like_labels, take_classes
+from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import LOSSES, Loss, huber
 
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
@@ -97,13 +91,13 @@ class ClassModel(ClassifierMixin, PursuitModel):
 class ClassifierModel(ClassModel):
     """The same with probabilities, where the loss gives them."""
 
-    def _estimates_probability(self) -> bool:
-        if classification_loss(self.loss).probability is None:
-            with_one = [name for name, loss in LOSSES.items() if loss.probability is not None]
+    def _estimates_probabilities(self) -> bool:
+        if classification_loss(self.loss).log_odds is None:
+            with_one = [name for name, loss in LOSSES.items() if loss.log_odds is not None]
             raise AttributeError(f"loss={self.loss!r} estimates no probabilities, these do: {with_one}")
         return True
 
-    @available_if(_estimates_probability)
+    @available_if(_estimates_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, for the losses that estimate one ("logistic", "exponential").
 
@@ -116,9 +110,10 @@ class ClassifierModel(ClassModel):
         ndarray of shape (n_samples, n_classes)
             With more than two classes: the one-against-rest probabilities, scaled to sum to 1.
         """
-        return self._probabilities(X, "predict_proba")
+        logarithms = self._log_probabilities(X, "predict_proba")
+        return namespace(logarithms).exp(logarithms)
 
-    @available_if(_estimates_probability)
+    @available_if(_estimates_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`.
 
@@ -130,21 +125,22 @@ class ClassifierModel(ClassModel):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        p = self._probabilities(X, "predict_log_proba")
-        with np.errstate(divide="ignore"):
-            return namespace(p).log(p)
+        return self._log_probabilities(X, "predict_log_proba")
 
-    def _probabilities(self, X: Any, method: str) -> Any:
-        probability: Any = classification_loss(self.loss).probability
-        p = probability(self._raw(X, method))
-        xp = namespace(p)
+    def _log_probabilities(self, X: Any, method: str) -> Any:
+        """Logarithms, exact where the probabilities themselves would round to 0 or 1."""
+        log_odds: Any = classification_loss(self.loss).log_odds
+        odds = log_odds(self._raw(X, method))
+        xp = namespace(odds)
+        zero = xp.zeros_like(odds)
         if self._one_target:
-            return xp.concat([1 - p, p], axis=1)
-        p = xp.clip(p, float(xp.finfo(p.dtype).smallest_normal), None)
-        return p / xp.sum(p, axis=1, keepdims=True)
+            return -xp.concat([xp.logaddexp(zero, odds), xp.logaddexp(zero, -odds)], axis=1)
+        alone = -xp.logaddexp(zero, -odds)
+        alone = alone - xp.max(alone, axis=1, keepdims=True)
+        return alone - xp.log(xp.sum(xp.exp(alone), axis=1, keepdims=True))
 
 
-class KMPClassifier(PursuitParameters, ClassifierModel):
+class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1; more share one set of atoms, each class with weights of its own against the rest.
@@ -189,7 +185,7 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
 
     _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
         """Fit the model.
 
@@ -199,14 +195,14 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         y : array-like of shape (n_samples,)
             Classes, two or more.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w rows; a row of weight 0 is absent and cannot become an atom.
+            Weights are counts: a row of weight w counts as w rows, so that weights that sum to more also buy more atoms
+            under ``n_atoms="auto"``. A row of weight 0 is absent and cannot become an atom.
 
         Returns
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
+        X, y = check_training(self, X, y)
         check_classification_targets(y)
         data = training_data(X, on_host(y), sample_weight)
         classes = two_or_more_classes(data.y)
@@ -214,11 +210,9 @@ class KMPClassifier(PursuitParameters, ClassifierModel):
         targets = code_classes(data.y, classes, host_dtype(X))
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared" else classification_loss(self.loss)
-        rng = generator(self.random_state)
-        options = self.get_params(deep=False)
-        how: dict[str, Any] = {"split": stratified_split, "error": error_rate, "wrong": misclassified}
         pairs = len(classes) * (len(classes) - 1) // 2  # of classes, compared with each other
-        self._set(choose_and_fit(data, targets, loss, rng, options, **how, cuts=pairs))
+        how: dict[str, Any] = {"split": stratified_split, "wrong": misclassified, "cuts": pairs}
+        self._set(self._choose_and_fit(data, targets, loss, **how))
         return self
 
 
@@ -261,10 +255,3 @@ def misclassified(targets: np.ndarray, residuals: np.ndarray) -> np.ndarray:
     if targets.shape[1] == 1:
         return (values[:, 0] > 0) != (targets[:, 0] > 0)
     return np.argmax(values, axis=1) != np.argmax(targets, axis=1)
-
-
-def error_rate(targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Weighted share of wrong classes, ties broken by the mean squared error of the values."""
-    wrong = misclassified(targets, targets - values)
-    spread = np.mean((targets - np.clip(values, -1, 1)) ** 2, axis=1)
-    return float(np.average(wrong + 1e-6 * spread, weights=weights))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
 from numbers import Real
 from typing import Any, ClassVar
@@ -25,8 +24,9 @@ from kernelpursuit._sklearn import (
     num_samples,
     safe_indexing,
 )
-from kernelpursuit.estimators._fitting import check_square
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._spaces import check_place, follow, labels_on_host, widest, x_options
+from kernelpursuit.estimators._training import check_square
 from kernelpursuit.estimators.regression import KMPRegressor
 
 
@@ -120,18 +120,25 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         rows, aside = split_rows(num_samples(X), self.calibration_fraction, self.random_state)
         self._columns = rows.tolist() if pairwise else None
         X_aside, y_aside = self._relevant(safe_indexing(X, aside)), y[aside]
-        self.estimator_ = clone(estimator).fit(self._relevant(safe_indexing(X, rows)), y[rows])
+        self.estimator_, interrupt = clone(estimator), None
+        try:
+            self.estimator_.fit(self._relevant(safe_indexing(X, rows)), y[rows])
+        except KeyboardInterrupt as stopped:
+            if not hasattr(self.estimator_, "path_"):  # no pursuit that left a model
+                raise
+            interrupt = stopped
         predicted = self.estimator_.predict(X_aside)
         residuals = np.sort(np.abs(y_aside.astype(np.float64) - on_host(predicted)))
         self.residuals_ = follow(residuals, predicted)
         self.quantile_ = conformal_quantile(residuals, self.coverage)
         if np.isinf(self.quantile_):
-            warnings.warn(
+            warn(
                 f"{len(aside)} calibration rows are too few for coverage={self.coverage}: the intervals are infinite. "
                 f"Give {rows_needed(self.coverage)} calibration rows at least, a lower coverage or a larger "
-                "calibration_fraction",
-                stacklevel=2,
+                "calibration_fraction"
             )
+        if interrupt is not None:
+            raise interrupt
         return self
 
     def predict(self, X: Any) -> Array:

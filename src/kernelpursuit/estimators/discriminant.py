@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import from_host, on_host, to_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._fitting import Fitted, check_square, generator, warn_if_short
+from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._running import announce, plan_memory, progress, run, storage_for
-from kernelpursuit.estimators._spaces import check_new, host_dtype, like_labels, x_options
+from kernelpursuit.estimators._pipeline import Settings, fits, run
+from kernelpursuit.estimators._spaces import check_new, host_dtype, like_labels
+from kernelpursuit.estimators._training import check_training
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.scatter import LABELS, Discriminants
-from kernelpursuit.pursuit.stopping import first_of, minimum, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import minimum, n_atoms, tolerance
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
 _PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose")
@@ -176,7 +175,7 @@ class SparseKernelFDA(FisherModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any) -> SparseKernelFDA:
         """Fit the model.
 
@@ -190,53 +189,42 @@ class SparseKernelFDA(FisherModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
+        X, y = check_training(self, X, y)
         check_classification_targets(y)
         labels = on_host(y)
         classes = two_or_more_classes(labels)
         self.classes_ = like_labels(classes, y)
         self._one_target = len(classes) == 2
-        fitted, self._discriminants = fit_fisher(X, np.searchsorted(classes, labels), self.get_params(deep=False))
+        fitted, self._discriminants = self._pursue(X, np.searchsorted(classes, labels))
         self._set(fitted)
-        warn_if_short(self.path_, self.n_atoms)
         return self
 
-
-def fit_fisher(X: Any, index: np.ndarray, options: dict[str, Any]) -> tuple[Fitted, Discriminants]:
-    """Run the pursuit and solve in the span of its atoms.
-
-    Parameters
-    ----------
-    X : {array, CSR array} of shape (n_samples, n_features)
-    index : ndarray of int, shape (n_samples,)
-        Class of each row, from 0 on.
-    options : dict
-        Parameters of `SparseKernelFDA`.
-    """
-    n = X.shape[0]
-    rng = generator(options["random_state"])
-    settings = {name: options[name] for name in ("kernel", *_KERNEL)}
-    family = AtomFamily(X, np.arange(n), n, None, rng, functions=None, centers=None, **settings)
-    matrix, _ = plan_memory(n, options["n_atoms"], host_dtype(X).itemsize, options["memory"])
-    dictionary = family.dictionary(matrix, storage_for(options))
-    announce(dictionary, options["verbose"])
-    criterion = Fisher(dictionary, index, labels=options["labels"])
-    # Below the rounding error of the labels there is nothing left to explain.
-    floor = (16 * np.finfo(host_dtype(X)).eps) ** 2 * criterion.start().loss
-    rules = [n_atoms(options["n_atoms"]), tolerance(options["tol"], floor)]
-    if options["stop"] == "bound":
-        if len(np.unique(index)) > 2:
+    def _pursue(self, X: Any, index: np.ndarray) -> tuple[Fitted, Discriminants]:
+        """Run the pursuit and solve in the span of its atoms; `index` is the class of each row, from 0 on."""
+        n, dtype, settings = X.shape[0], host_dtype(X), Settings.of(self)
+        if self.stop == "bound" and len(np.unique(index)) > 2:
             raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
-        rules.append(bound_rule(criterion, index, options["alpha"], options["patience"]))
-    stop = first_of(*rules)
-    callback = progress(options["verbose"]) if options["verbose"] else None
-    path = run(criterion, stop, rng, options, callback)
-    if path.reason == "interrupted":
-        warnings.warn(f"the fit was {path.sentence}; the model has those terms", ConvergenceWarning, stacklevel=3)
-    found = criterion.discriminants(len(path), options["alpha"])
-    atoms = path.atoms
-    return Fitted(path, family.support(atoms), family.expansion(atoms), weights_along_path(found)), found
+        kernel = {name: getattr(self, name) for name in ("kernel", *_KERNEL)}
+        family = AtomFamily(X, np.arange(n), n, None, settings.rng, functions=None, centers=None, **kernel)
+
+        def rules(criterion: Fisher) -> list[StopRule]:
+            # Below the rounding error of the labels there is nothing left to explain.
+            floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.start().loss
+            bound = [bound_rule(criterion, index, self.alpha, self.patience)] if self.stop == "bound" else []
+            return [n_atoms(self.n_atoms), tolerance(settings.tol, floor), *bound]
+
+        path, criterion, _ = run(
+            [family.dictionary],
+            lambda dictionary: Fisher(dictionary, index, labels=self.labels),
+            rules,
+            settings,
+            rows=n,
+            itemsize=dtype.itemsize,
+            basis=self.n_atoms,
+            wanted=self.n_atoms,
+        )
+        found, atoms = criterion.discriminants(len(path), self.alpha), path.atoms
+        return Fitted(path, family.support(atoms), family.expansion(atoms), weights_along_path(found)), found
 
 
 def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:

@@ -6,17 +6,15 @@ from typing import Any, ClassVar
 
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from kernelpursuit._sklearn import fit_context
-from kernelpursuit.estimators._fitting import check_square
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
-from kernelpursuit.estimators._spaces import x_options
+from kernelpursuit.estimators._pipeline import fits
+from kernelpursuit.estimators._training import check_training
 from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
-from kernelpursuit.estimators.path_cv import search
+from kernelpursuit.estimators.path_cv import SearchModel, search
 
 
-class SparseKernelFDACV(FisherModel):
+class SparseKernelFDACV(SearchModel, FisherModel):
     """`SparseKernelFDA` with the number of atoms and the kernel width chosen by cross-validation.
 
     A path of `max_atoms` steps holds the models of all smaller numbers, so each fold and width costs one fit and every
@@ -105,7 +103,7 @@ class SparseKernelFDACV(FisherModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any) -> SparseKernelFDACV:
         """Choose width and number of atoms, then fit on all rows.
 
@@ -118,8 +116,9 @@ class SparseKernelFDACV(FisherModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
+        X, y = check_training(self, X, y)
         check_classification_targets(y)
-        self.__dict__.update(search(SparseKernelFDA, accuracy_score, X, y, None, self.get_params(deep=False)))
+        found = search(self, SparseKernelFDA, accuracy_score, X, y, None)
+        self._adopt(found)
+        self.classes_, self._discriminants = found.model.classes_, found.model._discriminants
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,26 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import on_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._fitting import check_centers, check_square, generator
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._running import announce, counting, plan_memory, progress, storage_for
-from kernelpursuit.estimators._spaces import (
-    beside,
-    check_new,
-    follow,
-    host_dtype,
-    is_precomputed,
-    x_options,
-)
+from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
+from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.estimators._training import check_centers, check_training
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.faces import Faces, Stage
-from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, pursue
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
 ROUNDS = 10  # iteration cap: so many steps for each atom asked for
 SHARED = ("fit_intercept", "memory", "random_state", "verbose")
@@ -169,7 +162,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any) -> PolytopeFacesRegressor:
         """Fit the model.
 
@@ -184,29 +177,30 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, y_numeric=True, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
-        n = X.shape[0]
+        X, y = check_training(self, X, y, y_numeric=True)
+        n, settings = X.shape[0], Settings.of(self)
         targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)))
-        names = ("kernel", "gamma", "degree", "coef0", "kernel_params")
-        options = {name: getattr(self, name) for name in names} | {"centers": check_centers(self.centers, X)}
-        family = AtomFamily(X, np.arange(n), n, None, generator(self.random_state), functions=None, **options)
-        matrix, _ = plan_memory(n, self.n_atoms, host_dtype(X).itemsize, self.memory)
-        dictionary = family.dictionary(matrix, storage_for({"memory": self.memory, "candidates": None}))
-        announce(dictionary, self.verbose)
-        criterion = Faces(
-            dictionary, beside(targets[:, 0], X), release=self.release, guard=self.guard, intercept=self.fit_intercept
+        kernel = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0", "kernel_params")}
+        centers = check_centers(self.centers, X)
+        family = AtomFamily(X, np.arange(n), n, None, settings.rng, functions=None, centers=centers, **kernel)
+        how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept}
+        path, criterion, _ = run(
+            [family.dictionary],
+            lambda dictionary: Faces(dictionary, beside(targets[:, 0], X), **how),
+            lambda criterion: [walk_rule(criterion, self.n_atoms, self.theta_tol)],
+            settings,
+            rows=n,
+            itemsize=host_dtype(X).itemsize,
+            basis=self.n_atoms,
+            unit=unit * unit,
         )
-        rule = walk_rule(criterion, self.n_atoms, self.theta_tol)
-        callback = progress(self.verbose) if self.verbose else None
-        path = pursue(criterion, rule, callback=counting(callback, criterion))
         warn_if_unfinished(path, len(criterion.stages[len(path)].atoms), self.n_atoms)
         self.theta_ = follow(np.array(criterion.theta[: len(path) + 1]) * unit, X)
         self._stages = [stage._replace(coef=stage.coef * unit) for stage in criterion.stages[: len(path) + 1]]
         ever = np.array(list(dict.fromkeys(atom for stage in self._stages for atom in stage.atoms)), dtype=np.intp)
         self._place = {int(atom): place for place, atom in enumerate(ever)}
         self._ever = family.expansion(ever), family.support(ever)
-        self._set(in_units(path, unit))
+        self._set(in_units(path, unit, score=unit))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -261,9 +255,9 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(k, Integral) or not 0 <= k <= len(self.path_):
             raise ValueError(f"k must be an integer from 0 to {len(self.path_)}, the steps of this model, got {k!r}")
-        model, path = copy.copy(self), copy.copy(self.path_)
-        path.steps, path.discarded = path.steps[:k], path.steps[k:] + path.discarded
-        model._set(path)
+        model = copy.copy(self)
+        model._set(self.path_.truncate(k))
+        model.n_atoms = max(1, len(model.support_))
         return model
 
     def __sklearn_tags__(self):
@@ -310,11 +304,11 @@ def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
     def rule(path: Path) -> Stop | None:
         t = len(path)
         if len(criterion.stages[t].atoms) >= most:
-            return Stop(t, "n_atoms", f"{most} atoms were active after {t} steps, the most that n_atoms allows")
+            return Stop(t, "n_atoms", f"n_atoms={most} atoms were active after {count(t, 'step')}")
         if criterion.theta[t] <= (limit if t else max(limit, criterion.floor)):  # targets may be constant
             return Stop(t, "tolerance", f"theta fell to theta_tol={theta_tol:g} of the norms of y and the atoms")
         if t >= ROUNDS * most:
-            return Stop(t, "iteration cap", f"{t} steps were taken, the most for n_atoms={most}")
+            return Stop(t, "iteration cap", f"{count(t, 'step')} were taken, the most for n_atoms={most}")
         return None
 
     return rule
@@ -323,23 +317,9 @@ def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
 def warn_if_unfinished(path: Path, active: int, wanted: int) -> None:
     """ConvergenceWarning when the walk ended before it had `wanted` atoms or a small θ."""
     if path.reason == "exhausted":
-        why = f"n_atoms={wanted} was asked for but no other face can be met: the model has {active} atoms"
+        why = f"n_atoms={wanted} was asked for but no other face can be met: the model has {count(active, 'atom')}"
     elif path.reason == "iteration cap":
         why = f"{path.sentence}; {active} atoms are active"
-    elif path.reason == "interrupted":
-        why = f"the fit was {path.sentence}; the model has {active} atoms"
     else:
         return
-    warnings.warn(why, ConvergenceWarning, stacklevel=3)
-
-
-def in_units(path: Path, unit: float) -> Path:
-    """Path of targets that were divided by `unit`, in their own units: losses are squares of them, scores are not."""
-
-    def convert(step: Step) -> Step:
-        weight = tuple(w * unit for w in step.weight)
-        return step._replace(score=step.score * unit, loss=step.loss * unit * unit, weight=weight)
-
-    path.start = convert(path.start)
-    path.steps, path.discarded = [convert(s) for s in path.steps], [convert(s) for s in path.discarded]
-    return path
+    warn(why, ConvergenceWarning)

@@ -11,12 +11,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, eps, to_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._fitting import check_square, generator
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._running import candidates_of, plan_memory, storage_for
+from kernelpursuit.estimators._pipeline import Settings, fits, follow_criterion, run, warn_if_short
 from kernelpursuit.estimators._spaces import (
     beside,
     check_new,
@@ -26,16 +25,16 @@ from kernelpursuit.estimators._spaces import (
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, warn_if_few
+from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, rayleigh
 from kernelpursuit.estimators._targets import TASKS, target_columns
+from kernelpursuit.estimators._training import check_training
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, make_kernel
-from kernelpursuit.pursuit.candidates import Candidates
-from kernelpursuit.pursuit.loop import Path, pursue
+from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.squares import Squares
-from kernelpursuit.pursuit.stopping import first_of, gcv, n_atoms, search_charge, tolerance
+from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, tolerance
 
 
 class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -75,6 +74,8 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     memory : int, optional
         Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
         and computed in tiles, again at each step, if it does not.
+    verbose : int, default=0
+        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         "n_jobs": [Integral, None],
         "selection": [StrOptions({*SELECTIONS, "prefit"})],
         "task": [StrOptions(set(TASKS))],
-        **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory")},
+        **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory", "verbose")},
     }
 
     def __init__(
@@ -134,6 +135,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         candidates=None,
         weakness=1.0,
         memory=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -148,8 +150,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
+        self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any = None) -> PursuitNystroem:
         """Choose the landmarks.
 
@@ -166,35 +169,51 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         """
         if self.selection == "prefit" and y is None:
             validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
-        X = validate_data(self, X, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
-        n, rng = X.shape[0], generator(self.random_state)
+        X = check_training(self, X)
         self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(X)
-        limit = min(self.n_components, n)
-        matrix, _ = plan_memory(n, limit, 8, self.memory)
-        options = self.get_params(deep=False)
-        options["selection"] = "rayleigh" if self.selection == "prefit" else self.selection
-        dictionary: Dictionary
-        if self._kernel is None:
-            dictionary = DenseDictionary(X, gram=X)
-        else:
-            dictionary = KernelDictionary(X, X, self._kernel, memory=matrix, storage=storage_for(options))
-        how = candidates_of(self.candidates, rng), self.weakness
-        first = None
-        if self.selection == "prefit":
-            columns = cast_targets(target_columns(y, self.task), host_dtype(X))
-            check_consistent_length(X, columns)
-            first = supervised(dictionary, beside(scale_targets(columns)[0], X), limit, *how)
-        if first is not None and (len(first) == self.n_components or (first.reason == "interrupted" and len(first))):
-            self.path_ = first
-        else:
-            criterion = Rayleigh(dictionary, selection=options["selection"], rng=rng)
-            self.path_ = fill(criterion, first, self.n_components, *how)
-        if not len(self.path_):
-            raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to approximate")
-        warn_if_few(self.path_, self.n_components, "n_components")
+        self.path_, dictionary = self._choose_landmarks(X, y, Settings.of(self))
         self._set(X, dictionary)
         return self
+
+    def _choose_landmarks(self, X: Any, y: Any, settings: Settings) -> tuple[Path, Dictionary]:
+        """Landmarks by y as long as they promise to fit new data better, the rest by the kernel alone."""
+        supervised = self.selection == "prefit"
+        targets: Any = None
+        if supervised:
+            columns = cast_targets(target_columns(y, self.task), host_dtype(X))
+            check_consistent_length(X, columns)
+            targets = beside(scale_targets(columns)[0], X)
+
+        def dictionary(memory: int, storage: str) -> Dictionary:
+            if self._kernel is None:
+                return DenseDictionary(X, gram=X)
+            return KernelDictionary(X, X, self._kernel, memory=memory, storage=storage)
+
+        def criterion(dictionary: Dictionary) -> Any:
+            if supervised:
+                return Squares(dictionary, targets)
+            return rayleigh(dictionary, self.selection, settings.rng)
+
+        def rules(criterion: Any) -> list[StopRule]:
+            worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(targets)] if supervised else []
+            return [n_atoms(self.n_components), *worth]
+
+        path, _, (ready,) = run(
+            [dictionary],
+            criterion,
+            rules,
+            settings,
+            rows=X.shape[0],
+            itemsize=8,
+            basis=min(self.n_components, X.shape[0]),
+            worth_keeping=self.selection in ("rayleigh", "prefit"),
+            wanted=None if supervised else self.n_components,
+            name="n_components",
+        )
+        if supervised and len(path) < self.n_components and path.reason != "interrupted":
+            path = fill(rayleigh(ready, "rayleigh", settings.rng), path, self.n_components, settings)
+            warn_if_short(path, self.n_components, "n_components")
+        return path, ready
 
     def transform(self, X: Any) -> Array:
         """Features of X, ``k_A(X) @ normalization_.T``.
@@ -267,35 +286,14 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         return tags
 
 
-def supervised(
-    dictionary: Any,
-    targets: Array,
-    limit: int,
-    look: Candidates,
-    weakness: float = 1.0,
-) -> Path:
-    """Landmarks by which least squares fits `targets` best, as long as they promise to fit new data better too (`gcv`).
-
-    Landmarks chosen by y beyond that point follow its noise.
-    """
-    floor = (16 * eps(targets)) ** 2
-    worth = gcv(targets.shape[0], search_charge(to_host(targets)), patience=10)
-    stop = first_of(n_atoms(limit), tolerance(0.0, floor), worth)
-    return pursue(Squares(dictionary, targets), stop, look, None, "auto", weakness)
+def worth_of(targets: Array) -> StopRule:
+    """Landmarks chosen by y beyond the minimum of `gcv` follow its noise."""
+    return gcv(targets.shape[0], search_charge(to_host(targets)), patience=10)
 
 
-def fill(
-    criterion: Rayleigh,
-    first: Path | None,
-    limit: int,
-    look: Candidates,
-    weakness: float = 1.0,
-) -> Path:
-    """Landmarks by `criterion`, after those of another path where there is one."""
-    for atom in [] if first is None else first.atoms:
+def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:
+    """Path that goes on by `criterion` after the landmarks of another one."""
+    for atom in first.atoms:
         list(criterion.take([int(atom)], weakness=0.0))
-    stop = n_atoms(limit - (0 if first is None else len(first)))
-    more = pursue(criterion, stop, look, None, "auto", weakness)
-    if first is None:
-        return more
+    more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
     return Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array, namespace, on_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
-from kernelpursuit.estimators._fitting import generator
-from kernelpursuit.estimators._spaces import check_new, host_dtype, take_rows, x_options
-from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span
+from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.estimators._pipeline import Settings, fits
+from kernelpursuit.estimators._spaces import check_new, host_dtype, take_rows
+from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
+from kernelpursuit.estimators._training import check_training
 from kernelpursuit.kernels import KERNEL_NAMES
 
 
@@ -54,6 +55,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         Bytes the fit may take.
     random_state : int, RandomState or None, default=None
         For the rows held out, ``selection="random"`` and `candidates`.
+    verbose : int, default=0
+        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         tol=0.01,
         memory=None,
         random_state=None,
+        verbose=0,
     ):
         self.n_atoms = n_atoms
         self.contamination = contamination
@@ -117,8 +121,9 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         self.tol = tol
         self.memory = memory
         self.random_state = random_state
+        self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any = None) -> SparseKernelNovelty:
         """Choose the points and set the threshold.
 
@@ -132,12 +137,12 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         -------
         self
         """
-        X = validate_data(self, X, ensure_min_samples=2, **x_options(self.kernel, X))
-        rng = generator(self.random_state)
+        X = check_training(self, X, ensure_min_samples=2)
+        settings = Settings.of(self)
         train = held_out = np.arange(X.shape[0])
         if self.validation_fraction is not None:
-            train, held_out = hold_out(X.shape[0], self.validation_fraction, rng)
-        self._span, _ = fit_span(take_rows(X, train), self.get_params(deep=False), rng)
+            train, held_out = hold_out(X.shape[0], self.validation_fraction, settings.rng)
+        self._span, _ = self._choose_points(take_rows(X, train), settings)
         self._span = self._span._replace(support=train[self._span.support])
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers

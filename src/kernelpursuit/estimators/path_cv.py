@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, check_scoring, mean_squared_error
+from sklearn.metrics import accuracy_score, check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import gather, on_host
-from kernelpursuit._sklearn import fit_context
-from kernelpursuit.estimators._fitting import check_square, host_weights
+from kernelpursuit._warning import warn
+from kernelpursuit.estimators._kmp import mean_loss
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParameters
-from kernelpursuit.estimators._spaces import is_precomputed, labels_beside, take_rows, x_options
+from kernelpursuit.estimators._pipeline import fits, say
+from kernelpursuit.estimators._spaces import is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._training import check_training, host_weights, training_data
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
-from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel
+from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel, regression_loss
 from kernelpursuit.kernels import scale_gamma, uses_gamma
+from kernelpursuit.losses import LOSSES
+from kernelpursuit.pursuit.loop import count
 
 
-class KMPRegressorCV(SearchParameters, RegressorModel):
+class Found(NamedTuple):
+    """Result of a search."""
+
+    model: Any  # fitted to all rows with the choices
+    table: np.ndarray  # scores, (widths, folds, numbers of atoms)
+    gammas: list[float | None]
+    width: int  # which of them was chosen
+    n_atoms: int
+
+
+class SearchModel:
+    """Attributes of a search, and of the model that came out of it."""
+
+    def _adopt(self: Any, found: Found) -> None:
+        self._one_target = found.model._one_target
+        self._set(found.model._fitted)
+        self.cv_results_ = cv_results(found.table, found.gammas)
+        self.best_n_atoms_ = found.n_atoms
+        self.best_score_ = float(mean_scores(found.table)[found.width, found.n_atoms - 1])
+        self.gamma_ = found.gammas[found.width]
+
+
+class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
     """`KMPRegressor` with the number of atoms and the kernel width chosen by cross-validation.
 
     A path of `max_atoms` steps holds the models of all smaller numbers, so each fold and width costs one fit and every
@@ -41,7 +67,8 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
     cv : int, splitter or iterable, default=None
         As in scikit-learn; None is 5-fold.
     scoring : str, callable or None, default=None
-        None is the negative mean squared error, computed for all numbers of atoms at once. A scorer is called for each.
+        None is minus the mean of the loss that is fitted (for "squared" the negative mean squared error), computed for
+        all numbers of atoms at once. A scorer is called for each.
     n_jobs : int, optional
         Paths run at the same time.
     one_standard_error : bool, default=False
@@ -75,7 +102,7 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
 
     _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": REGRESSION_LOSS}
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressorCV:
         """Choose width and number of atoms, then fit on all rows.
 
@@ -90,13 +117,19 @@ class KMPRegressorCV(SearchParameters, RegressorModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
-        self.__dict__.update(search(KMPRegressor, squared_error, X, y, sample_weight, self.get_params(deep=False)))
+        X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
+        rows = on_host(y).reshape(X.shape[0], -1).astype(np.float64)
+        loss = regression_loss(self.loss, training_data(X, rows, sample_weight)) or LOSSES["squared"]
+
+        def metric(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
+            columns = y.reshape(len(y), -1), prediction.reshape(len(y), -1).astype(np.float64)
+            return -mean_loss(loss.value, *columns, sample_weight) / columns[0].shape[1]
+
+        self._adopt(search(self, KMPRegressor, metric, X, y, sample_weight))
         return self
 
 
-class KMPClassifierCV(SearchParameters, ClassifierModel):
+class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
     """`KMPClassifier` with the number of atoms and the kernel width chosen by cross-validation.
 
     See `KMPRegressorCV` for how, and for the parameters and attributes not listed.
@@ -132,7 +165,7 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
 
     _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifierCV:
         """Choose width and number of atoms, then fit on all rows.
 
@@ -147,57 +180,81 @@ class KMPClassifierCV(SearchParameters, ClassifierModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
+        X, y = check_training(self, X, y)
         check_classification_targets(y)
-        self.__dict__.update(search(KMPClassifier, accuracy_score, X, y, sample_weight, self.get_params(deep=False)))
+        found = search(self, KMPClassifier, accuracy_score, X, y, sample_weight)
+        self._adopt(found)
+        self.classes_ = found.model.classes_
         return self
 
 
-def search(make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any, options: dict) -> dict[str, Any]:
-    """Cross-validate all widths and numbers of atoms, fit the best on all rows and return the attributes to set.
+def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any) -> Found:
+    """Cross-validate all widths and numbers of atoms and fit the best on all rows.
 
     Parameters
     ----------
+    estimator : estimator
+        Has the parameters of `SEARCH_CONSTRAINTS`, and those of `make`.
     make : callable
-        ``make(n_atoms=, gamma=, ...)`` gives the estimator.
+        ``make(n_atoms=, gamma=, ...)`` gives the estimator to choose for.
     metric : callable
         ``metric(y, prediction, sample_weight=)``, larger is better; used when no scorer is given.
     X, y, sample_weight
         Checked data.
-    options : dict
-        Values of the parameters in `SEARCH_CONSTRAINTS`, and those of the estimator.
     """
-    params = {name: value for name, value in options.items() if name not in SEARCH_CONSTRAINTS}
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in SEARCH_CONSTRAINTS}
     weights = None if sample_weight is None else host_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0):
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    gammas = width_grid(options["gammas"], params["kernel"], X, weights)
-    scorer = None if options["scoring"] is None else check_scoring(make(), scoring=options["scoring"])
-    known = on_host(y)
-    splitter = check_cv(options["cv"], known, classifier=is_classifier(make()))
-    folds = list(splitter.split(X, known))
-    jobs = [(gamma, train, test) for gamma in gammas for train, test in folds]
-    scores = Parallel(n_jobs=options["n_jobs"])(
-        delayed(path_scores)(
-            make(n_atoms=options["max_atoms"], gamma="scale" if gamma is None else gamma, **params),
-            X, known, weights, train, test, scorer, metric,
+    gammas = width_grid(estimator.gammas, estimator.kernel, X, weights)
+    scorer = None if estimator.scoring is None else check_scoring(make(), scoring=estimator.scoring)
+    known, most = on_host(y), estimator.max_atoms
+    folds = list(check_cv(estimator.cv, known, classifier=is_classifier(make())).split(X, known))
+
+    def model(n_atoms: int, gamma: float | None, verbose: int) -> Any:
+        width = {"gamma": "scale" if gamma is None else gamma}
+        return make(**params | width | {"n_atoms": n_atoms, "verbose": verbose})
+
+    quiet = max(0, int(estimator.verbose) - 1)
+    jobs = [(gamma, fold) for gamma in gammas for fold in range(len(folds))]
+    try:
+        scores = Parallel(n_jobs=estimator.n_jobs)(
+            delayed(path_scores)(
+                model(most, gamma, quiet), X, known, weights, *folds[fold], scorer, metric,
+                f"fold {fold + 1} of {len(folds)}, {named(gamma)}" if estimator.verbose else "",
+            )
+            for gamma, fold in jobs
+        )  # fmt: skip
+    except Interrupted as interrupt:  # the model of the fold is better than none
+        fitted = interrupt.args[0]
+        table = np.full((1, len(folds), most), np.nan)
+        return Found(fitted, table, [None if gammas[0] is None else fitted.gamma], 0, max(1, len(fitted.path_)))
+    table = without_undefined_folds(np.reshape(scores, (len(gammas), len(folds), most)))
+    width, k = best_pair(table, estimator.one_standard_error)
+    if estimator.verbose:
+        say(f"chosen: {named(gammas[width])}, {count(k, 'atom')}, mean score {mean_scores(table)[width, k - 1]:.4g}")
+    final = model(k, gammas[width], int(estimator.verbose))
+    try:
+        final.fit(X, y, **weight_option(weights))
+    except KeyboardInterrupt:
+        if not hasattr(final, "path_"):
+            raise
+    if k == most and final.path_.reason != "interrupted":
+        warn(
+            f"the best number of atoms is max_atoms={most}, the largest that was tried: more may be better. Raise "
+            "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
+            ConvergenceWarning,
         )
-        for gamma, train, test in jobs
-    )  # fmt: skip
-    table = np.reshape(scores, (len(gammas), len(folds), options["max_atoms"]))
-    width, k = best_pair(table, options["one_standard_error"])
-    gamma = gammas[width]
-    model = make(n_atoms=k, gamma="scale" if gamma is None else gamma, **params)
-    model.fit(X, y, **weight_option(weights))
-    given = {*model.get_params(deep=False), "n_features_in_", "feature_names_in_"}
-    fitted = {name: value for name, value in vars(model).items() if name not in given}
-    return fitted | {
-        "cv_results_": cv_results(table, gammas),
-        "best_n_atoms_": k,
-        "best_score_": float(table[width, :, k - 1].mean()),
-        "gamma_": gamma,
-    }
+    return Found(final, table, gammas, width, k)
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt that left a model."""
+
+
+def named(gamma: float | None) -> str:
+    """A width in words."""
+    return "one width" if gamma is None else f"gamma={gamma:.4g}"
 
 
 def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> list[float | None]:
@@ -218,19 +275,34 @@ def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> 
 
 
 def path_scores(
-    model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, train: Any, test: Any, scorer: Any, metric: Callable
+    model: Any,
+    X: Any,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    train: Any,
+    test: Any,
+    scorer: Any,
+    metric: Callable,
+    label: str = "",
 ) -> np.ndarray:
-    """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score."""
+    """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
+
+    The scores are nan where all test rows have weight 0. A line with `label` says what came out.
+    """
+    began = time.perf_counter()
     pairwise = is_precomputed(model.kernel)
     X_train, X_test = take_rows(X, train), take_rows(X, test)
     if pairwise:
         X_train, X_test = gather(X_train, train, axis=1), gather(X_test, train, axis=1)
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X_train, y[train], **weight_option(w_train))
-    if model.path_.reason == "interrupted":
-        raise KeyboardInterrupt
+    if w_test is not None and not np.any(w_test > 0):
+        return np.full(model.n_atoms, np.nan)
+    try:
+        with warnings.catch_warnings():  # the fit to all rows says it again
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X_train, y[train], **weight_option(w_train))
+    except KeyboardInterrupt as interrupt:
+        raise (Interrupted(model) if hasattr(model, "path_") else interrupt) from None
     options = weight_option(w_test)
     if scorer is None:
         predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
@@ -239,15 +311,51 @@ def path_scores(
         y_test = labels_beside(y[test], X)
         models = [model.truncate(k) for k in range(1, len(model.path_) + 1)] or [model]
         scores = [scorer(one, X_test, y_test, **options) for one in models]
+    if label:
+        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+        seconds = time.perf_counter() - began
+        say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
 
 
+def without_undefined_folds(table: np.ndarray) -> np.ndarray:
+    """Scores, with a warning where a fold has none at all; an error where no fold has any."""
+    undefined = np.all(np.isnan(table), axis=(0, 2))
+    if undefined.all():
+        raise ValueError("every score is nan: the folds have too few classes or no weight, or scoring does not fit")
+    if undefined.any():
+        places = [int(fold) for fold in np.flatnonzero(undefined)]
+        warn(
+            f"the scores of folds {places} (counted from 0) are all nan, so the others alone decide: they have one "
+            "class only, no weight, or scoring does not fit them. Use other folds (StratifiedKFold, fewer of them)"
+        )
+    return table
+
+
+def defined_folds(table: np.ndarray) -> np.ndarray:
+    """Scores of the folds that have any, (widths, folds, numbers); all of them where none has."""
+    undefined = np.all(np.isnan(table), axis=(0, 2))
+    return table if undefined.all() else table[:, ~undefined]
+
+
+def mean_scores(table: np.ndarray) -> np.ndarray:
+    """Means over the folds that have scores, (widths, numbers); nan where one of these folds has none."""
+    return defined_folds(table).mean(axis=1)
+
+
 def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
-    """Index of the width and number of atoms with the best mean score in `table` (widths, folds, numbers)."""
-    mean = table.mean(axis=1)
+    """Index of the width and number of atoms with the best mean score in `table` (widths, folds, numbers).
+
+    A mean that is nan is never the best.
+    """
+    mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
+    if not np.any(mean > -np.inf):
+        raise ValueError("no width and number of atoms has a score in every fold: all means are nan")
     width, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
-    if one_standard_error and table.shape[1] > 1:  # one fold has no standard error
-        error = table[width, :, k].std(ddof=1) / np.sqrt(table.shape[1])
+    chosen = table[width, :, k]
+    chosen = chosen[~np.isnan(chosen)]
+    if one_standard_error and len(chosen) > 1:  # one fold has no standard error
+        error = chosen.std(ddof=1) / np.sqrt(len(chosen))
         k = int(np.argmax(np.any(mean >= mean[width, k] - error, axis=0)))  # the fewest atoms at any width
         width = int(np.argmax(mean[:, k]))
     return width, k + 1
@@ -256,13 +364,14 @@ def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
 def cv_results(table: np.ndarray, gammas: list[float | None]) -> dict[str, np.ndarray]:
     """Scores in the layout of scikit-learn's searches."""
     n_widths, n_folds, longest = table.shape
-    mean = table.mean(axis=1).ravel()
+    mean = mean_scores(table).ravel()
+    ranked = np.nan_to_num(-mean, nan=np.inf)  # nan comes last
     results = {
         "param_gamma": np.repeat(np.array(gammas, dtype=object if gammas[0] is None else np.float64), longest),
         "param_n_atoms": np.tile(np.arange(1, longest + 1), n_widths),
         "mean_test_score": mean,
-        "std_test_score": table.std(axis=1).ravel(),
-        "rank_test_score": np.searchsorted(np.sort(-mean), -mean) + 1,
+        "std_test_score": defined_folds(table).std(axis=1).ravel(),
+        "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,
     }
     return results | {f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)}
 
@@ -270,8 +379,3 @@ def cv_results(table: np.ndarray, gammas: list[float | None]) -> dict[str, np.nd
 def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """Keyword for functions that may not know of weights."""
     return {} if weights is None else {"sample_weight": weights}
-
-
-def squared_error(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
-    """Mean squared error, negative: larger is better."""
-    return -mean_squared_error(y, prediction, sample_weight=sample_weight)

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
-from kernelpursuit.estimators._fitting import check_square, generator
-from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host, x_options
-from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, fit_span, joined
+from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.estimators._pipeline import Settings, fits
+from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host
+from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, joined
+from kernelpursuit.estimators._training import check_training
 
 
 class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -61,6 +62,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         and computed in tiles, again at each step, if it does not.
     random_state : int, RandomState or None, default=None
         For ``selection="random"`` and `candidates`.
+    verbose : int, default=0
+        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
 
     Attributes
     ----------
@@ -121,6 +124,7 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         patience=10,
         memory=None,
         random_state=None,
+        verbose=0,
     ):
         self.n_atoms = n_atoms
         self.n_components = n_components
@@ -138,8 +142,9 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.patience = patience
         self.memory = memory
         self.random_state = random_state
+        self.verbose = verbose
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any = None) -> SparseKernelPCA:
         """Choose the points and find the principal axes in their span.
 
@@ -153,11 +158,11 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         -------
         self
         """
-        X = validate_data(self, X, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
+        X = check_training(self, X)
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
-        self._span, features = fit_span(X, self.get_params(deep=False), generator(self.random_state))
+        patience = self.patience if self.stop == "bound" else None
+        self._span, features = self._choose_points(X, Settings.of(self), patience)
         mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center)
         self._axes = (mean, axes)
         self.eigenvalues_ = follow(eigenvalues, X)

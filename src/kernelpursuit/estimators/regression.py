@@ -8,22 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import on_host
-from kernelpursuit._sklearn import StrOptions, fit_context
-from kernelpursuit.estimators._fitting import (
-    Fitted,
-    PursuitModel,
-    TrainingData,
-    check_split,
-    check_square,
-    choose_and_fit,
-    generator,
-    training_data,
-)
+from kernelpursuit._sklearn import StrOptions
+from kernelpursuit.estimators._kmp import KernelMatchingPursuit
+from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
-from kernelpursuit.estimators._spaces import host_dtype, x_options
+from kernelpursuit.estimators._pipeline import fits, in_units
+from kernelpursuit.estimators._spaces import host_dtype
+from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import Loss, huber
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber"}), Loss]
@@ -66,7 +59,7 @@ class RegressorModel(RegressorMixin, PursuitModel):
         return tags
 
 
-class KMPRegressor(PursuitParameters, RegressorModel):
+class KMPRegressor(KernelMatchingPursuit, RegressorModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
@@ -176,7 +169,7 @@ class KMPRegressor(PursuitParameters, RegressorModel):
 
     _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": REGRESSION_LOSS}
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressor:
         """Fit the model.
 
@@ -186,32 +179,23 @@ class KMPRegressor(PursuitParameters, RegressorModel):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets share the atoms; scale them alike if they should count alike.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w rows; a row of weight 0 is absent and cannot become an atom.
+            Weights are counts: a row of weight w counts as w rows, so that weights that sum to more also buy more atoms
+            under ``n_atoms="auto"``. A row of weight 0 is absent and cannot become an atom.
 
         Returns
         -------
         self
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options(self.kernel, X))
-        check_square(X, self.kernel)
+        X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
         targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=isinstance(self.loss, str))
-        rng = generator(self.random_state)
         data = training_data(X, targets, sample_weight)
         loss = regression_loss(self.loss, data)
-        fitted = choose_and_fit(
-            data,
-            data.y,
-            loss,
-            rng,
-            self.get_params(deep=False),
-            split=random_split,
-            error=squared_error,
-            wrong=beyond_spread,
-            cuts=2 * data.y.shape[1],
-        )
-        self._set(in_units(fitted, unit))
+        how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * targets.shape[1]}
+        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit)
+        path = in_units(fitted.path, unit, score=unit * unit)
+        self._set(fitted._replace(path=path, coef_path=fitted.coef_path * unit))
         return self
 
 
@@ -234,20 +218,6 @@ def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float
     bound = 120 if y.dtype == np.float32 else 1000
     exponent = int(np.clip(np.frexp(largest)[1], -bound, bound))
     return np.ldexp(y, -exponent), float(2.0**exponent)
-
-
-def in_units(fitted: Fitted, unit: float) -> Fitted:
-    """Model of the targets in their own units; the losses on the path too."""
-    path = fitted.path
-
-    def convert(step):
-        values = {name: getattr(step, name) * unit * unit for name in ("loss", "score", "leave_one_out")}
-        return step._replace(weight=tuple(w * unit for w in step.weight), **values)
-
-    path.start = convert(path.start)
-    path.steps = [convert(step) for step in path.steps]
-    path.discarded = [convert(step) for step in path.discarded]
-    return fitted._replace(coef_path=fitted.coef_path * unit)
 
 
 def regression_loss(loss: Any, data: TrainingData) -> Loss | None:
@@ -285,8 +255,3 @@ def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> 
 def beyond_spread(targets: np.ndarray, residuals: np.ndarray) -> np.ndarray:
     """Rows that miss a target by more than its standard deviation."""
     return np.any(np.abs(residuals) > np.std(targets, axis=0), axis=1)
-
-
-def squared_error(y: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Weighted mean squared error, summed over targets."""
-    return float(np.average(np.sum((y - values) ** 2, axis=1), weights=weights))

@@ -17,9 +17,10 @@ from sklearn.utils.validation import validate_data
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import Interval, StrOptions, fit_context
 from kernelpursuit.estimators._evidence import Evidence, evidence
-from kernelpursuit.estimators._fitting import generator, training_data
+from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
 from kernelpursuit.estimators._targets import TASKS, target_columns
+from kernelpursuit.estimators._training import training_data
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # Values of gamma times the number of inputs, and signal and noise variance for the first iterations. A common width

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
@@ -47,6 +47,17 @@ class Step(NamedTuple):
     seconds: float = 0.0
 
 
+def count(number: int, noun: str) -> str:
+    """The number and its noun, in the plural where that is due.
+
+    Examples
+    --------
+    >>> count(1, "step"), count(12, "step")
+    ('1 step', '12 steps')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class Stop(NamedTuple):
     """Verdict of a stop rule: how many steps to keep, and why."""
 
@@ -55,7 +66,7 @@ class Stop(NamedTuple):
     sentence: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Path:
     """Record of a pursuit.
 
@@ -90,6 +101,32 @@ class Path:
     def __len__(self) -> int:
         return len(self.steps)
 
+    def __repr__(self) -> str:
+        """One line, such as ``Path(2 steps, 2 atoms, loss 4 -> 0.5: gcv was lowest after 2 of 12 steps)``.
+
+        Examples
+        --------
+        >>> Path(Step(-1, loss=2.0), [Step(3, loss=1.0)], sentence="1 step was asked for")
+        Path(1 step, 1 atom, loss 2 -> 1: 1 step was asked for)
+        """
+        last = self.steps[-1].loss if self.steps else self.start.loss
+        size = f"{count(len(self), 'step')}, {count(len(self.atoms), 'atom')}"
+        return f"Path({size}, loss {self.start.loss:.4g} -> {last:.4g}: {self.sentence or 'not over'})"
+
+    def to_frame(self) -> Any:
+        """The steps as a pandas DataFrame: one row for each number of steps from 0 on, the fields of `Step` as columns.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Steps that the stop rule gave up are the rows whose `kept` is False.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        frame = pd.DataFrame([self.start, *self.steps, *self.discarded], columns=Step._fields)
+        frame["kept"] = np.arange(len(frame)) <= len(self)
+        return frame.rename_axis("n_steps")
+
     @property
     def atoms(self) -> np.ndarray:
         """Distinct atoms of the steps kept, in the order of first choice, after releases."""
@@ -109,6 +146,14 @@ class Path:
         array([2., 1.])
         """
         return np.array([getattr(step, name) for step in [self.start, *self.steps]], dtype=np.float64)
+
+    def truncate(self, k: int) -> Path:
+        """A path with the first `k` steps; those after them are discarded."""
+        discarded = self.steps[k:] + self.discarded
+        if k == len(self):
+            return replace(self)
+        sentence = f"truncated to {k} of {count(len(self), 'step')}"
+        return replace(self, steps=self.steps[:k], discarded=discarded, reason="truncated", sentence=sentence)
 
     def ended(self, verdict: Stop) -> Path:
         """Path cut to what `verdict` keeps."""
@@ -226,7 +271,8 @@ def pursue(
             sample = candidates(criterion.alive) if criterion.alive.any() else None
             block = propose(criterion, sample, ahead)
             if not block:
-                verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {len(path)} steps")
+                taken = count(len(path), "step")
+                verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {taken}")
                 break
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
@@ -241,7 +287,7 @@ def pursue(
             if ahead is not None:
                 ahead.learn(len(block), len(path) - before)
     except KeyboardInterrupt:
-        verdict = Stop(len(path), "interrupted", f"interrupted after {len(path)} steps")
+        verdict = Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}")
     path.passes = criterion.passes
     path.ending = True
     if (final := stop(path)) is not None and final.keep < verdict.keep:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelpursuit.pursuit.loop import Path, Stop, StopRule
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
 
 def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
     """Stop after `k` steps; `reason` says what limits them."""
 
     def rule(path: Path) -> Stop | None:
-        return Stop(k, reason, f"{k} steps were taken, the most that {reason} allows") if len(path) >= k else None
+        if len(path) < k:
+            return None
+        return Stop(k, reason, f"{count(k, 'step')} {'was' if k == 1 else 'were'} taken, the most that {reason} allows")
 
     return rule
 
@@ -60,7 +62,7 @@ def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, ma
             return None
         limit = curve[best] + margin * abs(curve[best]) if np.isfinite(curve[best]) else curve[best]
         keep = int(np.argmax(curve <= limit))
-        return Stop(keep, reason, f"{reason} was lowest after {keep} of {len(curve) - 1} steps")
+        return Stop(keep, reason, f"{reason} was lowest after {keep} of {count(len(curve) - 1, 'step')}")
 
     return rule
 

@@ -1,0 +1,271 @@
+"""Kernel matching pursuit: one fit, and the rules that choose its number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelpursuit._array import from_host, namespace, to_host
+from kernelpursuit._warning import warn
+from kernelpursuit.bounds import vc_bound
+from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._model import Fitted
+from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PursuitParameters
+from kernelpursuit.estimators._pipeline import Settings, run
+from kernelpursuit.estimators._spaces import beside, host_dtype
+from kernelpursuit.estimators._training import TrainingData, check_centers, fewer_centers
+from kernelpursuit.losses import LOSSES, Loss
+from kernelpursuit.pursuit.gradient import Gradient
+from kernelpursuit.pursuit.loop import Path, StopRule
+from kernelpursuit.pursuit.squares import Squares
+from kernelpursuit.pursuit.stopping import gcv, leave_one_out, minimum, n_atoms, search_charge, tolerance, validation
+
+Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
+Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+Wrong = Callable[[np.ndarray, np.ndarray], np.ndarray]
+MANY = 5  # weights that sum to more than so many times the rows are hardly counts
+
+
+class KernelMatchingPursuit(PursuitParameters):
+    """The fit that the parameters ask for."""
+
+    def _choose_and_fit(
+        self,
+        data: TrainingData,
+        targets: np.ndarray,
+        loss: Loss | None,
+        *,
+        split: Split,
+        wrong: Wrong,
+        cuts: int,
+        unit: float = 1.0,
+    ) -> Fitted:
+        """Fit with the stop rule that `n_atoms` and `stop` ask for.
+
+        Parameters
+        ----------
+        data : TrainingData
+        targets : ndarray of shape (n_samples, n_targets)
+        loss : Loss or None
+            None is the squared loss, which has a criterion of its own.
+        split : callable
+            ``split(data, share, rng)``: rows to train on and rows to hold out, for the validation rule.
+        wrong : callable
+            ``wrong(targets, residuals)``, which training rows count as errors of the bound.
+        cuts : int
+            How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
+        unit : float
+            What the targets were divided by.
+        """
+        settings, centers = Settings.of(self), check_centers(self.centers, data.X)
+        limit = None if self.n_atoms == "auto" else self.n_atoms
+        stop = self._stop_rule(loss)
+        if stop == "validation":
+            fitted = self._fit_validated(data, targets, loss, settings, centers=centers, split=split, unit=unit)
+        else:
+            rules: Rules = no_rules
+            if stop == "bound":
+                if data.weights is not None:
+                    raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
+                rules = bound_rule(targets, wrong, cuts, self.fit_intercept, self.patience)
+            elif stop is not None:
+                rules = path_rule(stop, data, targets, self.patience)
+            options: dict[str, Any] = {"centers": centers, "limit": limit, "wanted": limit, "unit": unit}
+            fitted = self._fit_once(data, targets, loss, settings, rules=rules, **options)
+        if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
+            warn_if_constant(fitted.path)
+        return fitted
+
+    def _stop_rule(self, loss: Loss | None) -> Any:
+        """The parameter `stop`, or the rule that stands for ``n_atoms="auto"``."""
+        closed_form = loss is None and self.variant != "basic"
+        if self.stop is None and self.n_atoms == "auto":
+            return "gcv" if closed_form else "validation"
+        if self.stop in ("gcv", "leave_one_out") and not closed_form:
+            raise ValueError(
+                f"stop={self.stop!r} needs loss='squared' and variant 'prefit' or 'backfit'; 'validation' does not"
+            )
+        return self.stop
+
+    def _fit_validated(
+        self,
+        data: TrainingData,
+        targets: np.ndarray,
+        loss: Loss | None,
+        settings: Settings,
+        *,
+        centers: Any,
+        split: Split,
+        unit: float,
+    ) -> Fitted:
+        """Choose the number of steps on rows held out, then fit that many on all rows."""
+        train, held_out = split(data, self.validation_fraction, settings.rng)
+        rules = validation_rule(data.subset(held_out), targets[held_out], loss, self.patience)
+        limit = None if self.n_atoms == "auto" else self.n_atoms
+        first = self._fit_once(
+            data.subset(train),
+            targets[train],
+            loss,
+            settings,
+            centers=fewer_centers(centers, len(train)),
+            limit=limit,
+            rules=rules,
+            unit=unit,
+        )
+        if first.path.reason == "interrupted":
+            return first
+        fitted = self._fit_once(data, targets, loss, settings, centers=centers, limit=len(first.path), unit=unit)
+        if fitted.path.reason != "interrupted":
+            fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
+        return fitted
+
+    def _fit_once(
+        self,
+        data: TrainingData,
+        targets: np.ndarray,
+        loss: Loss | None,
+        settings: Settings,
+        *,
+        centers: Any,
+        limit: int | None,
+        rules: Rules | None = None,
+        wanted: int | None = None,
+        unit: float,
+    ) -> Fitted:
+        """Run one pursuit on the rows of `data`.
+
+        Parameters
+        ----------
+        centers : as the parameter, checked
+        limit : int or None
+            Most steps to take; None for as many as memory allows.
+        rules : callable, optional
+            Makes further stop rules from the atoms and the criterion.
+        wanted : int, optional
+            Number of atoms that the user asked for.
+        """
+        kernel = {name: getattr(self, name) for name in KERNEL_CONSTRAINTS} | {"centers": centers}
+        family = AtomFamily(data.X, data.rows, data.n_rows, data.weights, settings.rng, **kernel)
+
+        def criterion(dictionary: Any) -> Any:
+            options = {
+                "variant": self.variant,
+                "alpha": self.alpha,
+                "shrinkage": self.shrinkage if self.variant == "basic" else 1.0,
+                "weights": None if data.weights is None else beside(data.weights, data.X),
+                "intercept": self.fit_intercept,
+            }
+            y = beside(targets, data.X)
+            if loss is None:
+                return Squares(dictionary, y, **options)
+            return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
+
+        # Below the rounding error of the targets there is nothing left to fit.
+        largest = float(np.max(np.abs(targets), initial=0))
+        floor = 0.0 if loss else (16 * np.finfo(targets.dtype).eps * largest) ** 2
+
+        def stop_rules(criterion: Any) -> list[StopRule]:
+            most = [] if limit is None else [n_atoms(limit)]
+            return [*most, tolerance(settings.tol, floor), *(rules or no_rules)(family, criterion)]
+
+        path, ready, _ = run(
+            [family.dictionary],
+            criterion,
+            stop_rules,
+            settings,
+            rows=data.X.shape[0],
+            itemsize=host_dtype(data.X).itemsize,
+            basis=1 if self.variant == "basic" else limit,
+            wanted=wanted,
+            unit=unit * unit,
+        )
+        atoms = path.atoms
+        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.coef_path(len(path)))
+
+
+def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+    """No rule but the limits."""
+    return []
+
+
+def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
+    """Rule that follows the mean of the fitted loss on rows held out."""
+    value = (loss or LOSSES["squared"]).value
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        columns: dict[int, Any] = {}  # values of the chosen atoms at the rows held out
+
+        def current_error(path: Path) -> float:
+            for atom in set(path.atoms.tolist()) - columns.keys():
+                columns[atom] = family.expansion(np.array([atom])).columns(held_out.X)[:, 0]
+            coef = criterion.coef()
+            values = np.zeros((held_out.X.shape[0], coef.shape[1])) + coef[0]
+            if len(coef) > 1:
+                chosen = [columns[atom] for atom in path.atoms.tolist()]
+                stacked = namespace(chosen[0]).stack(chosen, axis=1)
+                values += to_host(stacked @ from_host(coef[1:], stacked))
+            return mean_loss(value, targets, values, held_out.weights)
+
+        return [validation(current_error, patience)]
+
+    return rules
+
+
+def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean over the rows of a loss that is summed over the targets."""
+    return float(np.average(np.sum(value(targets.astype(np.float64), values), axis=1), weights=weights))
+
+
+def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
+    """Rule that follows the compression bound `vc_bound` on the share of `wrong(targets, residuals)` rows.
+
+    All targets have weights and an intercept of their own; `cuts` is as in `vc_bound`.
+    """
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        known: list[float] = []
+
+        def values(path: Path) -> np.ndarray:
+            if len(known) <= len(path):
+                atoms, n = path.atoms, len(targets)
+                misses = wrong(targets, to_host(criterion.residual()))
+                misses[family.rows(atoms)] = False  # only rows outside the support test the model
+                k, errors = len(atoms), int(misses.sum())
+                space = {"dimension": targets.shape[1] * (k + intercept), "choices": len(criterion.alive)}
+                known.append(vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf)
+            return np.array(known)
+
+        return [minimum(values, "bound", patience)]
+
+    return rules
+
+
+def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> Rules:
+    """Rule that reads the path alone: "gcv", "leave_one_out" or a rule of the user's own."""
+    if stop == "leave_one_out":
+        stop = leave_one_out(patience)
+    if stop == "gcv":
+        n: float = len(targets)
+        if data.weights is not None:
+            # A row of weight w counts as w rows, but weights that were scaled down still stand for whole rows.
+            n = max(n, float(np.sum(data.weights)))
+            if n > MANY * len(targets):
+                warn(
+                    f"sample_weight sums to {n:g} for {len(targets)} rows. A row of weight w counts as w rows, so more "
+                    "atoms seem worth their while: divide the weights by their mean if they are not counts"
+                )
+        stop = gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)
+    return lambda family, criterion: [stop]
+
+
+def warn_if_constant(path: Path) -> None:
+    """ConvergenceWarning when no atom was taken although the targets vary."""
+    if not path.steps and path.reason not in ("tolerance", "interrupted"):
+        warn(
+            f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
+            "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
+            ConvergenceWarning,
+        )

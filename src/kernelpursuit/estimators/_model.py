@@ -1,0 +1,98 @@
+"""Prediction along the path of a fitted expansion."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from kernelpursuit._array import Array
+from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.pursuit.loop import Path
+
+
+class Fitted(NamedTuple):
+    """Result of a pursuit, ready for an estimator's attributes."""
+
+    path: Path
+    support: np.ndarray
+    expansion: Expansion
+    coef_path: np.ndarray  # (steps + 1, 1 + atoms, targets), the intercept first
+
+
+class PursuitModel(BaseEstimator):
+    """Prediction, truncation and tags of a fitted expansion; estimators add `fit` and what they predict."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.array_api_support = True
+        return tags
+
+    def truncate(self, k: int) -> Any:
+        """Model with the first `k` steps of the path only, weights as they were fitted then.
+
+        Parameters
+        ----------
+        k : int
+            From 0 (the constant) to the number of steps taken.
+
+        Returns
+        -------
+        estimator
+            A fitted copy; this one stays as it is.
+        """
+        check_is_fitted(self)
+        if not isinstance(k, Integral) or not 0 <= k <= len(self.path_):
+            raise ValueError(f"k must be an integer from 0 to {len(self.path_)}, the steps of this model, got {k!r}")
+        model, path, fitted = copy.copy(self), self.path_.truncate(k), self._fitted
+        width = len(path.atoms)
+        model._set(Fitted(path, fitted.support[:width], fitted.expansion.truncate(width), fitted.coef_path[: k + 1]))
+        model._says_that_it_has(k)
+        return model
+
+    def _says_that_it_has(self, k: int) -> None:
+        """Parameters and attributes of a truncated model; a clone of it takes as many steps."""
+        if hasattr(self, "best_n_atoms_"):
+            self.best_n_atoms_ = k
+        if hasattr(self, "n_atoms"):
+            self.n_atoms, self.stop = max(k, 1), None
+
+    @property
+    def support_(self) -> np.ndarray:
+        """Atoms in the order chosen, NumPy wherever X lives."""
+        return self._fitted.support
+
+    @property
+    def support_kernels_(self) -> np.ndarray:
+        """Kernel of each atom, -1 for a column of `functions`, NumPy wherever X lives."""
+        return self._fitted.expansion.sources
+
+    def _set(self, fitted: Fitted) -> None:
+        """Attributes of a fitted model."""
+        width = len(fitted.path.atoms)
+        self._fitted = fitted._replace(coef_path=fitted.coef_path[:, : 1 + width])
+        self.path_ = fitted.path
+        centers = self.support_vectors_ = fitted.expansion.centers
+        coef = self._fitted.coef_path[-1].astype(host_dtype(centers))
+        self.dual_coef_ = follow(coef[1:, 0] if self._one_target else coef[1:], centers)
+        self.intercept_ = float(coef[0, 0]) if self._one_target else follow(coef[0], centers)
+
+    def _raw(self, X: Any, method: str) -> Array:
+        """Values of the expansion, (n_rows, n_targets), where X is; `method` is who asks."""
+        check_is_fitted(self)
+        X = check_new(self, X, self.kernel, self.support_vectors_, method)
+        return self._fitted.expansion.predict(X, self._fitted.coef_path[-1])
+
+    def _staged_raw(self, X: Any, method: str) -> Iterator[Array]:
+        """Values after 1, 2, ... steps: the kernel is evaluated once for as many of them as memory holds."""
+        check_is_fitted(self)
+        X = check_new(self, X, self.kernel, self.support_vectors_, method)
+        yield from self._fitted.expansion.staged(X, self._fitted.coef_path[1:])

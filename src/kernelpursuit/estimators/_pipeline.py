@@ -1,0 +1,242 @@
+"""The one way from atoms and a criterion to a path: plan the memory, announce it, run the loop, report, warn."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from kernelpursuit._sklearn import fit_context, get_config
+from kernelpursuit._warning import warn
+from kernelpursuit.dictionaries import Dictionary
+from kernelpursuit.dictionaries.kernel import MIB
+from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
+from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue
+from kernelpursuit.pursuit.stopping import first_of, n_atoms
+
+MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every pursuit is told besides its atoms and its criterion; the parameters of the same names.
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+        Made from `random_state`.
+    """
+
+    rng: np.random.Generator
+    candidates: Any = None
+    weakness: float = 1.0
+    memory: int | None = None
+    tol: float = 0.0
+    verbose: int = 0
+
+    @classmethod
+    def of(cls, estimator: Any) -> Settings:
+        """The settings among the parameters of an estimator."""
+        given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
+        return cls(rng=generator(estimator.random_state), **given)
+
+
+class Pursued(NamedTuple):
+    """A pursuit that is over."""
+
+    path: Path
+    criterion: Any
+    dictionaries: list[Dictionary]
+
+
+def run(
+    atoms: Sequence[MakeDictionary],
+    criterion: Callable[..., Any],
+    rules: Callable[[Any], Sequence[StopRule]],
+    settings: Settings,
+    *,
+    rows: int,
+    itemsize: int,
+    basis: int | None,
+    worth_keeping: bool = True,
+    wanted: int | None = None,
+    name: str = "n_atoms",
+    unit: float = 1.0,
+) -> Pursued:
+    """Run one pursuit.
+
+    Parameters
+    ----------
+    atoms : sequence of callables
+        ``make(memory, storage)`` gives a dictionary; there are two for two views.
+    criterion : callable
+        Makes the criterion from the dictionaries.
+    rules : callable
+        Makes the stop rules from the criterion.
+    settings : Settings
+    rows, itemsize : int
+        Length of a direction and the bytes of one entry.
+    basis : int or None
+        Directions that the criterion keeps; None means as many as fit into memory, and that limits the steps.
+    worth_keeping : bool
+        Whether the criterion reads the whole kernel matrix, so that it pays to keep it.
+    wanted : int, optional
+        Number of atoms that the user asked for: a warning says when the data cannot give them.
+    name : str
+        Parameter that asks for them.
+    unit : float
+        Unit of the losses in what is printed.
+
+    Returns
+    -------
+    Pursued
+        An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
+    """
+    memory, most = plan_memory(rows, basis, itemsize * len(atoms), settings.memory)
+    storage = storage_for(settings, worth_keeping)
+    dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
+    for dictionary in dictionaries if settings.verbose else []:
+        say(getattr(dictionary, "plan", ""))
+    ready = criterion(*dictionaries)
+    limit = [n_atoms(most, reason="memory")] if basis is None else []
+    path = follow_criterion(ready, first_of(*limit, *rules(ready)), settings, unit)
+    if path.reason == "interrupted" and not (path.steps or path.discarded):
+        raise KeyboardInterrupt(path.sentence)
+    warn_if_short(path, wanted, name)
+    return Pursued(path, ready, dictionaries)
+
+
+def follow_criterion(criterion: Any, stop: StopRule, settings: Settings, unit: float = 1.0) -> Path:
+    """The loop itself, with its report; `run` is the way to it but for a criterion that goes on where another ended."""
+    look = candidates_of(settings.candidates, settings.rng)
+    callback = progress(settings.verbose, unit, criterion) if settings.verbose else None
+    path = pursue(criterion, stop, look, callback, "auto", settings.weakness)
+    if settings.verbose:
+        say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
+    return path
+
+
+def fits(method: Callable) -> Callable:
+    """Decorator of `fit`: parameters are checked first, and an interrupt (Ctrl-C) is raised again last.
+
+    The loop ends at an interrupt with the steps finished so far. `fit` makes the model of those, so that a person at a
+    prompt can use it, and then the interrupt goes on its way, so that no search takes the model for a finished one.
+    """
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @functools.wraps(method)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        method(self, *args, **kwargs)
+        if self.path_.reason == "interrupted":
+            raise KeyboardInterrupt(f"{self.path_.sentence}; the model has those")
+        return self
+
+    return fit
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """NumPy generator from scikit-learn's `random_state`."""
+    return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def candidates_of(candidates: Any, rng: np.random.Generator) -> Candidates:
+    """What each step looks at, from the parameter `candidates`."""
+    if candidates is None:
+        return everything
+    if candidates == "growing":
+        return growing_subset(rng)
+    if isinstance(candidates, bool) or (isinstance(candidates, tuple) and len(candidates) != 2):
+        raise ValueError(
+            f"candidates must be an int, a pair (epsilon, quantile), 'growing' or None, got {candidates!r}"
+        )
+    return random_subset(sample_size(*candidates) if isinstance(candidates, tuple) else candidates, rng)
+
+
+def storage_for(settings: Settings, worth_keeping: bool = True) -> str:
+    """Whether the kernel matrix is kept: "auto" if it fits into `memory`, "tiles" never.
+
+    A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be.
+    """
+    few = settings.candidates is not None or not worth_keeping
+    return "tiles" if settings.memory == 0 or (settings.memory is None and few) else "auto"
+
+
+def say(sentence: str) -> None:
+    """Print a line of the report."""
+    if sentence:
+        print(f"[kernelpursuit] {sentence}", flush=True)
+
+
+def progress(verbose: int, unit: float, criterion: Any) -> Callable[[Path], None]:
+    """Callback that prints a line at 1, 2, 5, 10, 20, 50, ... steps, or at each one with ``verbose > 1``."""
+
+    def callback(path: Path) -> None:
+        k = len(path)
+        leading = k // 10 ** (len(str(k)) - 1)
+        if verbose > 1 or (leading in (1, 2, 5) and k == leading * 10 ** (len(str(k)) - 1)):
+            step, passes = path.steps[-1], f"{criterion.passes:.1f} passes"
+            say(f"{count(k, 'step')}, {passes}, loss {step.loss * unit:.4g}, {step.seconds:.1f} s")
+
+    return callback
+
+
+def warn_if_short(path: Path, wanted: int | None, name: str) -> None:
+    """ConvergenceWarning when a number of atoms was asked for that the data cannot give."""
+    if wanted is not None and path.reason == "exhausted" and len(path) < wanted:
+        warn(
+            f"{name}={wanted} was asked for but {path.sentence}: the other atoms lie in their span. Ask for fewer, or "
+            "use a kernel that tells more points apart (a larger gamma, say)",
+            ConvergenceWarning,
+        )
+
+
+def in_units(path: Path, unit: float, score: float) -> Path:
+    """Path of targets that were divided by `unit`, in their own units; `score` is the unit of the scores."""
+    square = unit * unit
+
+    def convert(step: Step) -> Step:
+        return step._replace(
+            score=step.score * score,
+            loss=step.loss * square,
+            leave_one_out=step.leave_one_out * square,
+            weight=tuple(w * unit for w in step.weight),
+        )
+
+    path.start = convert(path.start)
+    path.steps, path.discarded = [convert(s) for s in path.steps], [convert(s) for s in path.discarded]
+    return path
+
+
+def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
+    """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
+
+    `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take scikit-learn's
+    ``working_memory``, and the machine's memory is the bound. A fit of `limit` atoms that cannot fit is refused; with
+    no limit half of the bound is for the basis.
+    """
+    memory = memory or None
+    column = n * itemsize
+    basis = column * min(limit or 1, n)
+    bound = physical_memory() if memory is None else memory
+    if basis > bound:
+        what = f"memory={bound}" if memory is not None else f"the {bound} bytes of this machine"
+        fit = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
+        raise ValueError(f"{limit} atoms on {n} rows need {basis} bytes, more than {what} allows; {fit}")
+    if limit is None:
+        basis = bound // 2
+    matrix = int(get_config()["working_memory"] * MIB) if memory is None else memory - basis
+    return max(matrix, column), max(1, basis // column)
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine; unbounded where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**62

@@ -1,0 +1,112 @@
+"""The rows that a model is fitted to: checked, weighed, split."""
+
+from __future__ import annotations
+
+from numbers import Integral, Number
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
+
+from kernelpursuit._array import namespace, to_host
+from kernelpursuit._sklearn import check_sample_weight
+from kernelpursuit._warning import warn
+from kernelpursuit.estimators._spaces import host_dtype, is_precomputed, labels_on_host, place, take_rows, x_options
+from kernelpursuit.kernels import kernel_list
+
+
+class TrainingData(NamedTuple):
+    """Rows of positive weight, and where they came from."""
+
+    X: Any
+    y: np.ndarray  # labels or targets, on the host wherever X is: what decides about rows is decided there
+    weights: np.ndarray | None  # on the host as well
+    rows: np.ndarray
+    n_rows: int
+
+    def subset(self, J: np.ndarray) -> TrainingData:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[J]
+        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows)
+
+
+ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
+
+
+def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """X, or X and y, of a fit, checked; `options` go to scikit-learn's `validate_data`."""
+    if sparse.issparse(y):
+        raise ValueError("y must be a dense array, got a sparse matrix: use y.toarray()")
+    checked = validate_data(estimator, X, y, **x_options(estimator.kernel, X), **options)
+    X = checked if isinstance(y, str) else checked[0]
+    check_square(X, estimator.kernel)
+    gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
+    if gamma is None or isinstance(gamma, str):  # a width of the user's own is for the inputs as they are
+        warn_if_one_column_rules(X, estimator.kernel)
+    return checked
+
+
+def warn_if_one_column_rules(X: Any, kernel: Any) -> None:
+    """Warn when the distances that the kernel sees are those of one column: most likely it has other units."""
+    names = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
+    if sparse.issparse(X) or X.shape[1] < 2 or not any(name in ("rbf", "laplacian") for name in names):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = to_host(namespace(X).var(X, axis=0))
+        share = np.max(variance) / np.sum(variance) if np.any(variance > 0) else 0.0
+    if share > ONE_COLUMN:
+        warn(
+            f"column {int(np.argmax(variance))} of X has {share:.1%} of the variance, so the kernel hardly sees the "
+            "others. Scale the columns alike (StandardScaler) or by what they are worth (FeatureWidths)"
+        )
+
+
+def training_data(X: Any, y: np.ndarray, sample_weight: Any) -> TrainingData:
+    """Check the weights and leave out rows that have none: weight 0 is the same as being absent."""
+    n = X.shape[0]
+    if sample_weight is None:
+        return TrainingData(X, y, None, np.arange(n), n)
+    weights = host_weights(sample_weight, X)
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) == 0:
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    if len(rows) < n:
+        X, y, weights = take_rows(X, rows), y[rows], weights[rows]
+    return TrainingData(X, y, weights, rows, n)
+
+
+def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Checked weights of the rows of X on the host, with its dtype."""
+    if not isinstance(sample_weight, Number):
+        sample_weight = labels_on_host(sample_weight)
+    return check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)
+
+
+def fewer_centers(centers: Any, n: int) -> Any:
+    """As many random centres as there are rows at most; anything else as it is."""
+    return min(centers, n) if isinstance(centers, Integral) else centers
+
+
+def check_centers(centers: Any, X: Any) -> Any:
+    """User's array of centres with the dtype and the columns of X."""
+    if centers is None or isinstance(centers, Integral):
+        return centers
+    centers = check_array(centers, input_name="centers", **x_options(None, centers))
+    if place(centers) != place(X):
+        raise ValueError(f"centers must be where X is, {' on '.join(place(X))}, got {' on '.join(place(centers))}")
+    if centers.shape[1] != X.shape[1]:
+        raise ValueError(f"centers must have the {X.shape[1]} columns of X, got {centers.shape[1]}")
+    return centers.astype(X.dtype) if sparse.issparse(centers) else namespace(centers).astype(centers, X.dtype)
+
+
+def check_split(n: int, share: float) -> None:
+    """Whether `n` rows can be split for validation."""
+    if n - int(np.ceil(share * n)) < 1:
+        raise ValueError(f"validation_fraction={share} of {n} rows leaves none to train on: give more rows, or n_atoms")
+
+
+def check_square(X: Any, kernel: Any) -> None:
+    """A precomputed kernel of the training data is square."""
+    if is_precomputed(kernel) and X.shape[0] != X.shape[1]:
+        raise ValueError(f"with kernel='precomputed' X must be the square kernel matrix in fit, got shape {X.shape}")

@@ -1,0 +1,119 @@
+"""Ctrl-C inside `fit`, for every estimator: the model of the steps finished so far, and the interrupt goes on."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+
+from kernelpursuit import (
+    ConformalRegressor,
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    PolytopeFacesRegressor,
+    PursuitNystroem,
+    SparseKernelCCA,
+    SparseKernelFDA,
+    SparseKernelFDACV,
+    SparseKernelNovelty,
+    SparseKernelPCA,
+)
+from kernelpursuit.estimators import _pipeline
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 3))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=80)
+CLASSES = (Y > 0).astype(int)
+STEPS = 3
+ESTIMATORS = {
+    "regressor": (KMPRegressor(10), Y),
+    "auto": (KMPRegressor(), Y),
+    "huber": (KMPRegressor(loss="huber", random_state=0), Y),
+    "validated": (KMPRegressor(10, stop="validation", random_state=0), Y),
+    "classifier": (KMPClassifier(10), CLASSES),
+    "regressor-cv": (KMPRegressorCV(10, cv=3), Y),
+    "classifier-cv": (KMPClassifierCV(10, cv=3), CLASSES),
+    "fda": (SparseKernelFDA(10), CLASSES),
+    "fda-cv": (SparseKernelFDACV(10, cv=3), CLASSES),
+    "faces": (PolytopeFacesRegressor(10), Y),
+    "pca": (SparseKernelPCA(10), None),
+    "nystroem": (PursuitNystroem(n_components=10), None),
+    "nystroem-prefit": (PursuitNystroem(n_components=10, selection="prefit"), Y),
+    "novelty": (SparseKernelNovelty(10, tol=0), None),
+    "cca": (SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
+    "conformal": (ConformalRegressor(KMPRegressor(10), random_state=0), Y),
+}
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Pursuits are interrupted after so many steps, from the pursuit of the given number on."""
+    pursue = _pipeline.pursue
+    plan = {"steps": STEPS, "from": 1, "runs": 0}
+
+    def interrupting(criterion, stop, *rest):
+        plan["runs"] += 1
+
+        def rule(path):
+            if plan["runs"] >= plan["from"] and len(path) == plan["steps"] and not path.ending:
+                raise KeyboardInterrupt
+            return stop(path)
+
+        return pursue(criterion, rule, *rest)
+
+    monkeypatch.setattr(_pipeline, "pursue", interrupting)
+    return plan
+
+
+def use(model):
+    values = model.predict(X) if hasattr(model, "predict") else model.transform(X)
+    assert len(values) == len(X) and np.all(np.isfinite(values))
+    return values
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params(deep=False))
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 3 steps"):
+        model.fit(X, y)
+    use(model)
+    inner = model.estimator_ if name == "conformal" else model
+    assert inner.path_.reason == "interrupted" and len(inner.path_) + len(inner.path_.discarded) == STEPS
+    assert interrupted["runs"] == 1
+
+
+@pytest.mark.parametrize("name", ["regressor-cv", "classifier-cv", "fda-cv"])
+def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params() | {"gammas": [0.3]})
+    interrupted |= {"from": 4, "steps": 1}
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
+        model.fit(X, y)
+    use(model)
+    assert len(model.path_) == 1 and model.gamma_ == 0.3 and np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_nothing_is_left_of_an_interrupt_before_the_first_step(name, interrupted):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params(deep=False))
+    interrupted |= {"steps": 0}
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "path_") and not hasattr(model, "quantile_")
+
+
+def test_landmarks_chosen_by_y_outlive_an_interrupt_among_the_others(interrupted):
+    interrupted |= {"from": 2, "steps": 2}
+    model = PursuitNystroem(n_components=60, selection="prefit")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert 2 < len(model.component_indices_) < 60 and use(model).shape[1] == len(model.component_indices_)
+
+
+def test_a_search_is_not_deceived(interrupted):
+    interrupted |= {"from": 2}
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(KMPRegressor(10), {"gamma": [0.1, 1.0]}, cv=3).fit(X, Y)
+    assert interrupted["runs"] == 2

@@ -1,0 +1,329 @@
+"""What an estimator says: warnings with their advice, lines of `verbose`, errors, what a truncated model is."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from sklearn.metrics import make_scorer, mean_squared_error
+from sklearn.model_selection import PredefinedSplit
+
+from kernelpursuit import (
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    PolytopeFacesRegressor,
+    PursuitNystroem,
+    SparseKernelCCA,
+    SparseKernelFDA,
+    SparseKernelFDACV,
+    SparseKernelNovelty,
+    SparseKernelPCA,
+    losses,
+)
+
+
+def data(n=120, noise=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + noise * rng.normal(size=n)
+
+
+# ---------------------------------------------------------------------------------------------- warnings
+
+
+def test_a_model_without_atoms_says_so():
+    X, _ = data()
+    noise = np.random.default_rng(2).normal(size=len(X))
+    with pytest.warns(ConvergenceWarning, match=r"no atoms and predicts a constant.*scale.*gamma.*n_atoms"):
+        model = KMPRegressor().fit(X, noise)
+    assert len(model.support_) == 0
+    with pytest.warns(ConvergenceWarning, match="no atoms"):
+        KMPRegressor(gamma=0).fit(X, noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KMPRegressor().fit(X, np.ones(len(X)))  # there is nothing to fit
+
+
+@pytest.mark.parametrize("make", [KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV])
+def test_a_search_that_ends_at_its_longest_path_says_so(make):
+    X, y = data(noise=0)
+    y = y if make is KMPRegressorCV else (y > 0).astype(int)
+    with pytest.warns(ConvergenceWarning, match=r"max_atoms=1, the largest.*Raise max_atoms"):
+        make(1, gammas=[0.3], cv=3).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(60, gammas=[3.0], cv=3, one_standard_error=True).fit(X, y)
+
+
+ON_RAW_UNITS = [
+    KMPRegressor(5), KMPClassifier(5), SparseKernelFDA(5), SparseKernelPCA(5), PursuitNystroem(n_components=5),
+    SparseKernelNovelty(5), PolytopeFacesRegressor(5), KMPRegressorCV(3, cv=2),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+@pytest.mark.parametrize("estimator", ON_RAW_UNITS, ids=lambda estimator: type(estimator).__name__)
+def test_a_column_of_other_units_is_noticed(estimator):
+    X, y = data()
+    y = (y > 0).astype(int) if isinstance(estimator, KMPClassifier | SparseKernelFDA) else y
+    raw = X * [1.0, 2000.0, 1.0]
+    with pytest.warns(UserWarning, match=r"column 1 of X has 100.0% of the variance.*StandardScaler"):
+        clone(estimator).fit(raw, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="the best number of atoms")
+        clone(estimator).fit(X * [1.0, 5.0, 1.0], y)
+        if "gamma" in estimator.get_params():
+            clone(estimator).set_params(gamma=1e-6).fit(raw, y)  # a width for these inputs
+
+
+def test_weights_that_are_no_counts_are_noticed():
+    X, y = data()
+    with pytest.warns(UserWarning, match=r"sample_weight sums to 1200 for 120 rows.*divide the weights by their mean"):
+        many = KMPRegressor().fit(X, y, sample_weight=np.full(len(X), 10.0))
+    assert len(many.support_) > len(KMPRegressor().fit(X, y).support_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KMPRegressor(5).fit(X, y, sample_weight=np.full(len(X), 10.0))  # the number is given: no harm
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y: KMPRegressor(90, kernel="linear").fit(X, y),
+        lambda X, y: SparseKernelFDA(90, kernel="linear").fit(X, y > 0),
+        lambda X, y: SparseKernelPCA(90, kernel="linear").fit(X),
+        lambda X, y: SparseKernelNovelty(90, kernel="linear", tol=0).fit(X),
+        lambda X, y: PursuitNystroem(kernel="linear", n_components=90).fit(X),
+        lambda X, y: PursuitNystroem(kernel="linear", n_components=90, selection="prefit").fit(X, y),
+        lambda X, y: SparseKernelCCA(90, kernel_x="linear").fit(X, np.column_stack([y, y**2])),
+        lambda X, y: PolytopeFacesRegressor(90, kernel="linear", theta_tol=0).fit(X, y),
+        lambda X, y: KMPRegressor(gamma=0).fit(X, y),
+        lambda X, y: KMPRegressor(5).fit(X * [1, 1e5, 1], y),
+        lambda X, y: KMPRegressorCV(2, gammas=[0.3], cv=2).fit(X, y),
+    ],
+)
+def test_warnings_point_at_the_line_of_the_user(fit):
+    X, y = data()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(X, y)
+    assert caught and {warning.filename for warning in caught} == {__file__}
+
+
+# ---------------------------------------------------------------------------------------------- verbose
+
+
+def test_losses_are_printed_in_the_units_of_the_targets(capsys):
+    X, y = data()
+    for make, scale in ((KMPRegressor, 500.0), (PolytopeFacesRegressor, 1e-4)):
+        model = make(7, verbose=2).fit(X, scale * y)
+        lines = capsys.readouterr().out.splitlines()
+        printed = [float(match[1]) for line in lines if (match := re.search(r"loss (\S+),", line))]
+        np.testing.assert_allclose(printed, model.path_.values("loss")[1:], rtol=1e-3)
+        assert lines[1].startswith("[kernelpursuit] 1 step, ") and lines[2].startswith("[kernelpursuit] 2 steps, ")
+        assert lines[-1].startswith(f"[kernelpursuit] stopped with {len(printed)} steps: ")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [SparseKernelPCA(4, verbose=1), SparseKernelNovelty(4, verbose=1), PursuitNystroem(n_components=4, verbose=1)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_every_estimator_reports(estimator, capsys):
+    estimator.fit(data()[0])
+    lines = capsys.readouterr().out.splitlines()
+    assert "kernel matrix kept" in lines[0] and "stopped with 4 steps" in lines[-1] and len(lines) == 4
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_a_search_reports_folds_widths_and_what_came_out(capsys):
+    X, y = data()
+    model = KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    scores = [float(re.search(r"best score (\S+) with \d atoms?, ", line)[1]) for line in lines[:6]]
+    table = np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(3)]).reshape(3, 2, 4)
+    np.testing.assert_allclose(np.reshape(scores, (2, 3)), table.max(axis=2).T, rtol=1e-3)
+    assert "fold 1 of 3, gamma=0.1:" in lines[0] and "fold 3 of 3, gamma=0.5:" in lines[5]
+    assert f"chosen: gamma={model.gamma_:.4g}, {model.best_n_atoms_} atom" in lines[6]
+    assert "stopped with" in lines[-1]
+
+
+# ---------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("make", [KMPRegressor, KMPClassifier, KMPRegressorCV, KMPClassifierCV])
+def test_an_unknown_parameter_is_refused_in_the_name_of_the_class(make):
+    with pytest.raises(TypeError, match=rf"^{make.__name__}.__init__\(\) got an unexpected keyword argument 'class_we"):
+        make(class_weight="balanced")
+    assert clone(make(3, degree=2)).get_params()["degree"] == 2
+
+
+def test_what_cannot_be_is_named():
+    X, y = data()
+    for candidates in (True, (0.1,), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"candidates must be.*got"):
+            KMPRegressor(5, candidates=candidates).fit(X, y)
+    for make in (KMPRegressor, KMPClassifier, PolytopeFacesRegressor, SparseKernelFDA):
+        with pytest.raises(ValueError, match=r"y must be a dense array.*toarray"):
+            make(5).fit(X, sparse.csr_array(y[:, None]))
+
+
+# ---------------------------------------------------------------------------------------------- shrinkage, losses
+
+
+@pytest.mark.parametrize("options", [{}, {"variant": "backfit"}, {"loss": "huber"}], ids=str)
+def test_shrinkage_is_for_the_basic_variant_alone(options):
+    X, y = data()
+    plain, shrunk = (KMPRegressor(20, shrinkage=s, **options).fit(X, y) for s in (1.0, 0.1))
+    np.testing.assert_array_equal(plain.predict(X), shrunk.predict(X))
+    basic = [KMPRegressor(20, variant="basic", shrinkage=s).fit(X, y).score(X, y) for s in (1.0, 0.1)]
+    assert basic[1] < basic[0]
+
+
+def outliers(n=300):
+    """Some targets are far off: their squares would decide everything."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(n, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    y[rng.choice(n, n // 10, replace=False)] += rng.choice([-30.0, 30.0], n // 10)
+    return X, y
+
+
+def test_rows_held_out_are_judged_by_the_loss_that_is_fitted():
+    X, y = outliers()
+    errors = []
+    for seed in range(5):
+        model = KMPRegressor(loss="huber", random_state=seed).fit(X, y)
+        errors.append(np.mean((model.predict(X) - np.sin(2 * X[:, 0])) ** 2))
+    assert np.median(errors) < 0.03
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_a_search_judges_by_the_loss_that_is_fitted():
+    X, y = outliers()
+    loss = losses.huber(0.5)
+    judge = make_scorer(lambda y, f: -np.mean(loss.value(y, f)))
+    own = KMPRegressorCV(8, loss=loss, gammas=[0.3, 1.0], cv=3).fit(X, y)
+    named = KMPRegressorCV(8, loss=loss, gammas=[0.3, 1.0], cv=3, scoring=judge).fit(X, y)
+    np.testing.assert_allclose(own.cv_results_["mean_test_score"], named.cv_results_["mean_test_score"])
+    model = KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3).fit(X, y)
+    assert mean_squared_error(np.sin(2 * X[:, 0]), model.predict(X)) < 0.03
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_logarithms_of_probabilities_are_exact_in_the_tails(loss, n_classes):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 1)) + 4 * c for c in range(n_classes)])
+    y = np.repeat(np.arange(n_classes), 60)
+    model = KMPClassifier(6, loss=loss, kernel="linear" if n_classes == 2 else "rbf", fit_intercept=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    new = np.linspace(-2000, 2000, 81)[:, None] if n_classes == 2 else np.linspace(-6, 14, 81)[:, None]
+    logs, f = model.predict_log_proba(new), model.decision_function(new).reshape(81, -1)
+    odds = f if loss == "logistic" else 2 * f
+    assert np.all(np.isfinite(logs))
+    np.testing.assert_allclose(np.exp(logs), model.predict_proba(new))
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1)
+    if n_classes == 2:
+        np.testing.assert_allclose(logs[:, 1] - logs[:, 0], odds[:, 0], rtol=1e-9, atol=1e-9)
+        assert logs.min() < -1000
+    else:
+        alone = -np.logaddexp(0, -odds)
+        np.testing.assert_allclose(logs - logs[:, :1], alone - alone[:, :1], rtol=1e-9, atol=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------- nan
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_a_score_that_is_nan_is_never_chosen():
+    X, y = data()
+
+    def scoring(model, X, y):
+        return np.nan if len(model.support_) in (1, 4) else model.score(X, y)
+
+    model = KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, scoring=scoring).fit(X, y)
+    assert model.best_n_atoms_ in (2, 3) and np.isfinite(model.best_score_)
+    ranks, means = model.cv_results_["rank_test_score"], model.cv_results_["mean_test_score"]
+    assert ranks[np.isnan(means)].min() > ranks[~np.isnan(means)].max()
+    with pytest.raises(ValueError, match="every score is nan"):
+        KMPRegressorCV(4, gammas=[0.1], cv=3, scoring=lambda model, X, y: np.nan).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_a_fold_of_one_class_does_not_decide():
+    X, y = data()
+    y = (y > 0).astype(int)
+    places = np.arange(len(X)) % 3
+    places[y == 0] = np.arange(np.sum(y == 0)) % 2  # fold 2 has the second class only
+    assert len(set(y[places == 2])) == 1 and UndefinedMetricWarning is not None
+    options = {"gammas": [0.01, 0.5], "scoring": "roc_auc"}
+    with pytest.warns(UserWarning, match=r"folds \[2\].*StratifiedKFold"):
+        model = KMPClassifierCV(6, cv=PredefinedSplit(places), **options).fit(X, y)
+    folds = [(np.flatnonzero(places != i), np.flatnonzero(places == i)) for i in (0, 1)]
+    two = KMPClassifierCV(6, cv=folds, **options).fit(X, y)
+    assert (model.best_n_atoms_, model.gamma_) == (two.best_n_atoms_, two.gamma_)
+    assert model.best_score_ == pytest.approx(two.best_score_)
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_a_fold_without_weight_does_not_decide():
+    X, y = data()
+    places = np.arange(len(X)) % 3
+    weights = np.where(places == 1, 0.0, 1.0)
+    with pytest.warns(UserWarning, match=r"folds \[1\]"):
+        model = KMPRegressorCV(6, gammas=[0.3], cv=PredefinedSplit(places)).fit(X, y, sample_weight=weights)
+    assert np.isnan(model.cv_results_["split1_test_score"]).all() and np.isfinite(model.best_score_)
+
+
+# ---------------------------------------------------------------------------------------------- truncated models, paths
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KMPRegressor(12), KMPRegressor(), KMPRegressor(stop="gcv"), KMPRegressor(12, variant="basic"),
+        KMPClassifier(12), SparseKernelFDA(12), PolytopeFacesRegressor(12, release=False),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_truncated_model_says_what_it_is(estimator):
+    X, y = data()
+    y = (y > 0).astype(int) if isinstance(estimator, KMPClassifier | SparseKernelFDA) else y
+    model = clone(estimator).fit(X, y)
+    short = model.truncate(5)
+    assert short.n_atoms == 5 and short.path_.sentence == f"truncated to 5 of {len(model.path_)} steps"
+    assert estimator.get_params() == model.get_params()
+    again = clone(short).fit(X, y)
+    np.testing.assert_array_equal(again.support_, short.support_)
+    np.testing.assert_allclose(again.predict(X), short.predict(X), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_a_truncated_search_says_what_it_is():
+    X, y = data()
+    model = KMPRegressorCV(8, gammas=[0.3], cv=3).fit(X, y)
+    assert model.truncate(2).best_n_atoms_ == 2 and model.best_n_atoms_ > 2
+
+
+def test_a_path_prints_in_a_line_and_is_a_table():
+    X, y = data()
+    model = KMPRegressor().fit(X, y)
+    path = model.path_
+    assert "\n" not in repr(path) and repr(path).startswith(f"Path({len(path)} steps, {len(path)} atoms, loss ")
+    assert repr(path).endswith(f": {path.sentence})")
+    frame = path.to_frame()
+    assert isinstance(frame, pd.DataFrame) and frame.index.name == "n_steps"
+    assert len(frame) == 1 + len(path) + len(path.discarded) and frame["kept"].sum() == 1 + len(path)
+    np.testing.assert_array_equal(frame.loc[frame["kept"], "loss"], path.values("loss"))
+    assert frame["atom"].iloc[1] == path.steps[0].atom
