@@ -8,7 +8,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, spans
 
+TILE_ROWS = 256  # kernel values of so many rows are made, multiplied and used up in a core's cache
 JITTER = 1e-6  # of k(x, x), added to the kernel matrix of the landmarks
 SIGNAL, NOISE = (np.exp(-4), np.exp(6)), (1e-4, 2.0)  # variances, of targets of variance 1
 
@@ -69,30 +71,50 @@ def evidence(
     >>> bool(np.isclose(evidence(log_weights, X, X[:6], Y, 1.0).gradient[1], (values[0] - values[1]) / 2e-5))
     True
     """
-    q, m, total = Y.shape[1], Z.shape[0], X.shape[0] if counts is None else float(np.sum(counts))
+    n, q, m, total = X.shape[0], Y.shape[1], Z.shape[0], X.shape[0] if counts is None else float(np.sum(counts))
+    tiles = spans(0, n, TILE_ROWS if isinstance(X, np.ndarray) else n)
+    parallel = isinstance(X, np.ndarray) and n * m > FEW_ENTRIES // 4
     scale = from_host(np.exp(log_weights), X)
-    K, M = _gaussian(X * scale, Z * scale), to_host(_gaussian(Z * scale, Z * scale))
-    if counts is not None:  # a row counted c times is c rows, or one row times √c
-        root = from_host(np.sqrt(counts)[:, None], X)
-        K, Y = K * root, Y * root
+    landmarks = Z * scale
+    M = to_host(_gaussian(landmarks, landmarks))
     inverse = solve_triangular(np.linalg.cholesky(M + JITTER * np.eye(m)), np.eye(m), lower=True)
-    A = K @ from_host(inverse.T, K)
-    eigenvalues, U = np.linalg.eigh(to_host(A.T @ A))  # not from KᵀK, whose rounding errors L⁻¹ would magnify
+    whiten = from_host(inverse.T, X)
+
+    def products(rows: slice) -> tuple[Array, Array, Array, Array, Array]:
+        """K, A and Y of some rows, with AᵀA and AᵀY."""
+        K, y = _gaussian(X[rows, ...] * scale, landmarks), Y[rows, ...]
+        if counts is not None:  # a row counted c times is c rows, or one row times √c
+            root = from_host(np.sqrt(counts[rows])[:, None], X)
+            K, y = K * root, y * root
+        A = K @ whiten
+        return K, A, y, A.T @ A, A.T @ y
+
+    made = in_threads(products, tiles, parallel)
+    inner, along = (sum(to_host(tile[i]) for tile in made) for i in (3, 4))
+    eigenvalues, U = np.linalg.eigh(inner)  # not from KᵀK, whose rounding errors L⁻¹ would magnify
     eigenvalues = np.maximum(eigenvalues, 0)
-    projected = U.T @ to_host(A.T @ Y)
-    squares = float(namespace(Y).sum(Y * Y))
+    projected = U.T @ along
+    squares = sum(float(namespace(y).sum(y * y)) for _, _, y, _, _ in made)
     signal, noise = variances or best_variances(eigenvalues, np.sum(projected**2, axis=1), squares, total, q)
     s, t = np.sqrt(signal), signal / noise
     b = 1 + t * eigenvalues  # eigenvalues of B
     C = U @ (projected * (t / s / b)[:, None])
-    R = Y - A @ from_host(s * C, A)
-    left, lost = float(namespace(R).sum(R * R)), total - np.sum(eigenvalues)
-    value = -0.5 * (q * (total * np.log(noise) + np.sum(np.log(b)) + t * lost) + left / noise + np.sum(C**2))
+    # The slope by A is q t A (I - B⁻¹) + s R Cᵀ / v; that by K is the same times L⁻¹.
+    by_A, by_R = (U * (q * t * (1 - 1 / b))) @ (U.T @ inverse), s / noise * C.T @ inverse
+    fit, by_A, by_R = from_host(s * C, X), from_host(by_A, X), from_host(by_R, X)
 
-    by_A = (U * (q * t * (1 - 1 / b))) @ (U.T @ inverse)  # q t A (I - B⁻¹) + s R Cᵀ / v, both times L⁻¹
-    by_K = (A @ from_host(by_A, A) + R @ from_host(s / noise * C.T @ inverse, A)) * K
+    def slopes(tile: tuple[slice, tuple]) -> tuple[float, Array]:
+        """|R|² of some rows, and the sums of the slope by K that the slope by the weights needs."""
+        rows, (K, A, y, _, _) = tile
+        R = y - A @ fit
+        return float(namespace(R).sum(R * R)), _sums((A @ by_A + R @ by_R) * K, X[rows, ...])
+
+    found = in_threads(slopes, zip(tiles, made, strict=True), parallel)
+    left, lost = sum(part for part, _ in found), total - np.sum(eigenvalues)
+    value = -0.5 * (q * (total * np.log(noise) + np.sum(np.log(b)) + t * lost) + left / noise + np.sum(C**2))
     by_M = -0.5 * inverse.T @ ((U * (q * (b - 2 + 1 / b))) @ U.T + C @ C.T) @ inverse * M
-    spread = _spread(by_K, X, Z) + _spread(from_host(by_M, K), Z, Z)
+    Z_host = to_host(Z)
+    spread = _spread(sum(to_host(sums) for _, sums in found) + _sums(by_M, Z_host), Z_host)
     deviation = log_weights - log_weights.mean()
     gradient = -2 * np.exp(2 * log_weights) * spread - prior * deviation
     return Evidence(value - prior / 2 * np.sum(deviation**2), gradient, signal, noise)
@@ -126,7 +148,7 @@ def best_variances(
 
     low, high = np.log(SIGNAL[0] / NOISE[1]), np.log(SIGNAL[1] / NOISE[0])
     log_t = np.linspace(low, high, 65)
-    while high - low > 1e-10:
+    while high - low > 1e-9:
         t = np.exp(log_t)
         noise, left = noise_of(t)
         value = q * (total * np.log(noise) + np.sum(np.log1p(t[:, None] * eigenvalues), axis=1) + t * lost)
@@ -139,14 +161,20 @@ def best_variances(
 
 
 def _gaussian(A: Array, B: Array) -> Array:
-    """Kernel values exp(-|a - b|²)."""
+    """Kernel values exp(-|a - b|²); the exponent is one product, of [2a, -|a|², 1] and [b, 1, -|b|²]."""
     xp = namespace(A)
-    squared = xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2 * A @ B.T
-    return xp.exp(-xp.clip(squared, 0, None))
+    a, b = -xp.sum(A * A, axis=1)[:, None], -xp.sum(B * B, axis=1)[:, None]
+    exponent = xp.concat([2 * A, a, xp.ones_like(a)], axis=1) @ xp.concat([B, xp.ones_like(b), b], axis=1).T
+    return np.exp(exponent, out=exponent) if xp is np else xp.exp(exponent)
 
 
-def _spread(weights: Array, A: Array, B: Array) -> np.ndarray:
-    """Sum over pairs of weights times squared difference, for each column."""
+def _sums(weights: Array, A: Array) -> Array:
+    """Sums over the rows a of weights times 1, a and a², side by side: of shape (m, 1 + 2 n_features)."""
     xp = namespace(A)
-    pairs = xp.sum(weights, axis=1) @ (A * A) + xp.sum(weights, axis=0) @ (B * B)
-    return to_host(pairs - 2 * xp.sum(A * (weights @ B), axis=0))
+    return weights.T @ xp.concat([xp.ones_like(A[:, :1]), A, A * A], axis=1)
+
+
+def _spread(sums: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Sum over pairs of weights times (a - b)², for each column, from `_sums`."""
+    p = B.shape[1]
+    return np.sum(sums[:, :1] * B**2 - 2 * sums[:, 1 : 1 + p] * B + sums[:, 1 + p :], axis=0)

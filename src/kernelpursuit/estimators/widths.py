@@ -28,7 +28,9 @@ LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # lost in it, while a smaller one leads to the input that matters.
 STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
 FIRST_ITERATIONS = 15
-SLOPE, ENOUGH = 1e-3, 1e-11  # a climb is at its top: nats for each unit of a log weight; relative gain of a step
+FEW_ROWS, FEW_LANDMARKS = 1000, 100  # enough to tell which start leads highest
+# A climb is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
+ROUGH, FINE = {"gtol": 1e-2, "ftol": 1e-7}, {"gtol": 1e-3, "ftol": 1e-11}
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
 
@@ -152,14 +154,14 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         counts = np.ones(n) if data.weights is None else _counts(data.weights, n)
         Y = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
-        rows, Y, counts, landmarks = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
-        landmarks = np.sort(landmarks[rng.permutation(len(landmarks))[: self.n_landmarks]])
+        rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
+        landmarks, order = rng.permutation(inputs)[: self.n_landmarks], rng.permutation(order)
         rows, unit = _standardised(rows, counts)
         there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
         rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
-        given = {"X": rows, "Z": take_rows(rows, landmarks), "Y": Y, "prior": self.prior}
-        given["counts"] = None if np.all(counts == 1) else counts
-        climbs = Climbs(given, self.max_iter, self.verbose)
+        all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
+        few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks[:FEW_LANDMARKS])
+        climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, self.verbose)
         try:
             climbs.run()
         finally:
@@ -186,65 +188,74 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class Climbs:
-    """The search for the weights: a climb from each of several common widths, for there are local maxima.
+    """The search for the weights: from several common widths on some of the rows, from the best end on all of them.
 
     Parameters
     ----------
-    given : dict
-        Arguments of `evidence` beside the weights. Rows are standardised: 2p apart (squared) in the mean.
+    all_rows, few_rows : dict
+        Arguments of `evidence`. Rows are standardised: 2p apart (squared) in the mean.
+    prior : float
     max_iter, verbose : int
 
     Attributes
     ----------
     best : Evidence or None
+        Of all rows.
     log_weights : ndarray
         Those that it was found at.
     iterations : int
     """
 
-    def __init__(self, given: dict[str, Any], max_iter: int, verbose: int):
-        self.given, self.max_iter, self.verbose = given, max_iter, verbose
+    def __init__(self, all_rows: dict[str, Any], few_rows: dict[str, Any], prior: float, max_iter: int, verbose: int):
+        self.all_rows, self.few_rows = all_rows, few_rows
+        self.prior, self.max_iter, self.verbose = prior, max_iter, verbose
         self.best: Evidence | None = None
         self.log_weights = np.empty(0)
         self.iterations = 0
 
     def run(self) -> None:
-        """Climb from all starts; warn where the highest climb did not end at a top."""
-        (n, p), m, q = self.given["X"].shape, self.given["Z"].shape[0], self.given["Y"].shape[1]
-        self._say(f"{n} distinct rows, {p} inputs, {q} targets, {m} landmarks")
-        ends = [self._climb(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
-        highest = min(ends, key=lambda end: end.fun)
-        steepness = np.max(np.abs(np.clip(highest.x - highest.jac, *LOG_WEIGHTS) - highest.x), initial=0)
-        if not highest.success and steepness > STEEP:
+        """Climb; warn where the climb on all rows did not end at a top."""
+        p = self.all_rows["X"].shape[1]
+        starts = [(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
+        self._maximise(starts[0][0], None, self.all_rows, 1, ROUGH)  # an interrupt from now on leaves weights
+        ends = [self._climb(start, variances, self.few_rows, ROUGH) for start, variances in starts]
+        top = self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE)
+        steepness = np.max(np.abs(np.clip(top.x - top.jac, *LOG_WEIGHTS) - top.x), initial=0)
+        if not top.success and steepness > STEEP:
             warnings.warn(
-                f"the weights are not at a maximum of the evidence after {highest.nit} iterations: its slope is still "
-                f"{steepness:.2g}; max_iter={self.max_iter} may be too few ({highest.message})",
+                f"the weights are not at a maximum of the evidence after {top.nit} iterations: its slope is still "
+                f"{steepness:.2g}; max_iter={self.max_iter} may be too few ({top.message})",
                 ConvergenceWarning,
                 stacklevel=4,
             )
 
-    def _climb(self, start: np.ndarray, variances: tuple[float, float] | None) -> Any:
+    def _climb(self, start: np.ndarray, variances: Any, problem: dict[str, Any], precision: dict[str, float]) -> Any:
         """Climb to a top, first a little with the variances held where they are given."""
         began, before = time.perf_counter(), self.iterations
         if variances is not None:
-            start = self._minimise(start, variances, min(FIRST_ITERATIONS, self.max_iter)).x
-        end = self._minimise(start, None, self.max_iter)
-        steps, seconds = self.iterations - before, time.perf_counter() - began
-        self._say(f"log evidence {-end.fun:.3f} after {steps} iterations, {seconds:.1f} s")
+            start = self._maximise(start, variances, problem, min(FIRST_ITERATIONS, self.max_iter), precision).x
+        end = self._maximise(start, None, problem, self.max_iter, precision)
+        steps, seconds, (n, p) = self.iterations - before, time.perf_counter() - began, problem["X"].shape
+        self._say(
+            f"{n} rows, {p} inputs, {problem['Z'].shape[0]} landmarks: log evidence {-end.fun:.3f} after {steps} "
+            f"iterations, {seconds:.1f} s"
+        )
         return end
 
-    def _minimise(self, start: np.ndarray, variances: tuple[float, float] | None, max_iter: int) -> Any:
-        """Minimise minus the evidence. The best value is remembered, so that an interrupt leaves something."""
+    def _maximise(
+        self, start: np.ndarray, variances: Any, problem: dict[str, Any], max_iter: int, precision: dict[str, float]
+    ) -> Any:
+        """L-BFGS on minus the evidence; the best value on all rows is remembered."""
 
         def value(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
-            found = evidence(log_weights, **self.given, variances=variances)
-            if self.best is None or found.value > self.best.value:
+            found = evidence(log_weights, **problem, prior=self.prior, variances=variances)
+            if problem is self.all_rows and (self.best is None or found.value > self.best.value):
                 self.best, self.log_weights = found, log_weights.copy()
             return -found.value, -found.gradient
 
         end = minimize(
             value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
-            options={"maxiter": max_iter, "maxcor": 20, "gtol": SLOPE, "ftol": ENOUGH},
+            options={"maxiter": max_iter, "maxcor": 20, **precision},
         )  # fmt: skip
         self.iterations += end.nit
         return end
@@ -263,15 +274,28 @@ def _counts(weights: np.ndarray, n: int) -> np.ndarray:
     return weights * (n / np.sum(weights))
 
 
-def _distinct(
-    X: np.ndarray, Y: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct rows in an order of their own, how often each counts, and those with distinct inputs as they came."""
-    table = np.concatenate([X, Y], axis=1)
-    _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Distinct rows in an order of their own and how often each counts; then, as they came, those and distinct inputs.
+
+    So the sums are the same in whatever order rows come and however often they are repeated.
+
+    Returns
+    -------
+    X, Y, counts : arrays of shape (n_distinct, ...)
+    inputs, order : arrays of int
+        Rows with distinct inputs, and all rows, in the order of their first appearance.
+    """
+    _, first, place = np.unique(np.concatenate([X, Y], axis=1), axis=0, return_index=True, return_inverse=True)
+    _, first_input = np.unique(X, axis=0, return_index=True)
     place = place.reshape(-1)
-    _, inputs = np.unique(X, axis=0, return_index=True)
-    return X[first], Y[first], np.bincount(place, counts), place[np.sort(inputs)]
+    return X[first], Y[first], np.bincount(place, counts), place[np.sort(first_input)], place[np.sort(first)]
+
+
+def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray) -> dict[str, Any]:
+    """Arguments of `evidence` for some rows and landmarks."""
+    rows, landmarks = np.sort(rows), np.sort(landmarks)
+    chosen = None if np.all(counts == 1) else counts[rows]
+    return {"X": take_rows(X, rows), "Z": take_rows(X, landmarks), "Y": take_rows(Y, rows), "counts": chosen}
 
 
 def _standardised(X: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
