@@ -5,8 +5,7 @@ automatic gradients and its own L-BFGS, from one start; the difference of the ev
 same. ``gpr`` is scikit-learn's GaussianProcessRegressor with an anisotropic RBF on the first 500 rows, since it cannot
 take all of them.
 
-    OMP_NUM_THREADS=2 python benchmarks/widths.py                 # 3,000 x 8, minutes because of the peers
-    python benchmarks/widths.py --device cuda --rows 10000
+Run: ``python benchmarks/widths.py [--rows 3000] [--inputs 8] [--device cpu] [--out FILE]``.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from _common import parser, seconds, show, write
 from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from _common import need_cuda, parser, seconds, show, write
 from kernelpursuit import FeatureWidths
 from kernelpursuit.estimators._evidence import JITTER
 
@@ -107,11 +106,14 @@ def measure(rows: int, inputs: int, noise: float, device: str) -> dict[str, Any]
 
 
 def main() -> None:
+    """Three levels of noise; without any, the peer's noise variance falls below the least that FeatureWidths takes."""
     made = parser(__doc__, "widths")
     made.add_argument("--device", default="cpu")
     made.add_argument("--rows", type=int, default=3000)
     made.add_argument("--inputs", type=int, default=8)
     args = made.parse_args()
+    if args.device == "cuda":
+        need_cuda()
     records = []
     with sklearn.config_context(array_api_dispatch=args.device != "cpu"):
         for noise in (1.0, 0.1, 0.0):

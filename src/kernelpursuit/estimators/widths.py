@@ -28,7 +28,7 @@ LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # lost in it, while a smaller one leads to the input that matters.
 STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
 FIRST_ITERATIONS = 15
-FEW_ROWS, FEW_LANDMARKS = 1000, 100  # enough to tell which start leads highest
+FEW_ROWS = 1000  # enough to tell which start leads highest
 # A climb is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
 ROUGH, FINE = {"gtol": 1e-2, "ftol": 1e-7}, {"gtol": 1e-3, "ftol": 1e-11}
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
@@ -160,7 +160,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
         rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
-        few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks[:FEW_LANDMARKS])
+        few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks)
         climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, self.verbose)
         try:
             climbs.run()
