@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test test-data lint types format clean
+.PHONY: demo reproduce test test-data test-oldest lint types format clean
 
 demo: .venv/demo
 	$(BIN)/kernelpursuit compare
@@ -18,6 +18,10 @@ test: lint types
 # What needs the real data sets, in the folder that KERNELPURSUIT_DATA names.
 test-data: .venv/test
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m data
+
+# The suite with the oldest libraries allowed, in an environment of its own; OLDEST=tests/test_estimators.py runs a part.
+test-oldest: .venv-oldest/test
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n 2 $(OLDEST)
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -46,5 +50,10 @@ format: .venv/test
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[test]'
 	touch $@ .venv/demo .venv/papers
 
+.venv-oldest/test: pyproject.toml
+	$(PYTHON) -m venv --without-pip .venv-oldest
+	$(PYTHON) -m pip --python .venv-oldest/bin/python install --quiet --editable '.[oldest]'
+	touch $@
+
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-oldest

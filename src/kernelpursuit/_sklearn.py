@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sklearn
 from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as usable_threads
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import _check_feature_names as check_feature_names
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
 
+# Before, scikit-learn's own checks of data let only few estimators keep arrays of other libraries where they are.
+ARRAY_API_SUPPORT = parse_version(sklearn.__version__) >= parse_version("1.9")
+
 __all__ = [
+    "ARRAY_API_SUPPORT",
     "HasMethods",
     "Interval",
     "StrOptions",

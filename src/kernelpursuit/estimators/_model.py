@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.pursuit.loop import Path
@@ -33,7 +34,7 @@ class PursuitModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.array_api_support = True
+        tags.array_api_support = ARRAY_API_SUPPORT
         return tags
 
     def truncate(self, k: int) -> Any:

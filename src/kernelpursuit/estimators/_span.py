@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, from_host, namespace
-from kernelpursuit._sklearn import StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import AtomFamily
@@ -179,5 +179,5 @@ class SpanParameters:
         precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed
-        tags.array_api_support = True
+        tags.array_api_support = ARRAY_API_SUPPORT
         return tags

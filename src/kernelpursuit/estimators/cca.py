@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, on_host, to_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
@@ -193,7 +193,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.array_api_support = True
+        tags.array_api_support = ARRAY_API_SUPPORT
         return tags
 
     @property

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import on_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
@@ -264,7 +264,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.sparse = not is_precomputed(self.kernel)
-        tags.array_api_support = True
+        tags.array_api_support = ARRAY_API_SUPPORT
         return tags
 
     @property

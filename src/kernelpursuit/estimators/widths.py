@@ -15,7 +15,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
-from kernelpursuit._sklearn import Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions, fit_context
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
@@ -124,7 +124,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.array_api_support = True
+        tags.array_api_support = ARRAY_API_SUPPORT
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
