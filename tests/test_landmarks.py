@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference_rayleigh as ref
 from kernelpursuit import DenseDictionary, KMPRegressor, PursuitNystroem, Squares, pursue
 from kernelpursuit.estimators import landmarks
+from kernelpursuit.estimators._training import training_data
 
 ESTIMATORS = [
     PursuitNystroem(),
@@ -131,7 +132,10 @@ def test_prefit_does_not_follow_noise():
     """Targets that are noise give at most a few landmarks; the kernel's own criterion chooses the others."""
     X = data(200)
     noise = np.random.default_rng(3).normal(size=200)
-    first = pursue(Squares(DenseDictionary(rbf_kernel(X)), noise), landmarks.worth_of(noise[:, None]))
+    first = pursue(
+        Squares(DenseDictionary(rbf_kernel(X)), noise),
+        landmarks.worth_of(noise[:, None], training_data(X, noise, None)),
+    )
     assert len(first) < 10
     model = PursuitNystroem(n_components=50, selection="prefit").fit(X, noise)
     np.testing.assert_array_equal(model.component_indices_[: len(first)], first.atoms)

@@ -25,7 +25,7 @@ ALLOWED = {
     "gaussian": {"_array"},
     "kernels": {"_array", "gaussian"},
     "dictionaries": {"_array", "_sklearn", "gaussian", "kernels"},
-    "pursuit": {"_array", "basis", "losses", "dictionaries.sweep"},
+    "pursuit": {"_array", "basis", "losses", "dictionaries.sweep", "dictionaries.WeighedDictionary"},
     "refinement": {
         "_array",
         "_sklearn",

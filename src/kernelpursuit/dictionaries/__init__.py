@@ -11,8 +11,9 @@ from kernelpursuit._array import Array
 from kernelpursuit.dictionaries.dense import DenseDictionary
 from kernelpursuit.dictionaries.kernel import KernelDictionary
 from kernelpursuit.dictionaries.stacked import StackedDictionary
+from kernelpursuit.dictionaries.weighed import WeighedDictionary
 
-__all__ = ["DenseDictionary", "Dictionary", "KernelDictionary", "StackedDictionary", "sweep"]
+__all__ = ["DenseDictionary", "Dictionary", "KernelDictionary", "StackedDictionary", "WeighedDictionary", "sweep"]
 
 
 class Dictionary(Protocol):

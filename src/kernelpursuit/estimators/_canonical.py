@@ -64,7 +64,13 @@ def whiten(F: np.ndarray, scale: float, limit: float, alpha: float) -> Whitened:
 
 
 def canonical(
-    Fx: np.ndarray, Fy: np.ndarray, *, alpha: float, n_components: int, limits: tuple[float, float, float]
+    Fx: np.ndarray,
+    Fy: np.ndarray,
+    *,
+    alpha: float,
+    n_components: int,
+    limits: tuple[float, float, float],
+    total: float | None = None,
 ) -> Canonical:
     """Canonical correlation analysis of features with an additive ridge.
 
@@ -80,6 +86,8 @@ def canonical(
         Fewer come back if either view has fewer dimensions.
     limits : (limit, scale_x, scale_y)
         Directions whose squared norm is below limit · scale are noise.
+    total : float, optional
+        n, where the features are those of rows with weights, times their roots: the sum of the weights.
 
     Examples
     --------
@@ -95,7 +103,7 @@ def canonical(
     if count == 0:
         return Canonical(np.zeros(0), np.zeros((Fx.shape[1], 0)), np.zeros((Fy.shape[1], 0)))
     G, rho, Ht = svd(inner, full_matrices=False)
-    root = np.sqrt(len(Fx))
+    root = np.sqrt(len(Fx) if total is None else total)
     x_weights = x.B @ (G[:, :count] / x.damped[:, None]) * root
     y_weights = y.B @ (Ht[:count].T / y.damped[:, None]) * root
     signs = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(count)])

@@ -18,6 +18,7 @@ from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._spaces import model_precision, rows_between, widest
+from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -115,9 +116,11 @@ def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     return minimum(values, "bound", patience)
 
 
-def rayleigh(dictionary: Any, selection: str, rng: np.random.Generator) -> Rayleigh:
+def rayleigh(
+    dictionary: Any, selection: str, weights: np.ndarray | None, rng: np.random.Generator | None = None
+) -> Rayleigh:
     """The criterion, if there is anything to choose from."""
-    criterion = Rayleigh(dictionary, selection=selection, rng=rng)
+    criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng)
     if not criterion.alive.any():
         raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to span")
     return criterion
@@ -130,13 +133,15 @@ class SpanParameters:
     selection: str
     kernel: Any
 
-    def _choose_points(self, X: Any, settings: Settings, patience: int | None = None) -> tuple[Span, np.ndarray]:
+    def _choose_points(
+        self, data: TrainingData, settings: Settings, patience: int | None = None
+    ) -> tuple[Span, np.ndarray]:
         """Choose points one at a time until their span holds enough of the data.
 
         Parameters
         ----------
-        X : {array, CSR array} of shape (n_samples, n_features)
-            Or the kernel matrix itself for ``kernel="precomputed"``.
+        data : TrainingData
+            Its rows, or the kernel matrix itself for ``kernel="precomputed"``.
         settings : Settings
         patience : int, optional
             Stop where the bound on the residual is lowest, and look so many steps further.
@@ -147,11 +152,14 @@ class SpanParameters:
         features : ndarray of shape (n_samples, k)
             ψ of the training rows.
         """
-        n = X.shape[0]
+        n = data.X.shape[0]
+        if patience is not None and data.weights is not None:
+            raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
         if len(kernel_list(self.kernel)) != 1:
             raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
         kernel = {name: getattr(self, name) for name in _KERNEL_OPTIONS}
-        family = AtomFamily(X, np.arange(n), n, None, settings.rng, functions=None, centers=None, **kernel)
+        origin = data.X, data.rows, data.n_rows, data.weights
+        family = AtomFamily(*origin, settings.rng, functions=None, centers=None, **kernel)
 
         def rules(criterion: Rayleigh) -> list[StopRule]:
             ceiling = float(criterion.diagonal.max(initial=0))
@@ -161,7 +169,7 @@ class SpanParameters:
 
         path, criterion, _ = run(
             [family.dictionary],
-            lambda dictionary: rayleigh(dictionary, self.selection, settings.rng),
+            lambda dictionary: rayleigh(dictionary, self.selection, data.weights, settings.rng),
             rules,
             settings,
             rows=n,

@@ -25,6 +25,11 @@ class TrainingData(NamedTuple):
     rows: np.ndarray
     n_rows: int
 
+    @property
+    def total(self) -> float:
+        """How many rows there are, a row of weight w counting as w of them."""
+        return float(len(self.rows) if self.weights is None else np.sum(self.weights))
+
     def subset(self, J: np.ndarray) -> TrainingData:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[J]
@@ -62,9 +67,10 @@ def warn_if_one_column_rules(X: Any, kernel: Any) -> None:
         )
 
 
-def training_data(X: Any, y: np.ndarray, sample_weight: Any) -> TrainingData:
+def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingData:
     """Check the weights and leave out rows that have none: weight 0 is the same as being absent."""
     n = X.shape[0]
+    y = np.zeros(n) if y is None else y
     if sample_weight is None:
         return TrainingData(X, y, None, np.arange(n), n)
     weights = host_weights(sample_weight, X)

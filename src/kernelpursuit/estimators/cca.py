@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from kernelpursuit._array import Array, on_host, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
+from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._expansion import Expansion
@@ -25,8 +26,10 @@ from kernelpursuit.estimators._spaces import (
     host_dtype,
     is_precomputed,
     move_beside,
+    take_rows,
     x_options,
 )
+from kernelpursuit.estimators._training import TrainingData, training_data
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
 from kernelpursuit.pursuit.stopping import n_atoms
@@ -201,7 +204,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self.correlations_.shape[0]
 
     @fits
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Choose objects and find the canonical variates.
 
         Parameters
@@ -210,30 +213,39 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             First view.
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_features_y)
             Second view of the same objects; a vector is one column. It is converted to the dtype of X.
+        sample_weight : array-like of shape (n_samples,), optional
+            An object of weight w counts as w objects; one of weight 0 is absent and cannot be chosen.
 
         Returns
         -------
         self
         """
         X, Y = self._check_training_data(X, y)
-        settings = Settings.of(self)
-        families = self._families(X, Y, settings.rng)
+        data, settings = training_data(X, None, sample_weight), Settings.of(self)
+        families = self._families(data, Y if len(data.rows) == data.n_rows else take_rows(Y, data.rows), settings.rng)
+
+        def criterion(*views: Any) -> CanonicalCorrelation:
+            if data.weights is not None:
+                views = tuple(WeighedDictionary(view, data.weights / np.mean(data.weights)) for view in views)
+            return CanonicalCorrelation(*views, deflation=self.deflation, signed=self.signed)
+
         path, _, dictionaries = run(
             [family.dictionary for family in families],
-            lambda x, y: CanonicalCorrelation(x, y, deflation=self.deflation, signed=self.signed),
+            criterion,
             lambda criterion: [n_atoms(self.n_atoms)],
             settings,
-            rows=X.shape[0],
+            rows=len(data.rows),
             itemsize=host_dtype(X).itemsize,
             basis=self.n_atoms,
             wanted=self.n_atoms,
         )
         self.path_ = path
+        self._chosen = data.rows[path.atoms].tolist()
         self.cosines_ = follow(path.values("score")[1:] - SHIFT, X)
         self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
         self.x_support_vectors_ = self._x_expansion.centers
         self.y_support_vectors_ = self._y_expansion.centers
-        self._analyse(X, *(dictionary.columns(path.atoms) for dictionary in dictionaries))
+        self._analyse(data, *(dictionary.columns(path.atoms) for dictionary in dictionaries))
         return self
 
     def transform(self, X, y=None):
@@ -318,19 +330,18 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._n_features_y = Y.shape[1]
         return X, Y
 
-    def _families(self, X: Any, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:
+    def _families(self, data: TrainingData, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:
         """Atoms of the two views."""
-        n = X.shape[0]
         own = (
-            (X, self.kernel_x, self.gamma_x, self.kernel_params_x),
+            (data.X, self.kernel_x, self.gamma_x, self.kernel_params_x),
             (Y, self.kernel_y, self.gamma_y, self.kernel_params_y),
         )
         return [
             AtomFamily(
                 view,
-                np.arange(n),
-                n,
-                None,
+                data.rows,
+                data.n_rows,
+                data.weights,
                 rng,
                 kernel=kernel,
                 gamma=gamma,
@@ -346,23 +357,25 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @property
     def support_(self) -> np.ndarray:
         """Chosen objects, in order, NumPy wherever X lives."""
-        return self.path_.atoms
+        return np.array(self._chosen, dtype=np.intp)
 
-    def _analyse(self, X: Any, x: Array, y: Array) -> None:
+    def _analyse(self, data: TrainingData, x: Array, y: Array) -> None:
         """Canonical correlations of the features that the chosen columns of the two kernel matrices make."""
-        limit = feature_space_limit(x)
+        limit, X = feature_space_limit(x), data.X
+        roots = np.ones((len(data.rows), 1)) if data.weights is None else np.sqrt(data.weights)[:, None]
         maps, features, means, scales = [], [], [], []
         for columns in (to_host(x), to_host(y)):
-            maps.append(nystroem_map(columns[self.support_], limit))
+            maps.append(nystroem_map(columns[self.path_.atoms], limit))
             F = columns @ maps[-1]
-            scales.append(float(np.sum(F**2)))
-            means.append(F.mean(axis=0) if self.center else np.zeros(F.shape[1]))
-            features.append(F - means[-1])
+            scales.append(float(np.sum((roots * F) ** 2)))
+            means.append(np.average(F, axis=0, weights=data.weights) if self.center else np.zeros(F.shape[1]))
+            features.append(roots * (F - means[-1]))
         found = canonical(
             *features,
             alpha=self.alpha,
             n_components=self.n_components,
             limits=(limit, scales[0], scales[1]),
+            total=data.total,
         )
         if len(found.correlations) < self.n_components:
             warn(

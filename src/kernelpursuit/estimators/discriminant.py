@@ -17,8 +17,8 @@ from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._spaces import check_new, host_dtype, like_labels
-from kernelpursuit.estimators._training import check_training
+from kernelpursuit.estimators._spaces import beside, check_new, host_dtype, like_labels
+from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -176,7 +176,7 @@ class SparseKernelFDA(FisherModel):
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any) -> SparseKernelFDA:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseKernelFDA:
         """Fit the model.
 
         Parameters
@@ -184,6 +184,8 @@ class SparseKernelFDA(FisherModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             Classes, two or more.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen.
 
         Returns
         -------
@@ -191,21 +193,25 @@ class SparseKernelFDA(FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        labels = on_host(y)
-        classes = two_or_more_classes(labels)
+        data = training_data(X, on_host(y), sample_weight)
+        classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
         self._one_target = len(classes) == 2
-        fitted, self._discriminants = self._pursue(X, np.searchsorted(classes, labels))
+        fitted, self._discriminants = self._pursue(data, np.searchsorted(classes, data.y))
         self._set(fitted)
         return self
 
-    def _pursue(self, X: Any, index: np.ndarray) -> tuple[Fitted, Discriminants]:
+    def _pursue(self, data: TrainingData, index: np.ndarray) -> tuple[Fitted, Discriminants]:
         """Run the pursuit and solve in the span of its atoms; `index` is the class of each row, from 0 on."""
-        n, dtype, settings = X.shape[0], host_dtype(X), Settings.of(self)
+        dtype, settings = host_dtype(data.X), Settings.of(self)
+        weights = None if data.weights is None else beside(data.weights, data.X)
         if self.stop == "bound" and len(np.unique(index)) > 2:
             raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
+        if self.stop == "bound" and weights is not None:
+            raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
         kernel = {name: getattr(self, name) for name in ("kernel", *_KERNEL)}
-        family = AtomFamily(X, np.arange(n), n, None, settings.rng, functions=None, centers=None, **kernel)
+        origin = data.X, data.rows, data.n_rows, data.weights
+        family = AtomFamily(*origin, settings.rng, functions=None, centers=None, **kernel)
 
         def rules(criterion: Fisher) -> list[StopRule]:
             # Below the rounding error of the labels there is nothing left to explain.
@@ -215,10 +221,10 @@ class SparseKernelFDA(FisherModel):
 
         path, criterion, _ = run(
             [family.dictionary],
-            lambda dictionary: Fisher(dictionary, index, labels=self.labels),
+            lambda dictionary: Fisher(dictionary, index, labels=self.labels, weights=weights),
             rules,
             settings,
-            rows=n,
+            rows=len(data.rows),
             itemsize=dtype.itemsize,
             basis=self.n_atoms,
             wanted=self.n_atoms,

@@ -104,13 +104,15 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any) -> SparseKernelFDACV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseKernelFDACV:
         """Choose width and number of atoms, then fit on all rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Used in the fits and in the scores.
 
         Returns
         -------
@@ -118,7 +120,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        found = search(self, SparseKernelFDA, accuracy_score, X, y, None)
+        found = search(self, SparseKernelFDA, accuracy_score, X, y, sample_weight)
         self._adopt(found)
         self.classes_, self._discriminants = found.model.classes_, found.model._discriminants
         return self

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, eps, to_host
+from kernelpursuit._array import Array, eps, gather, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._expansion import Expansion
@@ -22,12 +22,13 @@ from kernelpursuit.estimators._spaces import (
     follow,
     host_dtype,
     is_precomputed,
+    labels_on_host,
     take_rows,
     x_options,
 )
 from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, rayleigh
 from kernelpursuit.estimators._targets import TASKS, target_columns
-from kernelpursuit.estimators._training import check_training
+from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, make_kernel
@@ -153,7 +154,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any = None) -> PursuitNystroem:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PursuitNystroem:
         """Choose the landmarks.
 
         Parameters
@@ -162,6 +163,8 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             The square kernel matrix for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             For ``selection="prefit"``; ignored otherwise.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen.
 
         Returns
         -------
@@ -170,32 +173,37 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         if self.selection == "prefit" and y is None:
             validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
         X = check_training(self, X)
-        self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(X)
-        self.path_, dictionary = self._choose_landmarks(X, y, Settings.of(self))
-        self._set(X, dictionary)
+        labels = None
+        if self.selection == "prefit":
+            labels = labels_on_host(y)
+            check_consistent_length(X, labels)
+        data = training_data(X, labels, sample_weight)
+        self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(data.X)
+        self.path_, dictionary = self._choose_landmarks(data, Settings.of(self))
+        self._set(data, dictionary)
         return self
 
-    def _choose_landmarks(self, X: Any, y: Any, settings: Settings) -> tuple[Path, Dictionary]:
+    def _choose_landmarks(self, data: TrainingData, settings: Settings) -> tuple[Path, Dictionary]:
         """Landmarks by y as long as they promise to fit new data better, the rest by the kernel alone."""
-        supervised = self.selection == "prefit"
+        supervised, X = self.selection == "prefit", data.X
         targets: Any = None
         if supervised:
-            columns = cast_targets(target_columns(y, self.task), host_dtype(X))
-            check_consistent_length(X, columns)
+            columns = cast_targets(target_columns(data.y, self.task), host_dtype(X))
             targets = beside(scale_targets(columns)[0], X)
 
         def dictionary(memory: int, storage: str) -> Dictionary:
             if self._kernel is None:
-                return DenseDictionary(X, gram=X)
+                K = X if len(data.rows) == data.n_rows else gather(X, data.rows, axis=1)
+                return DenseDictionary(K, gram=K)
             return KernelDictionary(X, X, self._kernel, memory=memory, storage=storage)
 
         def criterion(dictionary: Dictionary) -> Any:
             if supervised:
-                return Squares(dictionary, targets)
-            return rayleigh(dictionary, self.selection, settings.rng)
+                return Squares(dictionary, targets, weights=None if data.weights is None else beside(data.weights, X))
+            return rayleigh(dictionary, self.selection, data.weights, settings.rng)
 
         def rules(criterion: Any) -> list[StopRule]:
-            worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(targets)] if supervised else []
+            worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(targets, data)] if supervised else []
             return [n_atoms(self.n_components), *worth]
 
         path, _, (ready,) = run(
@@ -211,7 +219,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             name="n_components",
         )
         if supervised and len(path) < self.n_components and path.reason != "interrupted":
-            path = fill(rayleigh(ready, "rayleigh", settings.rng), path, self.n_components, settings)
+            path = fill(rayleigh(ready, "rayleigh", data.weights), path, self.n_components, settings)
             warn_if_short(path, self.n_components, "n_components")
         return path, ready
 
@@ -239,26 +247,27 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     @property
     def component_indices_(self) -> np.ndarray:
         """Training rows that the landmarks are, in the order chosen, NumPy wherever X lives."""
-        return self.path_.atoms
+        return np.array(self._chosen, dtype=np.intp)
 
-    def _set(self, X: Any, dictionary: Any) -> None:
+    def _set(self, data: TrainingData, dictionary: Any) -> None:
         """Attributes, as `Nystroem` computes them."""
-        atoms = self.path_.atoms
+        X, atoms = data.X, self.path_.atoms
+        self._chosen = data.rows[atoms].tolist()
         U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
         self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
         self.components_ = take_rows(X, atoms)
-        self.residual_trace_ = follow(self._traces(dictionary) * X.shape[0], X)
+        self.residual_trace_ = follow(self._traces(dictionary, data.weights) * data.total, X)
         if self._kernel is None:
-            self._expansion = Expansion(self.components_, precomputed=atoms)
+            self._expansion = Expansion(self.components_, precomputed=self.component_indices_)
         else:
             self._expansion = Expansion(self.components_, [self._kernel])
         self._n_features_out = len(atoms)
 
-    def _traces(self, dictionary: Any) -> np.ndarray:
+    def _traces(self, dictionary: Any, weights: np.ndarray | None) -> np.ndarray:
         """Mean of the diagonal of K - K̃ after each landmark; the path of landmarks chosen by y has other losses."""
         if self.selection != "prefit":
             return self.path_.values("loss")
-        criterion = Rayleigh(dictionary, selection="diagonal")  # which needs no pass to take an atom
+        criterion = Rayleigh(dictionary, selection="diagonal", weights=weights)  # which needs no pass to take an atom
         losses = [criterion.start().loss]
         for atom in self.path_.atoms:
             losses += [step.loss for step in criterion.take([int(atom)], weakness=0.0)] or losses[-1:]
@@ -286,9 +295,10 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         return tags
 
 
-def worth_of(targets: Array) -> StopRule:
+def worth_of(targets: Array, data: TrainingData) -> StopRule:
     """Landmarks chosen by y beyond the minimum of `gcv` follow its noise."""
-    return gcv(targets.shape[0], search_charge(to_host(targets)), patience=10)
+    n = max(len(data.rows), data.total)
+    return gcv(n, search_charge(to_host(targets), data.weights), patience=10)
 
 
 def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:

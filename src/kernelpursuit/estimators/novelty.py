@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._spaces import check_new, host_dtype, take_rows
+from kernelpursuit.estimators._spaces import check_new, host_dtype
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
-from kernelpursuit.estimators._training import check_training
+from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.kernels import KERNEL_NAMES
 
 
@@ -124,7 +124,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any = None) -> SparseKernelNovelty:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SparseKernelNovelty:
         """Choose the points and set the threshold.
 
         Parameters
@@ -132,29 +132,33 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Normal data, or normal data with a share `contamination` of outliers.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen.
 
         Returns
         -------
         self
         """
         X = check_training(self, X, ensure_min_samples=2)
-        settings = Settings.of(self)
-        train = held_out = np.arange(X.shape[0])
+        data, settings = training_data(X, None, sample_weight), Settings.of(self)
+        train = held_out = np.arange(len(data.rows))
         if self.validation_fraction is not None:
-            train, held_out = hold_out(X.shape[0], self.validation_fraction, settings.rng)
-        self._span, _ = self._choose_points(take_rows(X, train), settings)
-        self._span = self._span._replace(support=train[self._span.support])
+            train, held_out = hold_out(len(data.rows), self.validation_fraction, settings.rng)
+        self._span, _ = self._choose_points(data.subset(train), settings)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
-        scores = on_host(self._scores(take_rows(X, held_out)))
+        aside = data.subset(held_out)
+        scores = on_host(self._scores(aside.X))
         if self.validation_fraction is not None:
-            rank = max(1, int(np.floor(self.contamination * (len(scores) + 1))))
+            rank = max(1, int(np.floor(self.contamination * (aside.total + 1))))
             # Less what rounding may change: the row that set the threshold must not fall below it in another batch.
             slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps))
             slack *= float(np.max(on_host(self._span.diagonal(X))))
-            self.offset_ = float(np.sort(scores)[rank - 1]) - slack
+            self.offset_ = order_statistic(scores, aside.weights, rank - 1) - slack
         else:
-            self.offset_ = float(np.percentile(scores, 100.0 * self.contamination))
+            place = self.contamination * (aside.total - 1)
+            below, above = (order_statistic(scores, aside.weights, i) for i in (np.floor(place), np.ceil(place)))
+            self.offset_ = float(below + (place - np.floor(place)) * (above - below))
         return self
 
     def score_samples(self, X: Any) -> Array:
@@ -225,3 +229,18 @@ def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray
     size = min(max(1, round(share * n)), n - 1)
     order = rng.permutation(n)
     return np.sort(order[size:]), np.sort(order[:size])
+
+
+def order_statistic(values: np.ndarray, weights: np.ndarray | None, rank: float) -> float:
+    """Value with `rank` others below it, each counting as often as its weight says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> order_statistic(np.array([3.0, 1.0]), None, 1), order_statistic(np.array([3.0, 1.0]), np.array([1.0, 2.0]), 1)
+    (3.0, 1.0)
+    """
+    order = np.argsort(values, kind="stable")
+    counts = np.ones(len(values)) if weights is None else weights
+    place = np.searchsorted(np.cumsum(counts[order]), rank, side="right")
+    return float(values[order[min(int(place), len(values) - 1)]])

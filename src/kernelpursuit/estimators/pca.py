@@ -14,7 +14,7 @@ from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, joined
-from kernelpursuit.estimators._training import check_training
+from kernelpursuit.estimators._training import check_training, training_data
 
 
 class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -145,7 +145,7 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any = None) -> SparseKernelPCA:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SparseKernelPCA:
         """Choose the points and find the principal axes in their span.
 
         Parameters
@@ -153,22 +153,25 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The square kernel matrix for ``kernel="precomputed"``.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen.
 
         Returns
         -------
         self
         """
         X = check_training(self, X)
+        data = training_data(X, None, sample_weight)
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
         patience = self.patience if self.stop == "bound" else None
-        self._span, features = self._choose_points(X, Settings.of(self), patience)
-        mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center)
+        self._span, features = self._choose_points(data, Settings.of(self), patience)
+        mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center, data.weights)
         self._axes = (mean, axes)
         self.eigenvalues_ = follow(eigenvalues, X)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
-        self.residual_trace_ = follow(self.path_.values("loss") * X.shape[0], X)
+        self.residual_trace_ = follow(self.path_.values("loss") * data.total, X)
         self._n_features_out = len(eigenvalues)
         return self
 
@@ -253,9 +256,11 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
 
 
 def principal_axes(
-    features: np.ndarray, n_components: int | None, center: bool
+    features: np.ndarray, n_components: int | None, center: bool, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, principal axes (columns) and eigenvalues of the scatter matrix of `features`, decreasing.
+
+    Rows may have `weights`.
 
     Axes point to where the training row farthest along them is, as in `KernelPCA`. Eigenvalues below 1e-12 of the
     largest are zero; they are left out, all but the first, unless `n_components` asks for them.
@@ -267,9 +272,10 @@ def principal_axes(
     >>> mean, values
     (array([2., 1.]), array([8.]))
     """
-    mean = features.mean(axis=0) if center else np.zeros(features.shape[1])
+    mean = np.average(features, axis=0, weights=weights) if center else np.zeros(features.shape[1])
     centred = features - mean
-    values, axes = np.linalg.eigh(centred.T @ centred)
+    weighed = centred if weights is None else weights[:, None] * centred
+    values, axes = np.linalg.eigh(weighed.T @ centred)
     values, axes = np.maximum(values[::-1], 0), axes[:, ::-1]
     values[values < 1e-12 * values[0]] = 0
     kept = max(1, int(np.sum(values > 0))) if n_components is None else min(n_components, len(values))

@@ -46,6 +46,8 @@ class Fisher:
     labels : {"centred", "raw"}
         Centred codes give the Fisher ratio; raw ones the formula as it was published, which agrees with it for classes
         of equal size only.
+    weights : array of shape (n_samples,), optional
+        Positive weights of the samples.
 
     References
     ----------
@@ -63,14 +65,15 @@ class Fisher:
     [0]
     """
 
-    def __init__(self, dictionary: Any, classes_index: Any, *, labels: str = "centred"):
+    def __init__(self, dictionary: Any, classes_index: Any, *, labels: str = "centred", weights: Array | None = None):
         if labels not in LABELS:
             raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
         index = check_index(classes_index)
         like = dictionary.columns(np.array([0]))
-        self._codes = from_host(class_codes(index, labels), like)
-        self.atoms = Deflation(dictionary, self._codes, intercept=False)
-        self.within = Within(index, like)
+        self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
+        counts = None if weights is None else to_host(weights) / self.atoms.unit
+        self._codes = self.atoms.weigh(from_host(class_codes(index, labels, counts), like))
+        self.within = Within(index, like, counts)
         self._u = self._codes
         self._tie = tie_tolerance(like)
         # Running d̃ᵀũ (n_atoms, T), d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖².
@@ -287,7 +290,7 @@ class Fisher:
             self._a = self.atoms.correlate(self._u, _NO_TAIL)
 
     def _loss(self) -> float:
-        return float(np.sum(squared_norms(self._u)) / self._u.shape[0])
+        return float(np.sum(squared_norms(self._u)) / self.atoms.total_weight)
 
 
 def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, alive: np.ndarray, noise: float) -> np.ndarray:

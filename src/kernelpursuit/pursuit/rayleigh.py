@@ -18,7 +18,7 @@ from kernelpursuit._array import (
     tie_tolerance,
     to_host,
 )
-from kernelpursuit.dictionaries import sweep
+from kernelpursuit.dictionaries import WeighedDictionary, sweep
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.pool import Downdated, pairs
 
@@ -49,13 +49,15 @@ class Rayleigh:
     dictionary : Dictionary
         Square, positive semidefinite: rows and centres are the same points; ``gram_diagonal`` gives k(x, x).
     selection : {"rayleigh", "diagonal", "random"}
+    weights : ndarray of shape (n,), optional
+        Positive weights of the points: one of weight w counts as w points. Sums over points are weighted then.
     rng : numpy.random.Generator, optional
         Draws for ``selection="random"``.
 
     Attributes
     ----------
     diagonal : ndarray of shape (n,)
-        d, squared distances to the span.
+        d, squared distances to the span, times the weights.
     alive : ndarray of bool, shape (n,)
         Points not chosen whose squared distance is above 1e-10 (float32: 1e-4) of what it was.
     passes : float
@@ -76,12 +78,22 @@ class Rayleigh:
            [0., 0., 3.]])
     """
 
-    def __init__(self, dictionary: Any, *, selection: str = "rayleigh", rng: np.random.Generator | None = None):
+    def __init__(
+        self,
+        dictionary: Any,
+        *,
+        selection: str = "rayleigh",
+        weights: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ):
         n, m = dictionary.shape
         if n != m:
             raise ValueError(f"the dictionary must be square, its atoms centred on its rows, got {n} x {m}")
         if selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}")
+        self._weights = np.ones(n) if weights is None else weights / np.mean(weights)
+        if weights is not None:
+            dictionary = WeighedDictionary(dictionary, self._weights)
         self.D = dictionary
         self.passes = 0.0
         self._selection = selection
@@ -125,7 +137,7 @@ class Rayleigh:
 
     def factor(self) -> np.ndarray:
         """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix."""
-        return self._rows[: len(self._chosen)].T
+        return (self._rows[: len(self._chosen)] / np.sqrt(self._weights)).T
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running quantities: ‖K⁽ᵗ⁾eᵢ‖² and K⁽ᵗ⁾ᵢᵢ of atoms `J`."""
@@ -145,7 +157,7 @@ class Rayleigh:
         chosen = slice(None) if J is None else J
         d, alive = self.diagonal[chosen], self.alive[chosen]
         if self._selection == "diagonal":
-            gain = d
+            gain = d / self._weights[chosen]
         elif self._selection == "random":
             # dᵢ over independent exponential times: the first of several clocks with rates d to ring.
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -163,7 +175,7 @@ class Rayleigh:
             if share < weakness:
                 break
             l = self._rows[len(self._chosen)]  # noqa: E741
-            score = float(l @ l if self._selection == "rayleigh" else l[atom] ** 2)
+            score = float(l @ l if self._selection == "rayleigh" else l[atom] ** 2 / self._weights[atom])
             self._advance(atom, l, None if products is None else products[:, place])
             yield Step(atom, score, share, self._loss())
 

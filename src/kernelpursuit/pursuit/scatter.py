@@ -25,6 +25,8 @@ class Within:
         Class of each sample, 0 .. C - 1, none of them empty.
     like : array
         Sets namespace, device and dtype.
+    counts : ndarray of shape (n_samples,), optional
+        Weights of the samples; the vectors are then times their roots.
 
     Examples
     --------
@@ -33,13 +35,14 @@ class Within:
     array([-0.66666667,  0.66666667,  0.        ])
     """
 
-    def __init__(self, index: np.ndarray, like: Array):
+    def __init__(self, index: np.ndarray, like: Array, counts: np.ndarray | None = None):
         self.index = index
-        self.sizes = np.bincount(index).astype(np.float64)
+        self.roots = np.ones(len(index)) if counts is None else np.sqrt(counts)
+        self.sizes = np.bincount(index, weights=self.roots**2)
         self.harmonic = float(len(self.sizes) / np.sum(1 / self.sizes))
         self.weights = self.harmonic / self.sizes[index]
         member = index[:, None] == np.arange(len(self.sizes))
-        self._indicators = from_host(member / np.sqrt(self.sizes), like)
+        self._indicators = from_host(self.roots[:, None] * member / np.sqrt(self.sizes), like)
         self._weights = from_host(self.weights[:, None], like)
 
     def centre(self, columns: Array) -> Array:
@@ -60,12 +63,13 @@ class Within:
         return to_host(self._indicators.T @ columns) / np.sqrt(self.sizes)[:, None]
 
 
-def class_codes(index: np.ndarray, labels: str) -> np.ndarray:
+def class_codes(index: np.ndarray, labels: str, counts: np.ndarray | None = None) -> np.ndarray:
     """Labels as numbers: vectors u_t whose products with d are what separates the classes in d.
 
     Two classes are one column, y = ±1 for ``"raw"`` and y − ȳ for ``"centred"``. C > 2 classes are C columns over √2:
     ±1 for class c against the rest, or, with class means d̄_c and their mean d̄, the ones for which u_cᵀd = 2h(d̄_c − d̄).
-    Applied to C = 2 the same formulas give columns whose ‖Uᵀd‖² is that of the single one.
+    Applied to C = 2 the same formulas give columns whose ‖Uᵀd‖² is that of the single one. `counts` are the weights of
+    the samples.
 
     Examples
     --------
@@ -73,7 +77,7 @@ def class_codes(index: np.ndarray, labels: str) -> np.ndarray:
     >>> class_codes(np.array([0, 1, 1]), "raw")[:, 0], class_codes(np.array([0, 1, 1]), "centred")[:, 0].round(2)
     (array([-1.,  1.,  1.]), array([-1.33,  0.67,  0.67]))
     """
-    sizes = np.bincount(index).astype(np.float64)
+    sizes = np.bincount(index, weights=counts).astype(np.float64)
     n_classes = len(sizes)
     member = index[:, None] == np.arange(n_classes)
     if labels == "raw":
@@ -135,12 +139,12 @@ class Discriminants(NamedTuple):
         rounding : float
             Unit roundoff of the data.
         """
-        k, n = Q.shape
+        k = len(R)
         scale = float(np.sqrt(within.harmonic * len(within.sizes)))
         means = within.means(Q.T)
         if k == 0:
             return cls(R, np.zeros((0, codes.shape[1])), means, scale)
-        factor = feature_factor(gram, R, n, rounding)
+        factor = feature_factor(gram, R, float(within.sizes.sum()), rounding)
         features = solve_triangular(factor, R.T, lower=True).T  # F = Qᵀ features
         scatter = scatter_root(Q, within, means) @ features
         count = np.arange(1, k + 1)
@@ -170,12 +174,12 @@ def scatter_root(Q: Array, within: Within, means: np.ndarray) -> np.ndarray:
     root = np.zeros((k, k))
     for start in range(0, n, 4096):
         rows = slice(start, min(start + 4096, n))
-        block = to_host(Q[:, rows]).T - means[within.index[rows]]
+        block = to_host(Q[:, rows]).T - within.roots[rows][:, None] * means[within.index[rows]]
         root = triangle(np.concatenate([root, np.sqrt(within.weights[rows])[:, None] * block]))
     return root
 
 
-def feature_factor(gram: np.ndarray, R: np.ndarray, n: int, rounding: float) -> np.ndarray:
+def feature_factor(gram: np.ndarray, R: np.ndarray, n: float, rounding: float) -> np.ndarray:
     """Lower triangular Λ with ΛΛᵀ = `gram`, so that Λ⁻¹ maps kernel values to Nyström features.
 
     An atom whose pivot is lost to rounding, or not positive because the kernel is indefinite, becomes a feature of its

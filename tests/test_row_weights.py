@@ -1,0 +1,120 @@
+"""A row of weight w is w rows, a row of weight 0 is none, for every estimator that takes weights."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kernelpursuit import (
+    KMPClassifier,
+    KMPRegressor,
+    PursuitNystroem,
+    SparseKernelCCA,
+    SparseKernelFDA,
+    SparseKernelFDACV,
+    SparseKernelNovelty,
+    SparseKernelPCA,
+)
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=60)
+CLASSES = np.digitize(Y, np.quantile(Y, [0.2, 0.6]))
+VIEW = np.column_stack([Y, np.cos(X[:, 1]), X[:, 0]]) + 0.05 * rng.normal(size=(60, 3))
+COUNTS = rng.integers(0, 4, size=60)
+ROWS = np.repeat(np.arange(60), COUNTS)
+ESTIMATORS = {
+    "regressor": (KMPRegressor(8), Y),
+    "classifier": (KMPClassifier(8), CLASSES),
+    "fda": (SparseKernelFDA(8), CLASSES),
+    "fda-two": (SparseKernelFDA(8, alpha=0.1, labels="raw"), CLASSES > 1),
+    "fda-sampled": (SparseKernelFDA(8, candidates=1000, random_state=0), CLASSES),
+    "pca": (SparseKernelPCA(8, n_components=3), None),
+    "pca-plain": (SparseKernelPCA(8, n_components=3, center=False, kernel="laplacian"), None),
+    "pca-diagonal": (SparseKernelPCA(8, n_components=3, selection="diagonal"), None),
+    "pca-tol": (SparseKernelPCA(60, n_components=3, tol=0.1), None),
+    "nystroem": (PursuitNystroem(n_components=8), None),
+    "nystroem-diagonal": (PursuitNystroem(n_components=8, selection="diagonal"), None),
+    "nystroem-prefit": (PursuitNystroem(n_components=20, selection="prefit"), Y),
+    "nystroem-classes": (PursuitNystroem(n_components=20, selection="prefit"), CLASSES),
+    "novelty": (SparseKernelNovelty(8, contamination=0.13), None),
+    "novelty-diagonal": (SparseKernelNovelty(8, contamination=0.4, selection="diagonal"), None),
+    "cca": (SparseKernelCCA(8), VIEW),
+    "cca-projection": (SparseKernelCCA(8, deflation="projection", signed=False, alpha=0.01), VIEW),
+    "cca-plain": (SparseKernelCCA(3, center=False, kernel_y="linear", n_components=1), VIEW),
+}
+
+
+def chosen(model):
+    return model.component_indices_ if hasattr(model, "component_indices_") else model.support_
+
+
+def values(model, X):
+    """All that a model says about new rows."""
+    names = ("predict", "transform", "decision_function", "score_samples", "residual")
+    return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
+
+
+def assert_same(one, two, X=X):
+    assert one.path_.reason == two.path_.reason
+    np.testing.assert_allclose(one.path_.values("loss"), two.path_.values("loss"), rtol=1e-7, atol=1e-12)
+    for name, expected in values(two, X).items():
+        np.testing.assert_allclose(values(one, X)[name], expected, rtol=1e-6, atol=1e-7, err_msg=name)
+    for name in ("residual_trace_", "eigenvalues_", "correlations_", "cosines_", "offset_"):
+        if hasattr(one, name):
+            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_weights_are_counts(name):
+    estimator, y = ESTIMATORS[name]
+    weighed = clone(estimator).fit(X, y, sample_weight=COUNTS)
+    repeated = clone(estimator).fit(X[ROWS], None if y is None else y[ROWS])
+    np.testing.assert_array_equal(chosen(weighed), ROWS[chosen(repeated)])
+    assert np.all(COUNTS[chosen(weighed)] > 0)
+    assert_same(weighed, repeated)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 0.3, 1e100])
+@pytest.mark.parametrize(
+    "name", [name for name in ESTIMATORS if not name.startswith(("novelty", "nystroem-prefit", "nystroem-classes"))]
+)
+def test_equal_weights_are_none(name, scale):
+    estimator, y = ESTIMATORS[name]
+    plain, weighed = clone(estimator).fit(X, y), clone(estimator).fit(X, y, sample_weight=np.full(60, scale))
+    np.testing.assert_array_equal(chosen(weighed), chosen(plain))
+    for method, expected in values(plain, X).items():
+        np.testing.assert_allclose(values(weighed, X)[method], expected, rtol=1e-6, atol=1e-7, err_msg=method)
+
+
+@pytest.mark.parametrize("name", ["fda", "pca", "nystroem", "nystroem-prefit"])
+def test_kernel_matrices_and_weights(name):
+    estimator, y = ESTIMATORS[name]
+    K = rbf_kernel(X, gamma=0.7)
+    ready = clone(estimator).set_params(kernel="precomputed").fit(K, y, sample_weight=COUNTS)
+    direct = clone(estimator).set_params(gamma=0.7).fit(X, y, sample_weight=COUNTS)
+    np.testing.assert_array_equal(chosen(ready), chosen(direct))
+    method = "predict" if hasattr(ready, "predict") else "transform"
+    np.testing.assert_allclose(getattr(ready, method)(K), getattr(direct, method)(X), rtol=1e-6, atol=1e-8)
+
+
+def test_a_search_weighs_its_fits_and_scores():
+    weights = np.where(CLASSES == 0, 0.0, 1.0)
+    model = SparseKernelFDACV(4, gammas=[0.5], cv=3).fit(X, CLASSES, sample_weight=weights)
+    assert list(model.classes_) == [1, 2]
+
+
+@pytest.mark.parametrize("estimator", [SparseKernelPCA(8, stop="bound"), SparseKernelFDA(8, stop="bound")], ids=repr)
+def test_bounds_are_about_equal_rows(estimator):
+    with pytest.raises(ValueError, match="does not take sample_weight"):
+        estimator.fit(X, CLASSES > 1, sample_weight=COUNTS)
+
+
+def test_rows_held_out_count_by_their_weights():
+    """A threshold of rows held out: the share of their weight below it is the one asked for."""
+    data = np.random.default_rng(1).normal(size=(400, 2))
+    weights = np.random.default_rng(2).integers(1, 5, size=400).astype(float)
+    model = SparseKernelNovelty(15, contamination=0.2, validation_fraction=0.5, random_state=0)
+    model.fit(data, sample_weight=weights)
+    share = np.average(model.predict(data) == -1, weights=weights)
+    assert abs(share - 0.2) < 0.06
