@@ -131,13 +131,13 @@ def tune(task: Task, parts: Sequence[tuple[Array, Array, int]]) -> Record:
 
     A part is rows, labels and which folding it is. A coarse grid comes first, then a fine one around its best point.
     """
-    method, step = task["method"], 2 if task["quick"] else 1
+    method, step = task["method"], 3 if task["quick"] else 1
     seed = int(generator(task, "set").integers(2**31))
     found = []
     for kind in INPUTS if method == "ours" else INPUTS[:1]:
         folds = [fold for X, y, i in parts for fold in _folds(kind, X, y, seed + i)]
         coarse = search(method, kind, folds, WIDTHS[kind][::step], PENALTIES[method][::step], task["atoms"])
-        widths = [coarse[1]["width"] * factor for factor in (0.5, 1, 2)]
+        widths = [coarse[1]["width"] * factor for factor in ((0.5, 2) if task["quick"] else (0.5, 1, 2))]
         penalties = sorted({coarse[1]["penalty"] * factor for factor in (0.3, 1, 3)})
         found += [coarse, search(method, kind, folds, widths, penalties, task["atoms"])]
     error, chosen = min(found, key=lambda pair: pair[0])

@@ -1,4 +1,4 @@
-"""Sparse kernel CCA: scikit-learn's checks, agreement with dense CCA, degenerate views."""
+"""Sparse kernel CCA: agreement with dense CCA, degenerate views."""
 
 import warnings
 
@@ -12,50 +12,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_cca as ref
 from kernelpursuit import SparseKernelCCA
 from kernelpursuit.estimators._canonical import canonical, nystroem_map
 
-ESTIMATORS = [
-    SparseKernelCCA(),
-    SparseKernelCCA(n_atoms=5, n_components=1, deflation="projection", signed=False, alpha=0.1),
-    SparseKernelCCA(n_atoms=4, kernel_x="linear", kernel_y="linear", candidates=7),
-    SparseKernelCCA(n_atoms=5, kernel_x="precomputed"),
-]
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@few
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-# Checks of scikit-learn that `parametrize_with_checks` does not run.
-UNREACHED = [
-    "check_dataframe_column_names_consistency",
-    "check_inplace_ensure_writeable",
-    "check_param_validation",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-]
-
-
-# The checks of `set_output` fit on data with names and transform data without.
-@few
-@pytest.mark.filterwarnings("ignore:X .* feature names:UserWarning")
-@pytest.mark.parametrize("name", UNREACHED)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_checks_that_the_generator_never_reaches(estimator, name):
-    getattr(estimator_checks, name)(type(estimator).__name__, estimator)
 
 
 def views(n=120, seed=0, noise=0.3):

@@ -1,4 +1,4 @@
-"""Split conformal intervals: coverage, the rank, scikit-learn's checks."""
+"""Split conformal intervals: coverage and the rank."""
 
 import numpy as np
 import pytest
@@ -12,32 +12,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelpursuit import ConformalRegressor, KMPRegressor
 from kernelpursuit.estimators.conformal import conformal_quantile, rows_needed
 
-ESTIMATORS = [
-    ConformalRegressor(),
-    ConformalRegressor(LinearRegression(), coverage=0.7, calibration_fraction=0.4),
-    ConformalRegressor(KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1), coverage=0.7),
-]
 few_rows = pytest.mark.filterwarnings("ignore:.*calibration rows are too few:UserWarning")
-short_path = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@few_rows
-@short_path
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@few_rows
-@pytest.mark.parametrize("name", ["check_dataframe_column_names_consistency", "check_param_validation"])
-def test_checks_that_the_generator_never_reaches(name):
-    getattr(estimator_checks, name)("ConformalRegressor", ConformalRegressor())
 
 
 def draw(rng, n):

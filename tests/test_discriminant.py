@@ -1,4 +1,4 @@
-"""Sparse kernel Fisher discriminants: scikit-learn's checks, the promises of the model, real data."""
+"""Sparse kernel Fisher discriminants: the promises of the model, real data."""
 
 import os
 import pickle
@@ -19,68 +19,12 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_fisher as literal
 from kernelpursuit import SparseKernelFDA, SparseKernelFDACV
 from kernelpursuit.estimators.discriminant import weights_along_path
 
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA") or "no folder")
-ESTIMATORS = [
-    SparseKernelFDA(),
-    SparseKernelFDA(n_atoms=5, labels="raw", alpha=0.01),
-    SparseKernelFDA(n_atoms=5, kernel="linear", candidates=10),
-    SparseKernelFDA(n_atoms=5, kernel="poly", memory=0),
-    SparseKernelFDA(n_atoms=3, kernel="precomputed"),
-    SparseKernelFDACV(max_atoms=10, gammas=[0.1, 1.0], cv=3),
-    SparseKernelFDACV(max_atoms=3, cv=3, kernel="precomputed"),
-]
-
-
-# Some checks have fewer distinct rows than n_atoms (that warning is asserted below), or fewer of a class than folds.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The least populated class")
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-# Checks that `parametrize_with_checks` does not run and that apply to a classifier with `transform`.
-UNREACHED = [
-    "check_dataframe_column_names_consistency",
-    "check_estimators_data_not_an_array",
-    "check_inplace_ensure_writeable",
-    "check_param_validation",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-]
-
-
-# Those of `set_output` fit on frames and transform arrays, which scikit-learn itself warns of.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:X .*feature names:UserWarning")
-@pytest.mark.parametrize("name", UNREACHED)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_checks_that_the_generator_never_reaches(estimator, name):
-    check = getattr(estimator_checks, name)
-    precomputed = estimator.kernel == "precomputed"
-    if name == "check_estimators_data_not_an_array":
-        X = np.random.default_rng(0).normal(size=(20, 2))
-        y = (X[:, 0] > 0).astype(int)
-        check(type(estimator).__name__, estimator, linear_kernel(X) if precomputed else X, y, "NotAnArray")
-    else:
-        check(type(estimator).__name__, estimator)
-
-
-def test_classifier_predictions():
-    for readonly in (False, True):
-        estimator_checks.check_classifiers_train("SparseKernelFDA", SparseKernelFDA(), readonly_memmap=readonly)
-    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    estimator_checks.check_classifiers_predictions(X, y, "SparseKernelFDA", SparseKernelFDA(n_atoms=5))
 
 
 def blobs(n=150, n_classes=3, seed=0):

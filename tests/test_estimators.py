@@ -2,60 +2,150 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier, is_outlier_detector
+from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV
+from registry import DEFAULTS, SETTINGS, SMALLER, is_precomputed, label
 
-ESTIMATORS = [
-    KMPRegressor(),
-    KMPRegressor(n_atoms=5, variant="backfit", alpha=0.01),
-    KMPRegressor(n_atoms=10, variant="basic"),
-    KMPRegressor(n_atoms=5, loss="huber"),
-    KMPClassifier(),
-    KMPClassifier(n_atoms=5, loss="logistic", alpha=0.01),
-    KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1),
-    KMPClassifier(n_atoms=3, kernel="precomputed"),
-    KMPRegressorCV(max_atoms=10, cv=3),
-    KMPClassifierCV(max_atoms=10, cv=3),
-]
+pytestmark = pytest.mark.filterwarnings(
+    # Warnings that are asserted elsewhere. Some checks have fewer distinct rows than n_atoms,
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.*calibration rows are too few:UserWarning",
+    # fewer rows of a class than folds,
+    "ignore:The least populated class:UserWarning",
+    # or fit on frames and transform arrays.
+    "ignore:X .* feature names:UserWarning",
+)
+
+# Checks that look at the class, or end before a setting matters: the default of each class is enough. The checks of
+# arrays of other libraries are repeated for more settings, and compared atom for atom, in test_array_api.py.
+ONCE_FOR_A_CLASS = {
+    "check_array_api_input",
+    "check_array_api_mixed_inputs",
+    "check_array_api_same_namespace",
+    "check_complex_data",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_empty_data_messages",
+    "check_estimators_unfitted",
+    "check_fit1d",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_transformers_unfitted",
+    "check_valid_tag_types",
+    # of those below
+    "check_dataframe_column_names_consistency",
+    "check_param_validation",
+    "check_transformer_get_feature_names_out_pandas",
+}
 
 
-# Some checks have fewer distinct rows than n_atoms: that warning is asserted elsewhere.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS)
+# Checks that fit often or on many rows: where a default is slow they are given a smaller setting of the same kind.
+LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")} | {
+    "check_classifier_data_not_an_array",
+    "check_classifiers_classes",
+    "check_classifiers_train",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimators_dtypes",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_n_features_in",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_regressor_data_not_an_array",
+    "check_regressors_int",
+    "check_regressors_train",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+    "check_supervised_y_2d",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+}
+
+
+def checks_of(estimator, wanted):
+    """Parameters of the tests below: pairs of an estimator and a check."""
+    for instance, check in estimator_checks_generator(estimator):
+        name = check.func.__name__
+        if wanted(name):
+            options = "".join(f"-{value}" for value in check.keywords.values())
+            yield pytest.param(instance, check, id=f"{name.removeprefix('check_')}{options}-{label(estimator)}")
+
+
+def cases():
+    for estimator in DEFAULTS:
+        smaller = SMALLER.get(type(estimator), estimator)
+        yield from checks_of(estimator, lambda name: name not in LONG)
+        yield from checks_of(smaller, lambda name: name in LONG)
+    for estimator in SETTINGS:
+        yield from checks_of(estimator, lambda name: name not in ONCE_FOR_A_CLASS)
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(cases()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# Checks of scikit-learn that `parametrize_with_checks` does not run; those for transformers and outlier detectors do
-# not apply to regressors and classifiers.
+# Checks that the generator does not yield; each estimator gets those that apply to it.
 UNREACHED = [
     "check_dataframe_column_names_consistency",
-    "check_estimators_data_not_an_array",
     "check_inplace_ensure_writeable",
     "check_param_validation",
 ]
+OF_PREDICTORS = ["check_estimators_data_not_an_array"]
+OF_TRANSFORMERS = [
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+]
+OF_OUTLIER_DETECTORS = ["check_outliers_fit_predict", "check_outlier_contamination"]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", UNREACHED)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def more_cases():
+    defaults = [SMALLER.get(type(estimator), estimator) for estimator in DEFAULTS]
+    for estimators, skipped in ((defaults, set()), (SETTINGS, ONCE_FOR_A_CLASS)):
+        for estimator in estimators:
+            names = [*UNREACHED]
+            names += OF_PREDICTORS if hasattr(estimator, "predict") else []
+            names += OF_TRANSFORMERS if hasattr(estimator, "transform") else []
+            names += OF_OUTLIER_DETECTORS if is_outlier_detector(estimator) else []
+            for name in names:
+                if name not in skipped:
+                    yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
+
+
+@pytest.mark.parametrize(("estimator", "name"), list(more_cases()))
 def test_checks_that_the_generator_never_reaches(estimator, name):
-    check = getattr(estimator_checks, name)
+    arguments = ()
     if name == "check_estimators_data_not_an_array":
-        if estimator.get_params()["kernel"] == "precomputed":
-            X = np.eye(20)
-            check(type(estimator).__name__, estimator, X, np.arange(20) % 2, "NotAnArray")
-            return
         X = np.random.default_rng(0).normal(size=(20, 2))
-        check(type(estimator).__name__, estimator, X, (X[:, 0] > 0).astype(int), "NotAnArray")
-    else:
-        check(type(estimator).__name__, estimator)
+        y = (X[:, 0] > 0).astype(int)
+        arguments = (linear_kernel(X) if is_precomputed(estimator) else X, y, "NotAnArray")
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator), *arguments)
 
 
-def test_classifier_predictions():
-    for readonly in (False, True):
-        estimator_checks.check_classifiers_train("KMPClassifier", KMPClassifier(), readonly_memmap=readonly)
+@pytest.mark.parametrize("classifier", [found for found in DEFAULTS if is_classifier(found)], ids=label)
+def test_classifier_predictions(classifier):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    estimator_checks.check_classifiers_predictions(X, y, "KMPClassifier", KMPClassifier(n_atoms=5))
+    estimator_checks.check_classifiers_predictions(X, y, type(classifier).__name__, clone(classifier))
+
+
+@pytest.mark.parametrize("detector", [found for found in DEFAULTS if is_outlier_detector(found)], ids=label)
+@pytest.mark.parametrize("readonly", [False, True])
+def test_outlier_checks(detector, readonly):
+    estimator_checks.check_outliers_train(type(detector).__name__, clone(detector), readonly_memmap=readonly)

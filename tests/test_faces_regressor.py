@@ -1,4 +1,4 @@
-"""PolytopeFacesRegressor: scikit-learn's checks, and what its attributes promise."""
+"""PolytopeFacesRegressor: what its attributes promise."""
 
 import pickle
 
@@ -6,34 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelpursuit import PolytopeFacesRegressor
-
-ESTIMATORS = [
-    PolytopeFacesRegressor(n_atoms=10),
-    PolytopeFacesRegressor(n_atoms=10, release=False),
-    PolytopeFacesRegressor(n_atoms=5, guard=True, fit_intercept=False),
-    PolytopeFacesRegressor(n_atoms=3, kernel="precomputed"),
-]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_checks_that_the_generator_never_reaches(estimator):
-    name = type(estimator).__name__
-    estimator_checks.check_dataframe_column_names_consistency(name, estimator)
-    estimator_checks.check_inplace_ensure_writeable(name, estimator)
-    estimator_checks.check_param_validation(name, estimator)
-    X = np.random.default_rng(0).normal(size=(20, 2)) if estimator.kernel != "precomputed" else np.eye(20)
-    estimator_checks.check_estimators_data_not_an_array(name, estimator, X, np.arange(20) % 2, "NotAnArray")
 
 
 def rbf(X, Z, gamma):

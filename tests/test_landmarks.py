@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
@@ -11,49 +10,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import chi2_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_rayleigh as ref
 from kernelpursuit import DenseDictionary, KMPRegressor, PursuitNystroem, Squares, pursue
 from kernelpursuit.estimators import landmarks
 from kernelpursuit.estimators._training import training_data
-
-ESTIMATORS = [
-    PursuitNystroem(),
-    PursuitNystroem(n_components=5, selection="diagonal"),
-    PursuitNystroem(n_components=5, selection="random", random_state=0),
-    PursuitNystroem(n_components=5, selection="prefit"),
-    PursuitNystroem(n_components=5, selection="prefit", candidates=10, random_state=0),
-    PursuitNystroem(n_components=3, kernel="precomputed"),
-]
-UNREACHED = [
-    "check_dataframe_column_names_consistency",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_inplace_ensure_writeable",
-    "check_param_validation",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-# The checks of set_output mix data with and without column names, which scikit-learn warns about.
-@pytest.mark.filterwarnings("ignore:X .* feature names, but:UserWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", UNREACHED)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_checks_that_the_generator_never_reaches(estimator, name):
-    getattr(estimator_checks, name)("PursuitNystroem", clone(estimator))
 
 
 def data(n=80, p=4, seed=0):

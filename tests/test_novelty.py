@@ -1,57 +1,15 @@
-"""SparseKernelNovelty: scikit-learn's checks, scores, thresholds."""
+"""SparseKernelNovelty: scores and thresholds."""
 
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelpursuit import SparseKernelNovelty
 from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators.novelty import hold_out
-
-ESTIMATORS = [
-    SparseKernelNovelty(),
-    SparseKernelNovelty(n_atoms=10, contamination=0.1),
-    SparseKernelNovelty(n_atoms=10, selection="random", contamination=0.2, validation_fraction=0.3),
-    SparseKernelNovelty(n_atoms=10, selection="diagonal", candidates=20),
-]
-UNREACHED = [
-    "check_dataframe_column_names_consistency",
-    "check_estimators_data_not_an_array",
-    "check_inplace_ensure_writeable",
-    "check_param_validation",
-    "check_outliers_fit_predict",
-    "check_outlier_contamination",
-]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", UNREACHED)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_checks_that_the_generator_never_reaches(estimator, name):
-    estimator = clone(estimator).set_params(random_state=0)
-    check = getattr(estimator_checks, name)
-    if name == "check_estimators_data_not_an_array":
-        X = np.random.default_rng(0).normal(size=(20, 2))
-        check("SparseKernelNovelty", estimator, X, np.ones(20, dtype=int), "NotAnArray")
-    else:
-        check("SparseKernelNovelty", estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("readonly", [False, True])
-def test_outlier_checks(readonly):
-    estimator_checks.check_outliers_train("SparseKernelNovelty", SparseKernelNovelty(), readonly_memmap=readonly)
 
 
 def test_outlier_corruption():

@@ -3,56 +3,17 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_rayleigh as ref
 from kernelpursuit import SparseKernelPCA
 from kernelpursuit.estimators._pipeline import Settings, storage_for
 from kernelpursuit.estimators._span import kernel_diagonal
 from kernelpursuit.kernels import make_kernel
-
-ESTIMATORS = [
-    SparseKernelPCA(),
-    SparseKernelPCA(n_atoms=5, selection="diagonal", center=False),
-    SparseKernelPCA(n_atoms=5, selection="random", random_state=0),
-    SparseKernelPCA(n_atoms=5, candidates=10, kernel="linear"),
-    SparseKernelPCA(n_atoms=3, kernel="precomputed"),
-]
-# Checks of scikit-learn for transformers that `parametrize_with_checks` does not run.
-UNREACHED = [
-    "check_dataframe_column_names_consistency",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_inplace_ensure_writeable",
-    "check_param_validation",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-# The checks of set_output mix data with and without column names, which scikit-learn warns about.
-@pytest.mark.filterwarnings("ignore:X .* feature names, but:UserWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", UNREACHED)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_checks_that_the_generator_never_reaches(estimator, name):
-    getattr(estimator_checks, name)("SparseKernelPCA", clone(estimator))
 
 
 def data(n=80, p=4, seed=0):

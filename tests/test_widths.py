@@ -9,15 +9,9 @@ from sklearn.datasets import load_iris, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor
 from kernelpursuit.estimators import widths as module
-
-
-@parametrize_with_checks([FeatureWidths(), FeatureWidths(20, prior=0.0, max_rows=60)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def problem(n=150, p=6, noise=0.1, seed=0):

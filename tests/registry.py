@@ -1,0 +1,87 @@
+"""Every public estimator: as its constructor makes it, and in the settings that differ from that in kind."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.linear_model import LinearRegression
+
+import kernelpursuit
+from kernelpursuit import (
+    ConformalRegressor,
+    FeatureWidths,
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    PolytopeFacesRegressor,
+    PursuitNystroem,
+    SparseKernelCCA,
+    SparseKernelFDA,
+    SparseKernelFDACV,
+    SparseKernelNovelty,
+    SparseKernelPCA,
+)
+
+# Found, not listed: an estimator that is added is checked from then on.
+CLASSES = [
+    found
+    for found in (getattr(kernelpursuit, name) for name in kernelpursuit.__all__)
+    if isinstance(found, type) and issubclass(found, BaseEstimator)
+]
+DEFAULTS = [make() for make in CLASSES]
+SETTINGS = [
+    KMPRegressor(n_atoms=5, variant="backfit", alpha=0.01),
+    KMPRegressor(n_atoms=10, variant="basic"),
+    KMPRegressor(n_atoms=5, loss="huber"),
+    KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1),
+    KMPClassifier(n_atoms=5, loss="logistic", alpha=0.01),
+    KMPClassifier(n_atoms=3, kernel="precomputed"),
+    KMPRegressorCV(max_atoms=3, cv=3, kernel="precomputed"),
+    KMPClassifierCV(max_atoms=3, cv=3, kernel="precomputed"),
+    PolytopeFacesRegressor(n_atoms=10, release=False),
+    PolytopeFacesRegressor(n_atoms=5, guard=True, fit_intercept=False),
+    PolytopeFacesRegressor(n_atoms=3, kernel="precomputed"),
+    ConformalRegressor(LinearRegression(), coverage=0.7, calibration_fraction=0.4),
+    ConformalRegressor(KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1), coverage=0.7),
+    SparseKernelFDA(n_atoms=5, labels="raw", alpha=0.01),
+    SparseKernelFDA(n_atoms=5, kernel="linear", candidates=10),
+    SparseKernelFDA(n_atoms=5, kernel="poly", memory=0),
+    SparseKernelFDA(n_atoms=3, kernel="precomputed"),
+    SparseKernelFDACV(max_atoms=3, cv=3, kernel="precomputed"),
+    SparseKernelPCA(n_atoms=5, selection="diagonal", center=False),
+    SparseKernelPCA(n_atoms=5, selection="random", random_state=0),
+    SparseKernelPCA(n_atoms=5, candidates=10, kernel="linear"),
+    SparseKernelPCA(n_atoms=3, kernel="precomputed"),
+    PursuitNystroem(n_components=5, selection="diagonal"),
+    PursuitNystroem(n_components=5, selection="random", random_state=0),
+    PursuitNystroem(n_components=5, selection="prefit", candidates=10, random_state=0),
+    PursuitNystroem(n_components=3, kernel="precomputed"),
+    SparseKernelNovelty(n_atoms=10, contamination=0.1, validation_fraction=0.3, random_state=0),
+    SparseKernelNovelty(n_atoms=10, selection="random", contamination=0.2, validation_fraction=0.3, random_state=0),
+    SparseKernelNovelty(n_atoms=10, selection="diagonal", candidates=20, random_state=0),
+    SparseKernelCCA(n_atoms=5, n_components=1, deflation="projection", signed=False, alpha=0.1),
+    SparseKernelCCA(n_atoms=4, kernel_x="linear", kernel_y="linear", candidates=7),
+    SparseKernelCCA(n_atoms=5, kernel_x="precomputed"),
+    FeatureWidths(n_landmarks=20, prior=0.0, max_rows=60),
+]
+
+
+# By default a search fits 25 paths of 100 atoms, and the walk over faces 100 steps: settings for what fits often.
+SMALLER = {
+    make: make(max_atoms=5, gammas=[0.1, 1.0], cv=3) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
+} | {PolytopeFacesRegressor: PolytopeFacesRegressor(n_atoms=10)}
+
+
+def label(estimator):
+    """Short name of an estimator for the list of tests."""
+    return " ".join(repr(estimator).split())
+
+
+def is_precomputed(estimator):
+    return "precomputed" in (getattr(estimator, name, None) for name in ("kernel", "kernel_x"))
+
+
+def targets(estimator, X, y):
+    """What an estimator learns from y: three classes, two columns, or y itself."""
+    if isinstance(estimator, SparseKernelCCA):
+        return np.stack([y, X[:, 0]], axis=1)
+    return np.searchsorted(np.quantile(y, [0.3, 0.7]), y) if is_classifier(estimator) else y
