@@ -1,0 +1,50 @@
+"""Every loss classifies."""
+
+import numpy as np
+import pytest
+
+from kernelpursuit import KMPClassifier
+from kernelpursuit.losses import LOSSES
+from problems import classes, data, quiet_fit
+
+ALL_LOSSES = [*LOSSES, "huber"]
+
+
+@pytest.mark.parametrize("loss", ALL_LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
+def test_every_loss_classifies(loss, n_classes, variant):
+    X, _ = data(80)
+    y = np.array(["ant", "bee", "cat"])[classes(X, n_classes)]
+    model = KMPClassifier(12, loss=loss, variant=variant).fit(X, y)
+    decision = model.decision_function(X)
+    assert np.all(np.isfinite(decision)) and decision.shape == ((80,) if n_classes == 2 else (80, 3))
+    assert list(model.classes_) == ["ant", "bee", "cat"][:n_classes]
+    assert model.score(X, y) > (0.6 if n_classes == 2 else 0.5)
+    stages = list(model.staged_predict(X))
+    np.testing.assert_array_equal(stages[-1], model.predict(X))
+    for k in (1, 5):
+        np.testing.assert_array_equal(model.truncate(k).predict(X), stages[k - 1])
+    assert np.all(np.diff(model.path_.values("loss")) <= 1e-10)
+    assert (
+        hasattr(model, "predict_proba") == hasattr(model, "predict_log_proba") == (loss in ("logistic", "exponential"))
+    )
+    if hasattr(model, "predict_proba"):
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+        assert np.all(p >= 0)
+        np.testing.assert_array_equal(model.classes_[np.argmax(p, axis=1)], model.predict(X))
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), p, rtol=1e-12)
+    else:
+        with pytest.raises(AttributeError, match="predict_proba"):
+            _ = model.predict_proba
+
+
+def test_separable_classes_have_finite_weights():
+    X = np.concatenate([np.linspace(-2, -1, 15), np.linspace(1, 2, 15)])[:, None]
+    y = np.repeat([0, 1], 15)
+    for loss in ALL_LOSSES:
+        model = quiet_fit(KMPClassifier(5, loss=loss), X, y)
+        assert np.all(np.isfinite(model.decision_function(X))) and model.score(X, y) == 1
+        if hasattr(model, "predict_proba"):
+            assert np.all(np.isfinite(model.predict_proba(X)))

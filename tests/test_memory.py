@@ -1,0 +1,48 @@
+"""The limit of memory is held, or refused with the numbers."""
+
+import re
+import tracemalloc
+
+import pytest
+
+from kernelpursuit import KMPRegressor
+from problems import data
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"alpha": 0.1},
+        {"variant": "basic"},
+        {"stop": "validation"},
+        {"candidates": 3000},
+        {"kernel": ["rbf", "linear"]},
+    ],
+    ids=str,
+)
+def test_memory_is_held(options):
+    n = 3000
+    X, y = data(n)
+    memory = 20 * 10**6
+    tracemalloc.start()
+    try:
+        model = KMPRegressor(5, memory=memory, random_state=0, **options).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < n * n * 8 / 2
+    assert len(model.support_) == 5
+
+
+def test_memory_refused_with_the_numbers():
+    X, y = data(1000)
+    with pytest.raises(ValueError, match="memory=1000000 ") as error:
+        KMPRegressor(500, memory=10**6).fit(X, y)
+    fits = int(re.search(r"n_atoms=(\d+) would fit", str(error.value)).group(1))
+    assert 0 < fits < 500
+    KMPRegressor(fits, memory=10**6, tol=0.5).fit(X, y)
+    # no number of atoms fits: say what would, in a unit that shows it
+    with pytest.raises(ValueError, match=r"memory=100\b.*\b8000\b") as error:
+        KMPRegressor(1, memory=100).fit(X, y)
+    assert "n_atoms=0" not in str(error.value)
