@@ -27,6 +27,7 @@ NAMES = (
     "s1-bound",
     "s2-ida",
     "s2-nips2003",
+    "bounds-compared",
 )
 
 

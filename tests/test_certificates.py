@@ -58,6 +58,7 @@ def test_path_weights():
         others = np.delete(weights, preferred)
         np.testing.assert_allclose(others, (1 - share) / steps)
     np.testing.assert_array_equal(path_weights(0, 0), [1.0])
+    assert path_weights(5, 2)[2] == 0.9
 
 
 def test_weights_pay_for_choosing_the_model_by_its_bound():
@@ -72,7 +73,7 @@ def test_weights_pay_for_choosing_the_model_by_its_bound():
     assert np.mean(bounds.min(axis=1) < truth) <= DELTA
     assert np.mean(unpaid[errors].min(axis=1) < truth) > 5 * DELTA
     gaps = [limits[errors[:, 3]].mean() - truth for limits in (preferred, unpaid)]
-    assert gaps[0] < 1.25 * gaps[1]  # what the preferred model pays
+    assert gaps[0] < 1.05 * gaps[1]  # what the preferred model pays
 
 
 def test_cross_bound():
@@ -154,7 +155,7 @@ def test_pac_bayes_bound_holds_for_a_posterior_that_follows_the_rows():
     assert np.mean(bound - truth) < 0.16  # says something: the mean error is 0.22
 
 
-@pytest.mark.parametrize(("n", "p"), [(30, 0.3), (100, 0.05), (400, 0.6)])
+@pytest.mark.parametrize(("n", "p"), [(30, 0.3), (100, 0.05), (400, 0.6), (30, 0.95)])
 def test_likelihood_ratio_has_mean_one(n, p):
     """All that `drawn_bound` rests on, by exact enumeration; and q is where n kl(q, p) is the number of nats."""
     i = np.arange(n + 1)
