@@ -10,22 +10,30 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import from_host, namespace, to_host
 from kernelpursuit._warning import warn
-from kernelpursuit.bounds import vc_bound
+from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._spaces import beside, host_dtype
-from kernelpursuit.estimators._training import TrainingData, check_centers, fewer_centers
+from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.squares import Squares
-from kernelpursuit.pursuit.stopping import gcv, leave_one_out, minimum, n_atoms, search_charge, tolerance, validation
+from kernelpursuit.pursuit.stopping import (
+    gcv,
+    leave_one_out,
+    lowest_bound,
+    n_atoms,
+    search_charge,
+    tolerance,
+    validation,
+)
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-Wrong = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 
 
@@ -54,7 +62,7 @@ class KernelMatchingPursuit(PursuitParameters):
         split : callable
             ``split(data, share, rng)``: rows to train on and rows to hold out, for the validation rule.
         wrong : callable
-            ``wrong(targets, residuals)``, which training rows count as errors of the bound.
+            ``wrong(targets, residuals, seen)``, which rows count as errors of a bound; `seen` are training targets.
         cuts : int
             How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
         unit : float
@@ -65,11 +73,12 @@ class KernelMatchingPursuit(PursuitParameters):
         stop = self._stop_rule(loss)
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, centers=centers, split=split, unit=unit)
+        elif stop == "certificate":
+            fitted = self._fit_certified(data, targets, loss, settings, centers=centers, wrong=wrong, unit=unit)
         else:
             rules: Rules = no_rules
             if stop == "bound":
-                if data.weights is not None:
-                    raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
+                refuse_weights(data, stop)
                 rules = bound_rule(targets, wrong, cuts, self.fit_intercept, self.patience)
             elif stop is not None:
                 rules = path_rule(stop, data, targets, self.patience)
@@ -81,14 +90,17 @@ class KernelMatchingPursuit(PursuitParameters):
 
     def _stop_rule(self, loss: Loss | None) -> Any:
         """The parameter `stop`, or the rule that stands for ``n_atoms="auto"``."""
-        closed_form = loss is None and self.variant != "basic"
         if self.stop is None and self.n_atoms == "auto":
-            return "gcv" if closed_form else "validation"
-        if self.stop in ("gcv", "leave_one_out") and not closed_form:
+            return "gcv" if self._closed_form(loss) else "validation"
+        if self.stop in ("gcv", "leave_one_out") and not self._closed_form(loss):
             raise ValueError(
                 f"stop={self.stop!r} needs loss='squared' and variant 'prefit' or 'backfit'; 'validation' does not"
             )
         return self.stop
+
+    def _closed_form(self, loss: Loss | None) -> bool:
+        """Whether the path knows its leave-one-out error."""
+        return loss is None and self.variant != "basic"
 
     def _fit_validated(
         self,
@@ -121,6 +133,46 @@ class KernelMatchingPursuit(PursuitParameters):
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
+
+    def _fit_certified(
+        self,
+        data: TrainingData,
+        targets: np.ndarray,
+        loss: Loss | None,
+        settings: Settings,
+        *,
+        centers: Any,
+        wrong: Wrong,
+        unit: float,
+    ) -> Fitted:
+        """Fit to some rows, and keep the number of steps of which the others promise most: see `holdout_bound`.
+
+        The rows fitted to name the number of steps that they prefer; it has most of delta.
+        """
+        refuse_weights(data, "certificate")
+        if not self._closed_form(loss) and self.n_atoms == "auto":
+            raise ValueError("stop='certificate' needs a number for n_atoms with this loss or variant, got 'auto'")
+        check_split(len(targets), self.validation_fraction)
+        order = settings.rng.permutation(len(targets))  # not by classes: the rows held out must be independent ones
+        size = int(np.ceil(self.validation_fraction * len(order)))
+        held_out, train = np.sort(order[:size]), np.sort(order[size:])
+        some = data.subset(train)
+        fitted = self._fit_once(
+            some,
+            targets[train],
+            loss,
+            settings,
+            centers=fewer_centers(centers, len(train)),
+            limit=None if self.n_atoms == "auto" else self.n_atoms,
+            rules=path_rule("gcv", some, targets[train], self.patience) if self._closed_form(loss) else no_rules,
+            unit=unit,
+        )
+        if fitted.path.reason == "interrupted":
+            return fitted
+        values = fitted.expansion.staged(data.subset(held_out).X, fitted.coef_path)
+        aside, seen = targets[held_out], targets[train]
+        errors = np.array([np.sum(wrong(aside, aside - to_host(value), seen)) for value in values])
+        return fitted._replace(path=certified(fitted.path, errors, size))
 
     def _fit_once(
         self,
@@ -182,8 +234,9 @@ class KernelMatchingPursuit(PursuitParameters):
             wanted=wanted,
             unit=unit * unit,
         )
-        atoms = path.atoms
-        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.coef_path(len(path)))
+        taken = path.truncate(len(path) + len(path.discarded))
+        atoms = taken.atoms
+        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.coef_path(len(taken)))
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -220,25 +273,21 @@ def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights:
 
 
 def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
-    """Rule that follows the compression bound `vc_bound` on the share of `wrong(targets, residuals)` rows.
+    """Rule that follows the compression bound `vc_bound` on the share of `wrong` rows.
 
     All targets have weights and an intercept of their own; `cuts` is as in `vc_bound`.
     """
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
-        known: list[float] = []
+        def current(path: Path) -> float:
+            atoms, n = path.atoms, len(targets)
+            misses = wrong(targets, to_host(criterion.residual()), targets)
+            misses[family.rows(atoms)] = False  # only rows outside the support test the model
+            k, errors = len(atoms), int(misses.sum())
+            space = {"dimension": targets.shape[1] * (k + intercept), "choices": len(criterion.alive)}
+            return vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf
 
-        def values(path: Path) -> np.ndarray:
-            if len(known) <= len(path):
-                atoms, n = path.atoms, len(targets)
-                misses = wrong(targets, to_host(criterion.residual()))
-                misses[family.rows(atoms)] = False  # only rows outside the support test the model
-                k, errors = len(atoms), int(misses.sum())
-                space = {"dimension": targets.shape[1] * (k + intercept), "choices": len(criterion.alive)}
-                known.append(vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf)
-            return np.array(known)
-
-        return [minimum(values, "bound", patience)]
+        return [lowest_bound(current, patience)]
 
     return rules
 
@@ -259,6 +308,26 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
                 )
         stop = gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)
     return lambda family, criterion: [stop]
+
+
+def certified(path: Path, errors: np.ndarray, n: int) -> Path:
+    """Path cut where `holdout_bound` of its errors on `n` rows held out is lowest; every step has its bound."""
+    bounds = holdout_bound(errors, n, weight=path_weights(len(errors) - 1, preferred=len(path)))
+    path.start, *taken = [
+        step._replace(bound=float(bound))
+        for step, bound in zip([path.start, *path.steps, *path.discarded], bounds, strict=True)
+    ]
+    keep = int(np.argmin(bounds))
+    path.steps, path.discarded, path.reason = taken[:keep], taken[keep:], "certificate"
+    found = f"{errors[keep]} of {n} rows held out are wrong"
+    path.sentence = f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}"
+    return path
+
+
+def refuse_weights(data: TrainingData, stop: str) -> None:
+    """Bounds count rows."""
+    if data.weights is not None:
+        raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take sample_weight")
 
 
 def warn_if_constant(path: Path) -> None:

@@ -19,12 +19,22 @@ from kernelpursuit.pursuit.loop import Path
 
 
 class Fitted(NamedTuple):
-    """Result of a pursuit, ready for an estimator's attributes."""
+    """Result of a pursuit, ready for an estimator's attributes.
+
+    The arrays may go on beyond the steps that the path keeps: with those that its rule discarded.
+    """
 
     path: Path
     support: np.ndarray
     expansion: Expansion
     coef_path: np.ndarray  # (steps + 1, 1 + atoms, targets), the intercept first
+
+    def kept(self) -> Fitted:
+        """What belongs to the steps that the path keeps."""
+        steps, width = len(self.path), len(self.path.atoms)
+        whole = width == len(self.expansion.sources)
+        expansion = self.expansion if whole else self.expansion.truncate(width)
+        return Fitted(self.path, self.support[:width], expansion, self.coef_path[: steps + 1, : 1 + width])
 
 
 class PursuitModel(BaseEstimator):
@@ -43,7 +53,7 @@ class PursuitModel(BaseEstimator):
         Parameters
         ----------
         k : int
-            From 0 (the constant) to the number of steps taken.
+            From 0 (the constant) to the number of steps taken, those that the stop rule discarded included.
 
         Returns
         -------
@@ -51,11 +61,11 @@ class PursuitModel(BaseEstimator):
             A fitted copy; this one stays as it is.
         """
         check_is_fitted(self)
-        if not isinstance(k, Integral) or not 0 <= k <= len(self.path_):
-            raise ValueError(f"k must be an integer from 0 to {len(self.path_)}, the steps of this model, got {k!r}")
-        model, path, fitted = copy.copy(self), self.path_.truncate(k), self._fitted
-        width = len(path.atoms)
-        model._set(Fitted(path, fitted.support[:width], fitted.expansion.truncate(width), fitted.coef_path[: k + 1]))
+        most = len(self._taken.coef_path) - 1
+        if not isinstance(k, Integral) or not 0 <= k <= most:
+            raise ValueError(f"k must be an integer from 0 to {most}, the steps taken, got {k!r}")
+        model = copy.copy(self)
+        model._set(self._taken._replace(path=self.path_.truncate(k)))
         model._says_that_it_has(k)
         return model
 
@@ -78,10 +88,9 @@ class PursuitModel(BaseEstimator):
 
     def _set(self, fitted: Fitted) -> None:
         """Attributes of a fitted model."""
-        width = len(fitted.path.atoms)
-        self._fitted = fitted._replace(coef_path=fitted.coef_path[:, : 1 + width])
+        self._taken, self._fitted = fitted, fitted.kept()
         self.path_ = fitted.path
-        centers = self.support_vectors_ = fitted.expansion.centers
+        centers = self.support_vectors_ = self._fitted.expansion.centers
         coef = self._fitted.coef_path[-1].astype(host_dtype(centers))
         self.dual_coef_ = follow(coef[1:, 0] if self._one_target else coef[1:], centers)
         self.intercept_ = float(coef[0, 0]) if self._one_target else follow(coef[0], centers)

@@ -36,7 +36,7 @@ PURSUIT_CONSTRAINTS: dict[str, list] = {
 }
 STOP_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
-    "stop": [StrOptions({"bound", "gcv", "leave_one_out", "validation"}), callable, None],
+    "stop": [StrOptions({"bound", "certificate", "gcv", "leave_one_out", "validation"}), callable, None],
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
     "patience": [_AT_LEAST_ONE],
 }

@@ -23,7 +23,7 @@ from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
-from kernelpursuit.pursuit.stopping import minimum, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 
 SPAN_CONSTRAINTS: dict[str, list] = {
     "n_atoms": STOP_CONSTRAINTS["n_atoms"][:1],
@@ -109,11 +109,13 @@ def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
 def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     """Minimum of `compression_bound`: the residual outside the support is the residual trace over n - k."""
 
-    def values(path: Path) -> np.ndarray:
-        k = np.arange(min(len(path) + 1, n))  # with all points in the support none is left to test them
-        return compression_bound(path.values("loss")[: len(k)] * n / (n - k), k, n, ceiling=ceiling)
+    def current(path: Path) -> float:
+        k = len(path)
+        if k == n:  # with all points in the support none is left to test them
+            return np.inf
+        return compression_bound(path.values("loss")[-1] * n / (n - k), k, n, ceiling=ceiling)
 
-    return minimum(values, "bound", patience)
+    return lowest_bound(current, patience)
 
 
 def rayleigh(

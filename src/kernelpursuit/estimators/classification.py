@@ -249,7 +249,7 @@ def stratified_split(data: TrainingData, share: float, rng: np.random.Generator)
     return np.sort(train), np.sort(held_out)
 
 
-def misclassified(targets: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+def misclassified(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
     """Rows whose class is wrong, given the residuals of their ±1 targets."""
     values = targets - residuals
     if targets.shape[1] == 1:

@@ -23,7 +23,7 @@ from kernelpursuit.estimators.classification import ClassModel, two_or_more_clas
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.scatter import LABELS, Discriminants
-from kernelpursuit.pursuit.stopping import minimum, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
 _PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose")
@@ -229,7 +229,8 @@ class SparseKernelFDA(FisherModel):
             basis=self.n_atoms,
             wanted=self.n_atoms,
         )
-        found, atoms = criterion.discriminants(len(path), self.alpha), path.atoms
+        taken = path.truncate(len(path) + len(path.discarded))
+        found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         return Fitted(path, family.support(atoms), family.expansion(atoms), weights_along_path(found)), found
 
 
@@ -237,10 +238,11 @@ def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int
     """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
     dictionary, basis = criterion.atoms.D, criterion.atoms.basis
     radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))
-    known = [np.inf]  # no atoms, no discriminant
 
     def current(path: Path) -> float:
         atoms, k = path.atoms, len(path)
+        if k == 0:
+            return np.inf  # no atoms, no discriminant
         intercept, coef = np.split(weights_along_path(criterion.discriminants(k, alpha))[-1, :, 0], [1])
         length = np.sqrt(coef @ dictionary.gram(atoms, atoms) @ coef)  # norm of the weight vector in feature space
         values = to_host(basis.directions[:k, :].T @ from_host(basis.R[:k, :k] @ coef, basis.directions)) / length
@@ -252,12 +254,7 @@ def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int
         bias = float(intercept[0]) / length
         return fisher_bound(*moments, [len(group) for group in groups], bias, k, len(index), radius=radius)
 
-    def values(path: Path) -> np.ndarray:
-        if len(known) <= len(path):
-            known.append(current(path))
-        return np.array(known)
-
-    return minimum(values, "bound", patience)
+    return lowest_bound(current, patience)
 
 
 def weights_along_path(found: Discriminants) -> np.ndarray:

@@ -112,13 +112,16 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
     fit_intercept : bool, default=True
     tol : float, default=1e-10
         Stop when the training loss has fallen to this share of what it was without atoms.
-    stop : {"gcv", "leave_one_out", "validation"}, callable or None, default=None
+    stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
         Rule that chooses the number of steps. "gcv": generalised cross-validation that charges two degrees of freedom
         for an atom, one of them for the search. "leave_one_out": exact for the atoms as they are, but blind to their
         having been chosen. "validation": rows held out. "bound": `bounds.vc_bound` on the share of rows missed by more
-        than the standard deviation of y. Or a rule of your own, ``stop(path) -> Stop | None``.
+        than the standard deviation of y. "certificate": the model is fitted to some rows and stays as it is; the others
+        give a limit of that share, `bounds.holdout_bound`, which holds with probability 95 %, for all numbers of atoms
+        at once. It is ``path_.steps[-1].bound``. Or a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction : float, default=0.2
-        Share of the rows that ``stop="validation"`` holds out. The final model is fitted on all rows.
+        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. The final model of the former
+        is fitted on all rows.
     patience : int, default=10
         Steps without improvement after which these rules stop looking.
     memory : int, optional
@@ -252,6 +255,6 @@ def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> 
     return np.sort(train), np.sort(held_out)
 
 
-def beyond_spread(targets: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """Rows that miss a target by more than its standard deviation."""
-    return np.any(np.abs(residuals) > np.std(targets, axis=0), axis=1)
+def beyond_spread(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Rows that miss a target by more than its standard deviation in training."""
+    return np.any(np.abs(residuals) > np.std(seen, axis=0), axis=1)

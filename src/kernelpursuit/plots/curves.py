@@ -19,6 +19,7 @@ from kernelpursuit.plots._drawing import (
     legend,
     plain,
 )
+from kernelpursuit.plots.path import error_rate, staged_errors
 
 
 class BoundDisplay:
@@ -61,6 +62,37 @@ class BoundDisplay:
         self.trivial = trivial
         self.observed = observed
 
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None, yscale: str = "linear"
+    ) -> BoundDisplay:
+        """Draw the bound that a model was stopped by, beside its errors on new data.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            With ``stop="bound"`` or ``stop="certificate"``, or a pipeline that ends with one.
+        X, y : array-like, optional
+            New data: the error rate of a classifier; for regression the share of rows missed by more than the standard
+            deviation of these y, which is close to what the bound speaks of; of `SparseKernelPCA` the mean squared
+            distance to the span.
+        ax : matplotlib Axes, optional
+        yscale : {"linear", "log"}, default="linear"
+
+        Returns
+        -------
+        BoundDisplay
+        """
+        estimator, X = last_step(estimator, X)
+        path = estimator.path_
+        bound = np.array([step.bound for step in [path.start, *path.steps, *path.discarded]], dtype=np.float64)
+        if np.all(np.isnan(bound)):
+            raise ValueError("estimator must have been fitted with stop='bound' or stop='certificate' to have a bound")
+        name = path.reason if path.reason in ("bound", "certificate") else "bound"
+        observed = None if X is None else _new_errors(estimator, X, y, len(bound))
+        trivial = 1.0 if hasattr(estimator, "predict") else float(path.start.loss)
+        return cls(np.arange(len(bound)), {name: bound}, trivial, observed).plot(ax, yscale=yscale)
+
     def informative(self, name: str) -> np.ndarray:
         """Numbers of atoms for which a bound is below its trivial value."""
         return np.asarray(self.k)[np.asarray(self.curves[name]) < self.trivial]
@@ -94,6 +126,24 @@ class BoundDisplay:
         self.ax_.set_ylabel("bound")
         legend(self.ax_, handles + notes, columns_below=2)
         return self
+
+
+def _new_errors(estimator: Any, X: Any, y: Any, size: int) -> dict[str, np.ndarray]:
+    """What a bound speaks of, on new data, after 0, 1, ... steps; nan where the model does not go so far."""
+    if hasattr(estimator, "residual"):
+        known = {"mean squared distance": {len(estimator.path_): float(np.mean(np.asarray(estimator.residual(X))))}}
+    else:
+        classifier = hasattr(estimator, "classes_")
+        name = "error rate" if classifier else "missed by more than a standard deviation"
+        k, values = staged_errors(estimator, X, y, error_rate if classifier else _missed)
+        known = {name: dict(zip(k.tolist(), values.tolist(), strict=True))}
+    return {name: np.array([values.get(k, np.nan) for k in range(size)]) for name, values in known.items()}
+
+
+def _missed(y: Any, prediction: Any) -> float:
+    """Share of rows that miss a target by more than its standard deviation."""
+    residuals = (np.asarray(y, dtype=np.float64) - np.asarray(prediction)).reshape(len(y), -1)
+    return float(np.mean(np.any(np.abs(residuals) > np.std(np.asarray(y).reshape(len(y), -1), axis=0), axis=1)))
 
 
 class ResidualTraceDisplay:

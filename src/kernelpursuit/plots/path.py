@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ class PursuitPathDisplay:
         PursuitPathDisplay
         """
         classifier = hasattr(estimator, "classes_")
-        measure = _error_rate if classifier else _squared_error
+        measure = error_rate if classifier else _squared_error
         if baseline is not None and hasattr(baseline, "predict"):
             baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
         estimator, X, X_train = last_step(estimator, X, X_train)
@@ -134,11 +135,11 @@ class PursuitPathDisplay:
         same_units = not classifier and getattr(estimator, "loss", None) == "squared"
         curves = {}
         if X_train is not None:
-            curves["training error"] = _staged(estimator, X_train, y_train, measure)
+            curves["training error"] = staged_errors(estimator, X_train, y_train, measure)
         elif same_units:
             curves["training error + penalty" if estimator.alpha else "training error"] = _losses(path)
         if X is not None:
-            curves["test error"] = _staged(estimator, X, y, measure)
+            curves["test error"] = staged_errors(estimator, X, y, measure)
         if getattr(estimator, "scoring", "") is None:
             curves["cross-validated error"] = _cross_validated(estimator, classifier)
         if trivial is None:
@@ -246,16 +247,18 @@ def _step_name(path: Any) -> str:
     return "number of atoms" if len(path.atoms) == len(path) else "number of steps"
 
 
-def _staged(estimator: Any, X: Any, y: Any, measure: Callable[[Any, Any], float]) -> Curve:
-    """Error after 1, 2, ... steps; after 0 where the estimator can be cut to that."""
+def staged_errors(estimator: Any, X: Any, y: Any, measure: Callable[[Any, Any], float]) -> Curve:
+    """Error after 1, 2, ... steps, those discarded at the end too; after 0 where the estimator can be cut to that."""
     if not hasattr(estimator, "staged_predict"):
         raise TypeError(f"{type(estimator).__name__} has no staged_predict: give bounds and path alone (`from_path`)")
     if y is None:
         raise ValueError("y must be given with X")
-    values = [measure(y, prediction) for prediction in estimator.staged_predict(X)]
-    first = 1
+    values, first = [], 1
     if hasattr(estimator, "truncate"):
-        values, first = [measure(y, estimator.truncate(0).predict(X)), *values], 0
+        values, first = [measure(y, estimator.truncate(0).predict(X))], 0
+        with suppress(ValueError):  # an estimator that did not keep what was discarded
+            estimator = estimator.truncate(len(estimator.path_) + len(estimator.path_.discarded))
+    values += [measure(y, prediction) for prediction in estimator.staged_predict(X)]
     return np.arange(first, first + len(values)), np.array(values)
 
 
@@ -289,7 +292,8 @@ def _evaluated(bounds: Mapping[str, Any] | None, steps: int) -> dict[str, Curve]
     return curves
 
 
-def _error_rate(y: Any, prediction: Any) -> float:
+def error_rate(y: Any, prediction: Any) -> float:
+    """Share of wrong classes."""
     return float(np.mean(np.asarray(y) != np.asarray(prediction)))
 
 

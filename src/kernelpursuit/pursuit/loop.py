@@ -33,6 +33,8 @@ class Step(NamedTuple):
         Step length along the new direction, one number for each target.
     released : tuple of int
         Atoms given up in this step.
+    bound : float
+        Upper limit of the error of the model now; nan unless a stop rule follows one.
     seconds : float
         Time since the pursuit began.
     """
@@ -44,6 +46,7 @@ class Step(NamedTuple):
     leave_one_out: float = np.nan
     weight: tuple[float, ...] = ()
     released: tuple[int, ...] = ()
+    bound: float = np.nan
     seconds: float = 0.0
 
 
@@ -148,12 +151,12 @@ class Path:
         return np.array([getattr(step, name) for step in [self.start, *self.steps]], dtype=np.float64)
 
     def truncate(self, k: int) -> Path:
-        """A path with the first `k` steps; those after them are discarded."""
-        discarded = self.steps[k:] + self.discarded
+        """A path with the first `k` of all steps taken; those after them are discarded."""
+        taken = self.steps + self.discarded
         if k == len(self):
             return replace(self)
-        sentence = f"truncated to {k} of {count(len(self), 'step')}"
-        return replace(self, steps=self.steps[:k], discarded=discarded, reason="truncated", sentence=sentence)
+        sentence = f"truncated to {k} of {count(len(taken), 'step')}"
+        return replace(self, steps=taken[:k], discarded=taken[k:], reason="truncated", sentence=sentence)
 
     def ended(self, verdict: Stop) -> Path:
         """Path cut to what `verdict` keeps."""

@@ -117,6 +117,22 @@ def validation(error: Callable[[Path], float], patience: int) -> StopRule:
     return minimum(values, "validation", patience)
 
 
+def lowest_bound(bound: Callable[[Path], float], patience: int) -> StopRule:
+    """Minimum of a bound on the error, which is noted on the path; `bound(path)` is called once for each step."""
+
+    def values(path: Path) -> np.ndarray:
+        last = path.steps[-1] if path.steps else path.start
+        if np.isnan(last.bound):
+            noted = last._replace(bound=float(bound(path)))
+            if path.steps:
+                path.steps[-1] = noted
+            else:
+                path.start = noted
+        return path.values("bound")
+
+    return minimum(values, "bound", patience)
+
+
 def first_of(*rules: StopRule) -> StopRule:
     """Stop when the first of several rules does; of a path that is over keep the least that any of them would keep."""
 
