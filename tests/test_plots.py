@@ -124,6 +124,7 @@ def test_cross_validated_regressor(diabetes, targets):
     assert display.lines_["test error"].get_ydata()[-1] == pytest.approx(targets * np.mean((model.predict(B) - b) ** 2))
 
 
+@pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 def test_cross_validated_classifier(moons):
     A, a, B, b = moons
     model = KMPClassifierCV(max_atoms=5, cv=3).fit(A, a)
