@@ -53,7 +53,7 @@ def test_every_record_is_written_by_the_one_function(name):
     assert "write_text(json" not in text
 
 
-@pytest.mark.parametrize("name", ["covtype_all", "tile_pass"])
+@pytest.mark.parametrize("name", ["covtype_all", "tile_pass", "widths"])
 def test_scripts_for_a_gpu_need_no_variable_from_outside(name):
     """SciPy reads it when it is imported, and scikit-learn refuses tensors without it."""
     code = f"import {name}, sklearn; sklearn.set_config(array_api_dispatch=True)"
