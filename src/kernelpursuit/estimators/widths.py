@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions, fit_context
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
@@ -163,7 +164,8 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks)
         climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, self.verbose)
         try:
-            climbs.run()
+            with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them
+                climbs.run()
         finally:
             if climbs.best is not None:
                 self.weights_ = follow(np.exp(climbs.log_weights) * unit, X)
