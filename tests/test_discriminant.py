@@ -259,6 +259,7 @@ def test_pickle_clone_pipeline_and_frames():
     assert clone(model).get_params() == model.get_params()
 
 
+@pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 def test_search_equals_a_plain_loop():
     X, y = blobs(90, 3)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -288,6 +289,7 @@ def test_search_equals_a_plain_loop():
     assert fewer.truncate(1).predict(X).shape == y.shape
 
 
+@pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 def test_search_of_precomputed_and_linear_kernels():
     X, y = blobs(60, 2)
     K = rbf_kernel(X, gamma=0.5)
@@ -312,6 +314,7 @@ def test_wide_sparse_data_stay_sparse():
         np.testing.assert_allclose(same.decision_function(dense), values, atol=1e-6 * np.abs(values).max())
 
 
+@pytest.mark.filterwarnings("ignore:column .* of X has")
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_finite_or_an_error_that_says_why(draw):

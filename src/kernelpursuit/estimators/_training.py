@@ -36,6 +36,7 @@ class TrainingData(NamedTuple):
         return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows)
 
 
+FEW_ROWS = 10  # which say nothing about variances
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 
 
@@ -55,7 +56,12 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
 def warn_if_one_column_rules(X: Any, kernel: Any) -> None:
     """Warn when the distances that the kernel sees are those of one column: most likely it has other units."""
     names = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
-    if sparse.issparse(X) or X.shape[1] < 2 or not any(name in ("rbf", "laplacian") for name in names):
+    if (
+        sparse.issparse(X)
+        or X.shape[0] < FEW_ROWS
+        or X.shape[1] < 2
+        or not any(name in ("rbf", "laplacian") for name in names)
+    ):
         return
     with np.errstate(over="ignore", invalid="ignore"):
         variance = to_host(namespace(X).var(X, axis=0))

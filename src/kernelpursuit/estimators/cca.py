@@ -16,6 +16,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
@@ -39,70 +40,71 @@ _KERNEL = [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable]
 _GAMMA = [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})]
 
 
+@described
 class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Kernel canonical correlation analysis on a few training objects.
 
-    A pursuit chooses objects one at a time, the same for both views, by the cosine of their two deflated kernel columns
-    (`CanonicalCorrelation`). Canonical correlation analysis of the two views then runs in the span of the kernel
-    functions centred on the chosen objects: time is O(n² k) for k atoms on n objects instead of O(n³), and new data are
+    A pursuit chooses objects one at a time, the same for both views, by the cosine between their two deflated kernel
+    columns (`CanonicalCorrelation`). Canonical correlation analysis of the two views then runs in the span of the
+    kernel functions on the chosen objects. With k of n objects it takes O(n² k) time instead of O(n³), and new data are
     compared with k objects instead of n.
 
     Parameters
     ----------
-    n_atoms : int
-        Objects to choose. Fewer are chosen, with a warning, if the others lie in their span in one of the views.
-    n_components : int
-        Pairs of canonical variates. There are fewer, with a warning, if a view has fewer dimensions.
-    kernel_x, kernel_y : str or callable
-        Kernel of each view: a name of scikit-learn's pairwise kernels, a callable of two matrices or of two rows, or
-        "precomputed": then that view is given as its kernel matrix, square in `fit`, against the training objects
-        in `transform`. scikit-learn's cross-validation cuts the columns of a precomputed X, but not those of y.
-    gamma_x, gamma_y : float, "scale" or "auto"
-        As in scikit-learn's SVC.
-    degree, coef0 : float
-        Parameters of polynomial and sigmoid kernels, for both views.
-    kernel_params_x, kernel_params_y : dict, optional
-        Keyword arguments of callable kernels.
-    deflation : {"symmetric", "projection"}
-        Whether chosen objects are taken out of the kernel matrices in feature space (partial Cholesky), or out of their
-        columns (orthogonal projection).
-    signed : bool
-        Whether a negative cosine is small, or as large as a positive one.
-    alpha : float
-        κ, a ridge on the covariance matrices of the features, in units of their traces: C + κ tr(C) I.
-    center : bool
+    n_atoms : int, default=50
+        Number of objects to choose. There are fewer, with a warning, if the others lie in their span in one of the
+        views.
+    n_components : int, default=2
+        Number of pairs of canonical variates. There are fewer, with a warning, if a view has fewer dimensions.
+    kernel_x : str or callable, default="rbf"
+        Kernel of the first view: a name of scikit-learn's pairwise kernels, a function of two matrices or of two rows,
+        or "precomputed". Then the view is given as its kernel matrix, square in `fit` and against the training objects
+        in `transform`.
+    kernel_y : str or callable, default="rbf"
+        Kernel of the second view. scikit-learn's cross-validation cuts the columns of a precomputed X, but not of y.
+    gamma_x : {"scale", "auto"} or float, default="scale"
+        Parameter of the first kernel, as in scikit-learn's SVC.
+    gamma_y : {"scale", "auto"} or float, default="scale"
+        Parameter of the second kernel.
+    degree
+    coef0
+    kernel_params_x : dict, optional
+        Keyword arguments for a first kernel that is a function of your own.
+    kernel_params_y : dict, optional
+        Keyword arguments for a second kernel that is a function of your own.
+    deflation : {"symmetric", "projection"}, default="symmetric"
+        How chosen objects are taken out: of the kernel matrices in feature space (partial Cholesky), or of their
+        columns by orthogonal projection.
+    signed : bool, default=True
+        Whether a negative cosine is small. If not, it counts as much as a positive one.
+    alpha : float, default=1e-3
+        Ridge on the covariance matrices C of the features, as a share of their traces: C + alpha tr(C) I.
+    center : bool, default=True
         Whether the features are centred. If not, correlations are cosines.
-    candidates : int, (epsilon, quantile), "growing" or None
-        Look at a fresh random set of objects each step instead of all, see `KMPRegressor`. No n x n matrix is needed
-        then.
-    weakness : float
-        See `KMPRegressor`.
-    memory : int, optional
-        Bytes that the fit may take; default scikit-learn's ``working_memory`` for the kernel matrices.
-    random_state : int, RandomState instance or None
-        Draws the candidates.
-    verbose : int
-        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
+    candidates
+    weakness
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `candidates`.
+    verbose
 
     Attributes
     ----------
     correlations_ : ndarray of shape (n_components,)
-        Canonical correlations on the training data, descending; damped by `alpha`.
-    support_ : ndarray of shape (n_atoms,)
-        Chosen objects, in order.
-    x_support_vectors_, y_support_vectors_ : {ndarray, CSR array} of shape (n_atoms, n_features)
-        Their rows in the two views; empty for a precomputed kernel.
-    x_weights_, y_weights_ : ndarray of shape (n_atoms, n_components)
+        Canonical correlations on the training data, descending, damped by `alpha`.
+    support_ : ndarray of shape (k,)
+        Indices of the chosen objects, in the order of choice.
+    x_support_vectors_, y_support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
+        Their rows in the two views. Empty for a precomputed kernel.
+    x_weights_, y_weights_ : ndarray of shape (k, n_components)
         Weights of the kernel functions in the canonical variates.
     x_intercept_, y_intercept_ : ndarray of shape (n_components,)
         What is added to them.
-    cosines_ : ndarray of shape (n_atoms,)
-        Cosine of the two deflated kernel columns of each object when it was chosen, absolute if not `signed`.
-    path_ : Path
-        Record of the pursuit.
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Of X, where it has names.
+    cosines_ : ndarray of shape (k,)
+        Cosine between the two deflated kernel columns of each object when it was chosen, absolute if not `signed`.
+    path_
+    n_features_in_
+    feature_names_in_
 
     See Also
     --------

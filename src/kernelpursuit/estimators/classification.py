@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._array import namespace, on_host
 from kernelpursuit._sklearn import StrOptions
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
@@ -140,34 +141,64 @@ class ClassifierModel(ClassModel):
         return alone - xp.log(xp.sum(xp.exp(alone), axis=1, keepdims=True))
 
 
+@described
 class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
-    Two classes are coded -1 and +1; more share one set of atoms, each class with weights of its own against the rest.
-    Parameters and attributes not listed are those of `KMPRegressor`.
+    Two classes are coded -1 and +1. More classes share one set of atoms, and each has weights of its own against the
+    rest. The class with the largest value wins.
 
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        See `KMPRegressor`.
-    variant : {"prefit", "backfit", "basic"}, default="prefit"
+        Number of steps, as in `KMPRegressor`. "auto" chooses it by generalised cross-validation, or for other losses
+        and the basic variant on rows held out.
+    variant
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
-        "tanh" is the squared error of tanh(f) against ±0.65; "doom2" is 1 - tanh of the margin; "huber" is linear from
-        a residual of 1 on (`losses.huber` takes another number).
-    refit_every : int or None, default=1
-        For losses other than the squared one: steps between refits of all weights.
-    kernel, gamma, degree, coef0, kernel_params, functions, centers, candidates, weakness, alpha, shrinkage
-        See `KMPRegressor`.
-    fit_intercept, tol, stop, validation_fraction, patience, memory, random_state, verbose
-        See `KMPRegressor`.
+        What is minimised. "logistic" and "exponential" estimate probabilities. "tanh" is the squared error of tanh(f)
+        against ±0.65, "doom2" is 1 - tanh of the margin, and "huber" grows linearly from a residual of 1 on
+        (``losses.huber`` takes another number).
+    refit_every
+    kernel : str, callable, (str, dict), list of these or None, default="rbf"
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    gamma
+    degree
+    coef0
+    kernel_params
+    functions
+    centers
+    candidates
+    weakness
+    alpha
+    shrinkage
+    fit_intercept
+    tol
+    stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
+        Rule that chooses the number of steps, as in `KMPRegressor`. "bound" and "certificate" limit the share of wrong
+        classes.
+    validation_fraction : float, default=0.2
+        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
+        model is fitted to all rows.
+    patience
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `centers`, `candidates` and the rows held out.
+    verbose
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    support_, support_vectors_, support_kernels_, path_, n_features_in_, feature_names_in_
-        See `KMPRegressor`.
+    classes_
+    support_ : ndarray of shape (k,)
+        Atoms in the order chosen, counted as in `KMPRegressor`.
+    support_vectors_
+    support_kernels_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
+        Weights of the atoms, for more than two classes a column for each.
     intercept_ : float or ndarray of shape (n_classes,)
+        Constant term.
+    path_
+    n_features_in_
+    feature_names_in_
 
     References
     ----------

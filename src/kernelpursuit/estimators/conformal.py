@@ -25,43 +25,44 @@ from kernelpursuit._sklearn import (
     safe_indexing,
 )
 from kernelpursuit._warning import warn
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._spaces import check_place, follow, labels_on_host, widest, x_options
 from kernelpursuit.estimators._training import check_square
 from kernelpursuit.estimators.regression import KMPRegressor
 
 
+@described
 class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     """Regressor with prediction intervals that cover the target with a probability of your choice.
 
-    Some rows are set aside. The estimator is fitted to the others, and `quantile_`, a quantile of its absolute errors
-    on the rows set aside, is half the width of every interval. If these rows and the new one are exchangeable (drawn
-    independently from one distribution, say), a new target lies in its interval with probability at least
-    `coverage`, whatever the distribution and however bad the model; without ties among the errors at most
-    ``1 / (n_calibration + 1)`` above it. The probability is over the calibration rows and the new row together: it
-    does not hold for each x, and the share covered with one set of calibration rows varies around it.
+    Some rows are set aside and the estimator is fitted to the others. A quantile of its absolute errors on the rows set
+    aside, `quantile_`, is half the width of every interval. If these rows and a new one are exchangeable (drawn
+    independently from one distribution, say), the new target lies in its interval with probability at least `coverage`,
+    whatever the distribution and however bad the model. Without ties among the errors it is at most
+    ``1 / (n_calibration + 1)`` more. The probability is over the rows set aside and the new row together. It does not
+    hold for each x, and the share covered with one set of rows set aside varies around it.
 
     Parameters
     ----------
     estimator : regressor, optional
-        Default: ``KMPRegressor()``.
+        The regressor to fit. Default: ``KMPRegressor()``.
     coverage : float, default=0.9
         Probability with which a new target lies in its interval.
     calibration_fraction : float, default=0.25
-        Share of the rows set aside. For a finite interval ``coverage / (1 - coverage)`` rows at least are needed there.
+        Share of the rows set aside. For a finite interval there must be ``coverage / (1 - coverage)`` of them at least.
     random_state : int, RandomState or None, default=None
-        For the split; `estimator` has its own.
+        Seed for the split. `estimator` has its own.
 
     Attributes
     ----------
     estimator_ : regressor
-        Fitted to the rows not set aside.
+        The regressor, fitted to the rows that were not set aside.
     quantile_ : float
-        Half the width of the intervals; infinite if too few rows were set aside.
+        Half the width of the intervals. Infinite if too few rows were set aside.
     residuals_ : ndarray of shape (n_calibration,)
         Absolute errors on the rows set aside, increasing.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        When X has column names.
+    n_features_in_
+    feature_names_in_
 
     References
     ----------

@@ -14,6 +14,7 @@ from kernelpursuit._array import from_host, on_host, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
@@ -68,54 +69,66 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         return self._fitted.expansion.predict(X, coordinates(self._discriminants.leading(len(self.path_))))
 
 
+@described
 class SparseKernelFDA(FisherModel):
     """Fisher discriminant analysis on a few kernel functions, chosen one at a time by matching pursuit.
 
-    Each step takes the training point whose kernel column, outside the span of those chosen before, has the largest
-    Fisher ratio (see `Fisher`). Discriminant analysis then runs in the span of the k chosen: with F the features of the
-    rows in it, u the codes of the classes and S = FᵀBF the within-class scatter, w = (S + λ)⁻¹Fᵀu and
+    Each step takes the training point whose kernel column separates the classes best, by Fisher's ratio, outside the
+    span of those chosen before (see `Fisher`). Discriminant analysis then runs in the span of the k chosen. With F the
+    features of the rows in this span, u the codes of the classes and S = FᵀBF the scatter within the classes,
+    w = (S + λ)⁻¹Fᵀu and, for two classes,
 
-        f(x) = wᵀ(F(x) − (μ₊ + μ₋) / 2)
+        f(x) = wᵀ(F(x) − (μ₊ + μ₋) / 2).
 
-    for two classes: the threshold is the midpoint of the projected class means, whatever the class sizes. More classes
-    share the atoms; each has w_c = (S + λ)⁻¹Fᵀu_c and f_c(x) = w_cᵀ(F(x) − (μ_c + μ̄) / 2), μ̄ the mean of the class
-    means, and the largest f_c wins. With centred labels this is the nearest class mean under S, linear discriminant
-    analysis with equal priors; for two classes f₂ − f₁ is f.
+    The threshold is the midpoint of the projected class means, whatever the class sizes. More classes share the atoms;
+    each has w_c = (S + λ)⁻¹Fᵀu_c and f_c(x) = w_cᵀ(F(x) − (μ_c + μ̄) / 2), where μ̄ is the mean of the class means, and
+    the largest f_c wins. With centred labels this is the nearest class mean under S, that is, linear discriminant
+    analysis with equal priors. For two classes f₂ − f₁ is f.
 
     Parameters
     ----------
     n_atoms : int, default=20
-        Number of atoms. Fewer are taken, with a warning, where the others lie in their span.
+        Number of atoms. There are fewer, with a warning, where the others lie in their span.
     labels : {"centred", "raw"}, default="centred"
-        "centred" maximises the Fisher ratio. "raw" uses the labels ±1 as they are, the formula as published; the two
-        agree for classes of equal size.
+        How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
+        the formula as published; the two agree for classes of equal size.
     alpha : float, default=1e-8
-        Ridge on the scatter in feature space: atom t adds it times the mean scatter along the features of the first t
-        atoms. Larger values prefer smooth functions.
+        Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
+        first t atoms. Larger values prefer smooth functions.
     kernel : str, callable or list, default="rbf"
-        As in `KMPClassifier`; "precomputed" takes the kernel matrix as X.
-    gamma, degree, coef0, kernel_params, candidates, weakness, memory, random_state, verbose
-        See `KMPRegressor`.
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    gamma
+    degree
+    coef0
+    kernel_params
+    candidates
+    weakness
     tol : float, default=1e-10
         Stop when the atoms explain all but this share of the variance of the labels.
     stop : {"bound"} or None, default=None
-        "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest; for two classes.
-        Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
-    patience : int, default=10
-        Steps without a lower bound after which it stops looking.
+        "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest. It is for two
+        classes. Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
+    patience
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `candidates`.
+    verbose
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    classes_
     support_ : ndarray of shape (k,)
         Indices of the chosen training rows, in the order of choice.
-    support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
+    support_vectors_
+    support_kernels_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
+        Weights of the kernel functions in f, or in each f_c.
     intercept_ : float or ndarray of shape (n_classes,)
+        Constant term.
     path_ : Path
-        Every step, and why it ended; its loss is the mean squared part of the labels outside the span.
-    support_kernels_, n_features_in_, feature_names_in_
-        See `KMPRegressor`.
+        Record of the pursuit. Its loss is the mean square of the part of the labels outside the span.
+    n_features_in_
+    feature_names_in_
 
     References
     ----------

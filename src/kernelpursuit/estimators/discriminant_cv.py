@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import fits
 from kernelpursuit.estimators._training import check_training
@@ -14,38 +15,61 @@ from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherMode
 from kernelpursuit.estimators.path_cv import SearchModel, search
 
 
+@described
 class SparseKernelFDACV(SearchModel, FisherModel):
     """`SparseKernelFDA` with the number of atoms and the kernel width chosen by cross-validation.
 
-    A path of `max_atoms` steps holds the models of all smaller numbers, so each fold and width costs one fit and every
+    A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
     number of atoms is cross-validated.
 
     Parameters
     ----------
     max_atoms : int, default=50
-        Longest path.
-    gammas : array-like, optional
-        Kernel widths to try. Default: five, a factor 4 apart, from 1/64 to 4 times ``gamma="scale"``. Kernels without
-        `gamma` have one path per fold.
-    cv : int, splitter or iterable, default=None
-        As in scikit-learn; None is 5-fold.
+        Number of steps of the longest path. A warning says when the best number is this one.
+    gammas
+    cv
     scoring : str, callable or None, default=None
-        None is the accuracy, computed for all numbers of atoms at once. A scorer is called for each.
-    n_jobs : int, optional
-        Paths run at the same time.
-    one_standard_error : bool, default=False
-        Take the fewest atoms whose mean score is within one standard error of the best.
-    labels, alpha, kernel, degree, coef0, kernel_params, candidates, weakness, tol, memory
-        See `SparseKernelFDA`.
-    random_state, verbose
-        See `SparseKernelFDA`.
+        None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
+        number.
+    n_jobs
+    one_standard_error
+    labels : {"centred", "raw"}, default="centred"
+        How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
+        the formula as published; the two agree for classes of equal size.
+    alpha : float, default=1e-8
+        Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
+        first t atoms. Larger values prefer smooth functions.
+    kernel : str, callable or list, default="rbf"
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    degree
+    coef0
+    kernel_params
+    candidates
+    weakness
+    tol : float, default=1e-10
+        Stop when the atoms explain all but this share of the variance of the labels.
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `candidates`.
+    search_verbose
 
     Attributes
     ----------
-    best_n_atoms_, gamma_, best_score_, cv_results_
-        See `KMPClassifierCV`.
-    classes_, support_, support_vectors_, dual_coef_, intercept_, path_, n_features_in_, feature_names_in_
-        Of the model fitted to all rows with these choices, see `SparseKernelFDA`.
+    classes_
+    best_n_atoms_
+    gamma_
+    best_score_
+    cv_results_
+    support_ : ndarray of shape (k,)
+        Training rows chosen for the model that is fitted to all rows with this choice.
+    support_vectors_
+    dual_coef_ : ndarray of shape (k,) or (k, n_classes)
+        Weights of the kernel functions.
+    intercept_ : float or ndarray of shape (n_classes,)
+        Constant term.
+    path_
+    n_features_in_
+    feature_names_in_
 
     Examples
     --------

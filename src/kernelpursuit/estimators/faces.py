@@ -16,6 +16,7 @@ from kernelpursuit._array import on_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, is_precomputed
@@ -29,64 +30,62 @@ ROUNDS = 10  # iteration cap: so many steps for each atom asked for
 SHARED = ("fit_intercept", "memory", "random_state", "verbose")
 
 
+@described
 class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
     """Kernel regression on a few training points, chosen by walking along the faces of the polar polytope.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Kernel polytope faces pursuit
-    moves towards the solution of basis pursuit, min ‖α‖₁ subject to Kα = y: each step takes the atom whose face is met
-    first on the way from the vertex reached so far along the residual (see `Faces` for the formulas and
-    ``docs/polytope.md`` for a picture), refits all weights, and, with `release`, lets go of atoms whose weight has
-    changed its sign.
+    moves towards the solution of basis pursuit, min ‖α‖₁ subject to Kα = y. Each step goes from the vertex reached so
+    far along the residual, takes the atom whose face it meets first, and fits all weights again. With `release` it then
+    lets go of atoms whose weight has changed its sign. `Faces` has the formulas, ``docs/polytope.md`` a picture.
 
     Parameters
     ----------
     n_atoms : int, default=100
-        Stop when so many atoms are active. Because atoms may leave, the number of steps can be larger; at
-        ``10 * n_atoms`` steps the pursuit ends in any case.
+        Stop when so many atoms are active. Because atoms may leave, there can be more steps than atoms; after
+        ``10 * n_atoms`` steps the walk ends in any case.
     release : bool, default=True
-        Whether atoms whose weight turns against their sign leave ("KPFPv"). Without ("KPFP") the fit is least squares
-        on the atoms chosen, and only the rule of choice differs from orthogonal matching pursuit.
+        Whether atoms leave whose weight turns against their sign ("KPFPv"). Without releases ("KPFP") the fit is least
+        squares on the chosen atoms, and only the choice differs from orthogonal matching pursuit.
     theta_tol : float, default=1e-5
-        Stop when θ, the largest |kᵢᵀr| of an atom that is not active, is at most this share of ``‖y‖ max‖kᵢ‖``: then
-        no other atom would change the fit much.
+        Stop when θ, the largest |kᵢᵀr| of an atom that is not active, is at most this share of ``‖y‖ max‖kᵢ‖``. No
+        other atom would change the fit much then.
     guard : bool, default=False
         Whether a face that was crossed (after a release, or without releases) is taken at once. Otherwise its atom is
-        passed over until the path comes back to the near side.
+        passed over until the walk comes back to the near side.
     kernel : str, callable or (str, dict), default="rbf"
-        A kernel of ``sklearn.metrics.pairwise``, ``"precomputed"``, or a function of two matrices or of two rows. A
-        pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. Need not be positive definite.
-    gamma : {"scale", "auto"} or float, default="scale"
-    degree : float, default=3
-    coef0 : float, default=1
-    kernel_params : dict, optional
-        Keyword arguments of a callable kernel.
-    centers : None, int or array-like of shape (n_centers, n_features), default=None
-        Where atoms may sit: on all training points, on a random subset, on points of your own.
+        A name of ``sklearn.metrics.pairwise``, a function of two matrices or of two rows, or "precomputed", with the
+        kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. The kernel need not be
+        positive definite.
+    gamma
+    degree
+    coef0
+    kernel_params
+    centers
     fit_intercept : bool, default=True
-        The constant has no face and never leaves; atoms and targets are taken orthogonal to it.
-    memory : int, optional
-        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
-        and computed in tiles, again at each step, if it does not.
+        Whether the model has a constant term. The constant has no face and never leaves; atoms and targets are taken
+        orthogonal to it.
+    memory
     random_state : int, RandomState or None, default=None
-        For `centers`.
-    verbose : int, default=0
+        Seed for `centers`.
+    verbose
 
     Attributes
     ----------
     support_ : ndarray of shape (k,)
-        Atoms of the model, oldest first: indices of training rows (of `centers`, if those were given).
-    support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
-        Their centres; empty for a precomputed kernel.
+        Atoms of the model, oldest first: indices of training rows, or of `centers` if those were given.
+    support_vectors_
     dual_coef_ : ndarray of shape (k,)
+        Weights of the atoms.
     intercept_ : float
+        Constant term.
     theta_ : ndarray of shape (n_steps + 1,)
         θ at the start and after each step. ``truncate(theta_.argmin())`` is the model where it was smallest.
     path_ : Path
-        A `Step` for each step with the atoms it released, and why the pursuit ended: ``"n_atoms"``, ``"tolerance"``
-        (`theta_tol`), ``"exhausted"`` (no other face can be met), ``"iteration cap"`` or ``"interrupted"``.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        When X has column names.
+        Record of the walk: a `Step` for each step with the atoms it released, and why it ended: "n_atoms", "tolerance"
+        (`theta_tol`), "exhausted" (no other face can be met), "iteration cap" or "interrupted".
+    n_features_in_
+    feature_names_in_
 
     Notes
     -----
@@ -95,11 +94,11 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
     the optimum of the linear program was reached in 74 of 100 runs without and in 92 with `guard`; with 6-sparse
     targets (20 x 40) in 194 and 198 of 200; on RBF kernel matrices of 12 points in 59 and 60 of 60. (A literal
     prototype on other draws: 17 and 24 of 30; 39 and 40 of 40; 30 and 29 of 30.) Where the target has a sparse
-    representation that basis pursuit finds, the pursuit nearly always finds it too. Use ``scipy.optimize.linprog``
+    representation that basis pursuit finds, the walk nearly always finds it too. Use ``scipy.optimize.linprog``
     where the optimum itself is wanted.
 
     Where training points are so dense that neighbours have nearly the same column, atoms slide: each step swaps one for
-    its neighbour, and the iteration cap may come before `n_atoms` are active. That raises a ConvergenceWarning.
+    its neighbour, and the iteration cap may come before `n_atoms` are active. A ConvergenceWarning says so.
 
     References
     ----------

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from kernelpursuit._array import Array, eps, gather, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, follow_criterion, run, warn_if_short
@@ -38,61 +39,57 @@ from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, tolerance
 
 
+@described
 class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Approximate a kernel map with landmarks that are chosen, not drawn: scikit-learn's `Nystroem`, fewer features.
 
     With landmarks A the features are ``φ(x) = K[A, A]^(-1/2) k_A(x)``, so that ⟨φ(x), φ(z)⟩ approximates k(x, z). Each
-    landmark is the training row that helps most after those before it, where "helps" is `selection`.
+    landmark is the training row that helps most after those before it; `selection` says what "helps" means.
 
     Parameters
     ----------
     kernel : str or callable, default="rbf"
-        As for `Nystroem`; a callable may also take two matrices. "precomputed" works with any `n_components`.
+        The kernel, as for `Nystroem`. A function may also take two matrices. "precomputed" works with any
+        `n_components`.
     gamma : float, default=None
-        None leaves it to the kernel, as for `Nystroem`: 1 / n_features, for chi2 1.
+        Parameter of the kernel. None leaves it to the kernel, as for `Nystroem`: 1 / n_features, for chi2 1.
     coef0 : float, default=None
+        Number that the polynomial and the sigmoid kernel add to the inner product. None leaves it to the kernel.
     degree : float, default=None
+        Degree of the polynomial kernel. None leaves it to the kernel.
     kernel_params : dict, default=None
+        Further keyword arguments of the kernel.
     n_components : int, default=100
         Number of landmarks.
     random_state : int, RandomState or None, default=None
-        For ``selection="random"`` and `candidates`.
+        Seed for ``selection="random"`` and `candidates`.
     n_jobs : int, default=None
-        Jobs of scikit-learn's kernel functions, for NumPy and sparse data; None uses threads where they pay.
+        Number of jobs for scikit-learn's kernel functions, for NumPy and sparse data. None uses threads where they pay.
     selection : {"rayleigh", "diagonal", "random", "prefit"}, default="rayleigh"
-        "rayleigh" lowers the squared error of the features most, summed over the training rows; "diagonal" takes the
-        row farthest from the others in feature space; "random" draws it with probability proportional to its squared
-        distance: these two look at `n_components` columns of the kernel matrix only. "prefit" is supervised: it takes
-        the landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation
-        says that more would follow the noise of y; "rayleigh" adds what is missing to `n_components`.
+        Which landmark comes next. The first three are as in `SparseKernelPCA`. "prefit" looks at y: it takes the
+        landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation says
+        that more would follow the noise of y. "rayleigh" then adds what is missing to `n_components`.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or values, for ``selection="prefit"``. "auto" takes strings, booleans and up to 20
         distinct whole numbers for classes, and warns where that is doubtful.
-    candidates : None, int, (epsilon, quantile) or "growing", default=None
-        Look at a fresh random set of rows each step, see `KMPRegressor`.
-    weakness : float, default=1
-        See `KMPRegressor`.
-    memory : int, optional
-        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
-        and computed in tiles, again at each step, if it does not.
-    verbose : int, default=0
-        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
+    candidates
+    weakness
+    memory
+    verbose
 
     Attributes
     ----------
     components_ : {ndarray, CSR array} of shape (n_components, n_features)
-        The landmarks. Fewer than asked for when the others lie in their span.
+        The landmarks. There are fewer than asked for when the others lie in their span.
     component_indices_ : ndarray of shape (n_components,)
-        Which training rows they are, in the order chosen.
+        Their indices among the training rows, in the order of choice.
     normalization_ : ndarray of shape (n_components, n_components)
         Inverse root of the kernel matrix of the landmarks.
-    path_ : Path
-        A `Step` for each landmark, and why the pursuit ended.
+    path_
     residual_trace_ : ndarray of shape (n_components + 1,)
-        tr(K - K̃), what is left of the kernel matrix, after 0, 1, ... landmarks.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        When X has column names.
+        Trace of K - K̃, what is left of the kernel matrix, after 0, 1, ... landmarks.
+    n_features_in_
+    feature_names_in_
 
     Examples
     --------

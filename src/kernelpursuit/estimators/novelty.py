@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._spaces import check_new, host_dtype
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
@@ -18,58 +19,55 @@ from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.kernels import KERNEL_NAMES
 
 
+@described
 class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
-    """Outliers are points far, in feature space, from the span of a few training points.
+    """Novelty detection by the distance to the span of a few training points in feature space.
 
     The points A are chosen as in `SparseKernelPCA`. The score of x is minus its squared distance to their span,
-    ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``: 0 for a point that normal data explain, ``-k(x, x)`` for one that has
-    nothing in common with them.
+    ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``. It is 0 for a point that normal data explain and ``-k(x, x)`` for one
+    that has nothing in common with them.
 
     Parameters
     ----------
     n_atoms : int, default=100
-        Most points to choose.
+        The most points to choose.
     contamination : float in (0, 0.5], default=0.05
         Share of the training rows to call outliers.
     validation_fraction : float or None, default=None
-        Share of the rows to hold out, m of them. The span then comes from the others, and the threshold is the
-        ⌊contamination (m + 1)⌋-th lowest held-out score, less rounding error: a new point that is exchangeable with
-        those rows is called an outlier with probability at most `contamination` (or 1 / (m + 1), if that is more).
-        Without rows held out there is no such promise, because the chosen rows lie in the span.
+        Share of the rows to hold out, so that `contamination` becomes a promise about new data. With m rows held out
+        the span comes from the others, and the threshold is the ⌊contamination (m + 1)⌋-th lowest score of those held
+        out, less rounding error. A new point that is exchangeable with them is called an outlier with probability at
+        most `contamination` (or 1 / (m + 1), if that is more). None holds out nothing and promises nothing, because the
+        chosen rows themselves lie in the span.
     selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
-        As in `SparseKernelPCA`. "diagonal" takes the most outlying points first: for clean training data only.
+        Which point comes next, as in `SparseKernelPCA`. "diagonal" takes the most outlying points first, so it is for
+        clean training data only.
     kernel : str, callable or (str, dict), default="rbf"
-        A positive semidefinite kernel; not precomputed, since k(x, x) of new points is needed.
-    gamma : {"scale", "auto"} or float, default="scale"
-    degree : float, default=3
-    coef0 : float, default=1
-    kernel_params : dict, optional
-        Keyword arguments of a callable kernel.
-    candidates : None, int, (epsilon, quantile) or "growing", default=None
-        Look at a fresh random set of points each step, see `KMPRegressor`.
-    weakness : float, default=1
-        See `KMPRegressor`.
+        A positive semidefinite kernel, as in `SparseKernelPCA`. It cannot be precomputed, because k(x, x) of new points
+        is needed.
+    gamma
+    degree
+    coef0
+    kernel_params
+    candidates
+    weakness
     tol : float, default=0.01
         Stop when the mean squared distance to the span has fallen to this share of what it was.
-    memory : int, optional
-        Bytes the fit may take.
+    memory
     random_state : int, RandomState or None, default=None
-        For the rows held out, ``selection="random"`` and `candidates`.
-    verbose : int, default=0
-        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
+        Seed for the rows held out, ``selection="random"`` and `candidates`.
+    verbose
 
     Attributes
     ----------
     offset_ : float
-        Threshold: ``decision_function(X) = score_samples(X) - offset_``, negative for outliers.
+        Threshold: ``decision_function(X) = score_samples(X) - offset_`` is negative for outliers.
     support_ : ndarray of shape (k,)
-        Training rows chosen, in order.
-    support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
-    path_ : Path
-        A `Step` for each point chosen, and why the pursuit ended.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        When X has column names.
+        Indices of the chosen training rows, in the order of choice.
+    support_vectors_
+    path_
+    n_features_in_
+    feature_names_in_
 
     Examples
     --------

@@ -17,6 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._array import gather, on_host
 from kernelpursuit._warning import warn
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import mean_loss
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParameters
 from kernelpursuit.estimators._pipeline import fits, say
@@ -51,53 +52,74 @@ class SearchModel:
         self.gamma_ = found.gammas[found.width]
 
 
+@described
 class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
     """`KMPRegressor` with the number of atoms and the kernel width chosen by cross-validation.
 
-    A path of `max_atoms` steps holds the models of all smaller numbers, so each fold and width costs one fit and every
-    number of atoms is cross-validated. Parameters not listed are those of `KMPRegressor`.
+    A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
+    number of atoms is cross-validated.
 
     Parameters
     ----------
     max_atoms : int, default=100
-        Longest path.
-    gammas : array-like, optional
-        Kernel widths to try. Default: five, a factor 4 apart, from 1/64 to 4 times ``gamma="scale"``. Kernels without
-        `gamma` have one path per fold.
-    cv : int, splitter or iterable, default=None
-        As in scikit-learn; None is 5-fold.
+        Number of steps of the longest path. A warning says when the best number is this one.
+    gammas
+    cv
     scoring : str, callable or None, default=None
-        None is minus the mean of the loss that is fitted (for "squared" the negative mean squared error), computed for
-        all numbers of atoms at once. A scorer is called for each.
-    n_jobs : int, optional
-        Paths run at the same time.
-    one_standard_error : bool, default=False
-        Take the fewest atoms whose mean score is within one standard error of the best.
-    variant, loss, refit_every, kernel, degree, coef0, kernel_params, functions, centers, candidates
-        See `KMPRegressor`.
-    weakness, alpha, shrinkage, fit_intercept, tol, memory, random_state, verbose
-        See `KMPRegressor`.
+        None is minus the mean of the loss that is fitted, for "squared" the negative mean squared error, computed for
+        all numbers of atoms at once. A scorer of scikit-learn is called for each number.
+    n_jobs
+    one_standard_error
+    variant
+    loss : {"squared", "huber"} or Loss, default="squared"
+        What is minimised, as in `KMPRegressor`.
+    refit_every
+    kernel : str, callable, (str, dict), list of these or None, default="rbf"
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    degree
+    coef0
+    kernel_params
+    functions
+    centers
+    candidates
+    weakness
+    alpha
+    shrinkage
+    fit_intercept
+    tol
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `centers` and `candidates`.
+    search_verbose
 
     Attributes
     ----------
-    best_n_atoms_ : int
-    gamma_ : float or None
-        None when the kernel has no `gamma`.
-    best_score_ : float
-    cv_results_ : dict of ndarrays
-        One entry for each pair of width and number of atoms, as in scikit-learn's searches: ``param_gamma``,
-        ``param_n_atoms``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``split0_test_score``, ...
-    support_, support_vectors_, support_kernels_, dual_coef_, intercept_, path_, n_features_in_, feature_names_in_
-        Of the model fitted to all rows with these choices, see `KMPRegressor`.
+    best_n_atoms_
+    gamma_
+    best_score_
+    cv_results_
+    support_ : ndarray of shape (k,)
+        Atoms of the model that is fitted to all rows with this choice, counted as in `KMPRegressor`.
+    support_vectors_
+    support_kernels_
+    dual_coef_ : ndarray of shape (k,) or (k, n_targets)
+        Weights of the atoms.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Constant term.
+    path_
+    n_features_in_
+    feature_names_in_
 
     Examples
     --------
     >>> import numpy as np
     >>> from kernelpursuit import KMPRegressorCV
-    >>> X = np.linspace(0, 6, 100)[:, None]
-    >>> model = KMPRegressorCV(max_atoms=10, cv=3).fit(X, np.sin(X[:, 0]))
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, size=(100, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=100)
+    >>> model = KMPRegressorCV(max_atoms=20, cv=3).fit(X, y)
     >>> model.cv_results_["mean_test_score"].shape, len(model.support_) == model.best_n_atoms_
-    ((50,), True)
+    ((100,), True)
     """
 
     _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": REGRESSION_LOSS}
@@ -129,29 +151,64 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
         return self
 
 
+@described
 class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
     """`KMPClassifier` with the number of atoms and the kernel width chosen by cross-validation.
 
-    See `KMPRegressorCV` for how, and for the parameters and attributes not listed.
+    A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
+    number of atoms is cross-validated.
 
     Parameters
     ----------
-    max_atoms, gammas, cv, n_jobs, one_standard_error
-        See `KMPRegressorCV`.
+    max_atoms : int, default=100
+        Number of steps of the longest path. A warning says when the best number is this one.
+    gammas
+    cv
     scoring : str, callable or None, default=None
-        None is the accuracy, computed for all numbers of atoms at once. A scorer is called for each.
-    variant, loss, refit_every, kernel, degree, coef0, kernel_params, functions, centers, candidates
-        See `KMPClassifier`.
-    weakness, alpha, shrinkage, fit_intercept, tol, memory, random_state, verbose
-        See `KMPRegressor`.
+        None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
+        number.
+    n_jobs
+    one_standard_error
+    variant
+    loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
+        What is minimised, as in `KMPClassifier`.
+    refit_every
+    kernel : str, callable, (str, dict), list of these or None, default="rbf"
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    degree
+    coef0
+    kernel_params
+    functions
+    centers
+    candidates
+    weakness
+    alpha
+    shrinkage
+    fit_intercept
+    tol
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `centers` and `candidates`.
+    search_verbose
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    best_n_atoms_, gamma_, best_score_, cv_results_
-        See `KMPRegressorCV`.
-    support_, support_vectors_, support_kernels_, dual_coef_, intercept_, path_, n_features_in_, feature_names_in_
-        See `KMPClassifier`.
+    classes_
+    best_n_atoms_
+    gamma_
+    best_score_
+    cv_results_
+    support_ : ndarray of shape (k,)
+        Atoms of the model that is fitted to all rows with this choice, counted as in `KMPRegressor`.
+    support_vectors_
+    support_kernels_
+    dual_coef_ : ndarray of shape (k,) or (k, n_classes)
+        Weights of the atoms, for more than two classes a column for each.
+    intercept_ : float or ndarray of shape (n_classes,)
+        Constant term.
+    path_
+    n_features_in_
+    feature_names_in_
 
     Examples
     --------

@@ -11,75 +11,63 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, joined
 from kernelpursuit.estimators._training import check_training, training_data
 
 
+@described
 class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Kernel PCA in the span of a few training points, chosen one at a time.
 
-    Points A are chosen so that their span in feature space comes close to all the data: with the kernel matrix K and
+    Points A are chosen so that their span in feature space comes close to all the data. With the kernel matrix K and
     its Nyström approximation ``K̃ = K[:, A] K[A, A]⁻¹ K[A, :]`` the trace of ``K - K̃`` is the sum of the squared
-    distances to the span, and each step lowers it. The coordinates ``ψ(x) = Λ⁻¹ k_A(x)``, ``ΛΛᵀ = K[A, A]``, then go
-    through an ordinary PCA. With all points this is :class:`sklearn.decomposition.KernelPCA`; with k points the fit
-    costs O(n² k) time and, unless the kernel matrix fits into `memory`, O(n k) space, and a new point k kernel values.
+    distances to the span, and each step lowers it. The coordinates ``ψ(x) = Λ⁻¹ k_A(x)``, where ``ΛΛᵀ = K[A, A]``, then
+    go through an ordinary PCA. With all points this is :class:`sklearn.decomposition.KernelPCA`. With k points the fit
+    takes O(n² k) time and, unless the kernel matrix fits into `memory`, O(n k) space; a new point takes k kernel
+    values.
 
     Parameters
     ----------
     n_atoms : int, default=100
-        Most points to choose.
+        The most points to choose.
     n_components : int or None, default=None
-        Principal axes to keep; None keeps all whose eigenvalue is not zero.
-    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
-        "rayleigh" takes the point that lowers the trace most (one product of K with a vector per point);
-        "diagonal" the point farthest from the span (pivoted Cholesky, P-greedy; needs k columns of K only); "random"
-        draws it with probability proportional to its squared distance (randomly pivoted Cholesky; k columns).
+        Number of principal axes to keep. None keeps all whose eigenvalue is not zero.
+    selection
     center : bool, default=True
-        Remove the mean of the features ψ before the last step; points are chosen on the kernel as it is.
-    kernel : str, callable or (str, dict), default="rbf"
-        A positive semidefinite kernel of ``sklearn.metrics.pairwise``, ``"precomputed"``, or a function of two matrices
-        (as for SVC) or of two rows (as for KernelRidge).
-    gamma : {"scale", "auto"} or float, default="scale"
-    degree : float, default=3
-    coef0 : float, default=1
-    kernel_params : dict, optional
-        Keyword arguments of a callable kernel.
-    candidates : None, int, (epsilon, quantile) or "growing", default=None
-        Look at a fresh random set of points each step, see `KMPRegressor`.
-    weakness : float, default=1
-        See `KMPRegressor`.
+        Whether the mean of the features ψ is removed before the PCA. Points are chosen by the kernel as it is.
+    one_kernel
+    gamma
+    degree
+    coef0
+    kernel_params
+    candidates
+    weakness
     tol : float, default=0
         Stop when the residual trace has fallen to this share of the trace of K.
     stop : {"bound"} or None, default=None
         "bound" keeps the number of points, up to `n_atoms`, for which `bounds.compression_bound` on the squared
         distance of new data to the span is lowest.
-    patience : int, default=10
-        Steps without a lower bound after which it stops looking.
-    memory : int, optional
-        Bytes the fit may take. Default: scikit-learn's ``working_memory`` for the kernel matrix; it is kept if it fits
-        and computed in tiles, again at each step, if it does not.
+    patience
+    memory
     random_state : int, RandomState or None, default=None
-        For ``selection="random"`` and `candidates`.
-    verbose : int, default=0
-        1 prints how the atoms are held, a line at 1, 2, 5, 10, ... steps and why it stopped, 2 a line for each step.
+        Seed for ``selection="random"`` and `candidates`.
+    verbose
 
     Attributes
     ----------
     support_ : ndarray of shape (k,)
-        Training rows chosen, in order.
-    support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
-        The rows themselves; empty for a precomputed kernel.
+        Indices of the chosen training rows, in the order of choice.
+    support_vectors_
     eigenvalues_ : ndarray of shape (n_components,)
-        Eigenvalues of the (centred) Nyström matrix K̃, decreasing, as `KernelPCA` scales them.
+        Eigenvalues of the (centred) Nyström matrix K̃, decreasing, on the scale of `KernelPCA`.
     residual_trace_ : ndarray of shape (k + 1,)
         Trace of K - K̃ after 0, 1, ..., k points.
-    path_ : Path
-        A `Step` for each point chosen, and why the pursuit ended.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        When X has column names.
+    path_
+    n_features_in_
+    feature_names_in_
 
     References
     ----------

@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from kernelpursuit._array import on_host
 from kernelpursuit._sklearn import StrOptions
+from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
@@ -59,102 +60,82 @@ class RegressorModel(RegressorMixin, PursuitModel):
         return tags
 
 
+@described
 class KMPRegressor(KernelMatchingPursuit, RegressorModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
-    ``k(., z)`` that lowers the training loss most, so the number of terms is yours to choose, and one fit holds the
-    models of every smaller number (`staged_predict`, `truncate`).
+    ``k(., z)`` that lowers the training loss most. You choose how many terms the model has, and one fit holds the
+    models of all smaller numbers (`staged_predict`, `truncate`).
 
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of steps, each adding an atom (the basic variant may add to the weight of an old one instead). "auto"
-        means ``stop="gcv"``, the rule that came closest to the best number in hindsight on 28 data sets and three
-        widths (``docs/evidence/auto_n_atoms.md``), or, for other losses and the basic variant, ``stop="validation"``.
-        With `stop` given, a number is the most steps to take.
-    variant : {"prefit", "backfit", "basic"}, default="prefit"
-        "prefit" takes the atom whose joint refit with all others leaves the smallest residual; "backfit" the atom most
-        correlated with the residual, then refits (orthogonal matching pursuit); "basic" sets only the new weight.
+        Number of steps. Each step adds an atom; only the basic variant may change the weight of an old one instead.
+        "auto" means ``stop="gcv"``, the rule that came closest to the best number in hindsight on 28 data sets and
+        three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
+        ``stop="validation"``. With `stop` given, a number is the most steps to take.
+    variant
     loss : {"squared", "huber"} or Loss, default="squared"
-        "huber" is squared up to 1.345 times a robust estimate of the spread of y and linear beyond; `losses.huber`
-        takes a number of your own.
-    refit_every : int or None, default=1
-        For losses other than the squared one: steps between refits of all weights.
+        What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of y on, so that
+        outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own.
+    refit_every
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        A kernel of ``sklearn.metrics.pairwise``, ``"precomputed"``, or a function of two matrices (as for SVC) or of
-        two rows (as for KernelRidge). A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. A list
-        puts several kernels or widths into one dictionary. None uses `functions` alone. Need not be positive definite.
-    gamma : {"scale", "auto"} or float, default="scale"
-    degree : float, default=3
-    coef0 : float, default=1
-    kernel_params : dict, optional
-        Keyword arguments of a callable kernel.
-    functions : list of callables, optional
-        Each maps X to one or more columns that join the dictionary: terms you know, trends, raw features.
-    centers : None, int or array-like of shape (n_centers, n_features), default=None
-        Where kernel atoms may sit: on all training points, on a random subset, on points of your own.
-    candidates : None, int, (epsilon, quantile) or "growing", default=None
-        Look at a fresh random set of atoms each step instead of all. The best of s atoms drawn is among the best share
-        g of all with probability at least ``1 - (1 - g)**s``, whatever the data; that they are drawn without
-        replacement only makes it more likely. The pair means the size ``ceil(ln epsilon / ln quantile)``, with which
-        this probability is 1 - epsilon for g = 1 - quantile: 59 for (0.05, 0.95). "growing" looks at 59 atoms in the
-        first step and at 1.7 more in each further one, because late atoms are harder to find.
-    weakness : float, default=1
-        1 gives exactly the atoms of plain greedy choice. With 0.5, say, an atom is accepted while its score is at least
-        half of the best score of all atoms at that moment, which saves most of the passes. `path_` has the certificate
-        of each step (``Step.weakness``) and the number of passes.
-    alpha : float, default=0
-        Ridge penalty ``alpha * cᵀ K c`` on the weights c of the chosen atoms, in selection and fit, K their kernel
-        matrix (for columns of `functions`: ``alpha * c²``). With all atoms this is kernel ridge regression.
-    shrinkage : float, default=1
-        Share of the full step that the basic variant takes.
-    fit_intercept : bool, default=True
-    tol : float, default=1e-10
-        Stop when the training loss has fallen to this share of what it was without atoms.
+        A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
+        KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
+        parameters of its own. A list offers atoms of several kernels or widths. None uses `functions` alone. The kernel
+        need not be positive definite.
+    gamma
+    degree
+    coef0
+    kernel_params
+    functions
+    centers
+    candidates
+    weakness
+    alpha
+    shrinkage
+    fit_intercept
+    tol
     stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
-        Rule that chooses the number of steps. "gcv": generalised cross-validation that charges two degrees of freedom
-        for an atom, one of them for the search. "leave_one_out": exact for the atoms as they are, but blind to their
-        having been chosen. "validation": rows held out. "bound": `bounds.vc_bound` on the share of rows missed by more
-        than the standard deviation of y. "certificate": the model is fitted to some rows and stays as it is; the others
-        give a limit of that share, `bounds.holdout_bound`, which holds with probability 95 %, for all numbers of atoms
-        at once. It is ``path_.steps[-1].bound``. Or a rule of your own, ``stop(path) -> Stop | None``.
+        Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges two degrees of freedom
+        for an atom, one of them for having searched for it. "leave_one_out" is the exact leave-one-out error of the
+        atoms as they are; it does not know that they were chosen. "validation" holds rows out and judges by the loss
+        that is fitted. "bound" is `bounds.vc_bound` on the share of rows missed by more than the standard deviation of
+        y. "certificate" fits the model to some rows and leaves it at that; the others give a limit of the same share,
+        `bounds.holdout_bound`, that holds for all numbers of atoms at once with probability 95 %. It is
+        ``path_.steps[-1].bound``. Or write a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction : float, default=0.2
-        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. The final model of the former
-        is fitted on all rows.
-    patience : int, default=10
-        Steps without improvement after which these rules stop looking.
-    memory : int, optional
-        Bytes the fit may take. The kernel matrix is kept if it fits and computed in tiles, again at each pass, if it
-        does not. By default the matrix may take scikit-learn's ``working_memory``, and with sampled `candidates` none
-        is kept: only the columns looked at are computed. 0 never keeps it.
+        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
+        model is fitted to all rows.
+    patience
+    memory
     random_state : int, RandomState or None, default=None
-        For `centers`, `candidates` and the validation split.
-    verbose : int, default=0
-        1 prints how the atoms are held and a line at 1, 2, 5, 10, ... steps, 2 a line for each step.
+        Seed for `centers`, `candidates` and the rows held out.
+    verbose
 
     Attributes
     ----------
     support_ : ndarray of shape (k,)
-        Atoms in the order chosen. For one kernel the index of the training row (of `centers`, if those were given);
-        kernel i of a list counts from ``i * n_centers``, and the columns of `functions` follow the last kernel.
-    support_vectors_ : {ndarray, CSR array} of shape (number of kernel atoms, n_features)
-        Their centres; empty for a precomputed kernel.
-    support_kernels_ : ndarray of shape (k,)
-        Which kernel of the list each atom belongs to, -1 for a column of `functions`.
+        Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Kernel i of a list
+        counts from ``i * n_centers`` on, and the columns of `functions` come after the last kernel.
+    support_vectors_
+    support_kernels_
     dual_coef_ : ndarray of shape (k,) or (k, n_targets)
+        Weights of the atoms.
     intercept_ : float or ndarray of shape (n_targets,)
-    path_ : Path
-        A `Step` for each step taken, and why the pursuit ended.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        When X has column names.
+        Constant term.
+    path_
+    n_features_in_
+    feature_names_in_
 
     Notes
     -----
-    With ``sklearn.config_context(array_api_dispatch=True)`` tensors, on any device, are fitted where they live: y and
-    the weights follow X, as do the fitted arrays and the predictions. Indices (`support_`, `support_kernels_`) and
-    `path_` are NumPy's. New data must be where X was.
+    With ``sklearn.config_context(array_api_dispatch=True)`` tensors are fitted where they are, on any device. The
+    targets and weights follow X, and so do the fitted arrays and the predictions. Indices (`support_`,
+    `support_kernels_`) and `path_` are NumPy's. New data must be where X was.
+
+    An interrupt (Ctrl-C) leaves the model of the steps taken so far and is then raised again.
 
     References
     ----------

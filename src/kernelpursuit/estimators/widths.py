@@ -79,8 +79,9 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_iter_ : int
         Iterations of all climbs together.
     n_features_in_ : int
+        Number of columns of X in `fit`.
     feature_names_in_ : ndarray of str
-        When X has column names.
+        Names of the columns of X, where it has them.
 
     Examples
     --------

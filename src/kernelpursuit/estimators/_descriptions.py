@@ -1,0 +1,126 @@
+"""Descriptions of the parameters and attributes that several estimators have in common, each written once.
+
+In the docstring of a class a line that holds nothing but such a name stands for its description.
+"""
+
+from __future__ import annotations
+
+import re
+from inspect import cleandoc
+from typing import TypeVar
+
+Class = TypeVar("Class", bound=type)
+
+DESCRIPTIONS = {
+    "variant": """variant : {"prefit", "backfit", "basic"}, default="prefit"
+        How atoms are chosen and fitted. "prefit" takes the atom that leaves the smallest residual once all weights are
+        fitted again. "backfit" takes the atom most correlated with the residual, then fits all weights again
+        (orthogonal matching pursuit). "basic" fits the new weight only, and may take an atom a second time.""",
+    "refit_every": """refit_every : int or None, default=1
+        Number of steps after which all weights are fitted again, for losses other than the squared one. None never
+        does.""",
+    "gamma": """gamma : {"scale", "auto"} or float, default="scale"
+        Parameter of the kernel; for the Gaussian kernel the larger, the narrower. "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.""",
+    "degree": """degree : float, default=3
+        Degree of the polynomial kernel. Other kernels ignore it.""",
+    "coef0": """coef0 : float, default=1
+        Number that the polynomial and the sigmoid kernel add to the inner product. Other kernels ignore it.""",
+    "kernel_params": """kernel_params : dict, optional
+        Keyword arguments for a kernel that is a function of your own.""",
+    "functions": """functions : list of callables, optional
+        Functions of X whose columns join the atoms: terms you know of, trends, the inputs themselves. Each returns one
+        column or several.""",
+    "centers": """centers : None, int or array-like of shape (n_centers, n_features), default=None
+        Where the kernel functions may sit. None allows every training row, a number so many rows drawn at random, and
+        an array points of your own.""",
+    "candidates": """candidates : None, int, (epsilon, quantile) or "growing", default=None
+        How many atoms each step looks at, drawn at random anew. None looks at all of them. The best of s atoms is among
+        the best share g of all with probability at least ``1 - (1 - g)**s``, whatever the data. A pair asks for the
+        number with which the best is above that quantile with probability 1 - epsilon: (0.05, 0.95) is 59. "growing"
+        begins with 59 and adds 1.7 in each step, because late atoms are harder to find.""",
+    "weakness": """weakness : float, default=1
+        How good an atom must be, as a share of the best score of all atoms at that moment. 1 takes exactly the atoms of
+        plain greedy choice. With 0.5 most passes over the data are saved. ``path_.steps[i].weakness`` certifies what
+        each atom reached.""",
+    "alpha": """alpha : float, default=0
+        Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
+        kernel matrix (``alpha * c²`` for a column of `functions`). With all atoms this is kernel ridge regression.""",
+    "shrinkage": """shrinkage : float, default=1
+        Share of the full step that the basic variant takes. The other variants ignore it.""",
+    "fit_intercept": """fit_intercept : bool, default=True
+        Whether the model has a constant term. The penalty does not apply to it.""",
+    "tol": """tol : float, default=1e-10
+        Stop when the training loss has fallen to this share of what it was without atoms.""",
+    "memory": """memory : int, optional
+        Bytes that the fit may take. The kernel matrix is kept if it fits; otherwise its values are computed again, tile
+        by tile, at each pass over the data. By default the matrix may take scikit-learn's ``working_memory``, and none
+        is kept where only some columns are looked at. 0 never keeps it.""",
+    "verbose": """verbose : int, default=0
+        1 prints how the atoms are held, a line at 1, 2, 5, 10, 20, ... steps and why it stopped. 2 prints a line for
+        every step.""",
+    "patience": """patience : int, default=10
+        Number of steps without improvement after which a stop rule gives up looking for a better one.""",
+    "selection": """selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
+        Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
+        squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy). "random" draws
+        one with probability proportional to its squared distance (randomly pivoted Cholesky). The last two look at the
+        kernel columns of the chosen points only.""",
+    "one_kernel": """kernel : str, callable or (str, dict), default="rbf"
+        A positive semidefinite kernel: a name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC)
+        or of two rows (as for KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as
+        ``("rbf", {"gamma": 0.5})`` has parameters of its own.""",
+    "gammas": """gammas : array-like, optional
+        Values of the kernel's gamma to try. By default there are five, a factor 4 apart, from 1/64 to 4 times
+        ``gamma="scale"``. A kernel without gamma has one path for each fold.""",
+    "cv": """cv : int, splitter or iterable, default=None
+        Folds, as in scikit-learn. None is five of them.""",
+    "n_jobs": """n_jobs : int, optional
+        Number of paths that run at the same time.""",
+    "one_standard_error": """one_standard_error : bool, default=False
+        Whether to take the fewest atoms whose mean score is within one standard error of the best.""",
+    "search_verbose": """verbose : int, default=0
+        1 prints a line for each fold and width, then what was chosen and how the last fit goes. 2 also prints how the
+        fits of the folds go.""",
+    "path_": """path_ : Path
+        Record of the pursuit: a `Step` for each atom taken, and why it ended.""",
+    "n_features_in_": """n_features_in_ : int
+        Number of columns of X in `fit`.""",
+    "feature_names_in_": """feature_names_in_ : ndarray of str
+        Names of the columns of X, where it has them.""",
+    "classes_": """classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.""",
+    "support_kernels_": """support_kernels_ : ndarray of shape (k,)
+        Number of the kernel that each atom belongs to, for a list of kernels; -1 for a column of `functions`.""",
+    "support_vectors_": """support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
+        The points that the chosen kernel functions sit on. Empty for a precomputed kernel.""",
+    "best_n_atoms_": """best_n_atoms_ : int
+        The number of atoms chosen.""",
+    "gamma_": """gamma_ : float or None
+        The width chosen. None for a kernel without one.""",
+    "best_score_": """best_score_ : float
+        Mean score of that choice over the folds.""",
+    "cv_results_": """cv_results_ : dict of ndarrays
+        Scores of every width and number of atoms, in the layout of scikit-learn's searches: ``param_gamma``,
+        ``param_n_atoms``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``split0_test_score``, ...""",
+}
+_NAME = re.compile(r"^(\w+)$", re.MULTILINE)
+
+
+def described(cls: Class) -> Class:
+    """Write the descriptions into the docstring of a class, where their names stand alone on a line.
+
+    Examples
+    --------
+    >>> @described
+    ... class Example:
+    ...     '''Something.
+    ...
+    ...     degree
+    ...     '''
+    >>> "Degree of the polynomial kernel" in Example.__doc__
+    True
+    """
+    doc = cleandoc(cls.__doc__ or "")
+    cls.__doc__ = _NAME.sub(lambda match: DESCRIPTIONS.get(match[1], match[1]).replace("\n        ", "\n    "), doc)
+    return cls
