@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._spaces import labels_on_host
 
 TASKS = ("auto", "classification", "regression")
@@ -70,11 +70,9 @@ def _are_classes(labels: np.ndarray, task: str, n_rows: float) -> bool:
     crowded = distinct <= n_rows / 2
     classes = distinct <= MOST_CLASSES and crowded
     if (classes and labels.dtype.kind == "f") or (not classes and crowded and labels.dtype.kind != "f"):
-        warnings.warn(
+        warn(
             f"y has {distinct} distinct whole numbers in {n_rows:.0f} rows: they are taken for "
             f"{'classes, not values' if classes else 'values, not classes'}; "
             "task='classification' or task='regression' says which",
-            UserWarning,
-            stacklevel=5,
         )
     return classes

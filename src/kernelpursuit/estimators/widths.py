@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +15,8 @@ from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions, fit_context
-from kernelpursuit.dictionaries.tiles import one_blas_thread
+from kernelpursuit._warning import warn
+from kernelpursuit.dictionaries.tiles import in_threads, one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
@@ -31,7 +31,7 @@ STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
 FIRST_ITERATIONS = 15
 FEW_ROWS = 1000  # enough to tell which start leads highest
 # A climb is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
-ROUGH, FINE = {"gtol": 1e-2, "ftol": 1e-7}, {"gtol": 1e-3, "ftol": 1e-11}
+ROUGH, FINE = {"gtol": 0.1, "ftol": 1e-6}, {"gtol": 1e-3, "ftol": 1e-11}
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
 
@@ -218,29 +218,30 @@ class Climbs:
 
     def run(self) -> None:
         """Climb; warn where the climb on all rows did not end at a top."""
-        p = self.all_rows["X"].shape[1]
+        p, threads = self.all_rows["X"].shape[1], isinstance(self.all_rows["X"], np.ndarray)
         starts = [(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
-        self._maximise(starts[0][0], None, self.all_rows, 1, ROUGH)  # an interrupt from now on leaves weights
-        ends = [self._climb(start, variances, self.few_rows, ROUGH) for start, variances in starts]
+        self._evidence(starts[0][0], self.all_rows)  # an interrupt from now on leaves weights
+        ends = in_threads(lambda start: self._climb(*start, self.few_rows, ROUGH), starts, threads)
         top = self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE)
+        self.iterations = sum(end.steps for end in [*ends, top])
         steepness = np.max(np.abs(np.clip(top.x - top.jac, *LOG_WEIGHTS) - top.x), initial=0)
         if not top.success and steepness > STEEP:
-            warnings.warn(
+            warn(
                 f"the weights are not at a maximum of the evidence after {top.nit} iterations: its slope is still "
                 f"{steepness:.2g}; max_iter={self.max_iter} may be too few ({top.message})",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _climb(self, start: np.ndarray, variances: Any, problem: dict[str, Any], precision: dict[str, float]) -> Any:
         """Climb to a top, first a little with the variances held where they are given."""
-        began, before = time.perf_counter(), self.iterations
+        began, first = time.perf_counter(), 0
         if variances is not None:
-            start = self._maximise(start, variances, problem, min(FIRST_ITERATIONS, self.max_iter), precision).x
+            end = self._maximise(start, variances, problem, min(FIRST_ITERATIONS, self.max_iter), precision)
+            start, first = end.x, end.nit
         end = self._maximise(start, None, problem, self.max_iter, precision)
-        steps, seconds, (n, p) = self.iterations - before, time.perf_counter() - began, problem["X"].shape
+        end.steps, seconds, (n, p) = first + end.nit, time.perf_counter() - began, problem["X"].shape
         self._say(
-            f"{n} rows, {p} inputs, {problem['Z'].shape[0]} landmarks: log evidence {-end.fun:.3f} after {steps} "
+            f"{n} rows, {p} inputs, {problem['Z'].shape[0]} landmarks: log evidence {-end.fun:.3f} after {end.steps} "
             f"iterations, {seconds:.1f} s"
         )
         return end
@@ -248,20 +249,23 @@ class Climbs:
     def _maximise(
         self, start: np.ndarray, variances: Any, problem: dict[str, Any], max_iter: int, precision: dict[str, float]
     ) -> Any:
-        """L-BFGS on minus the evidence; the best value on all rows is remembered."""
+        """L-BFGS on minus the evidence."""
 
         def value(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
-            found = evidence(log_weights, **problem, prior=self.prior, variances=variances)
-            if problem is self.all_rows and (self.best is None or found.value > self.best.value):
-                self.best, self.log_weights = found, log_weights.copy()
+            found = self._evidence(log_weights, problem, variances)
             return -found.value, -found.gradient
 
-        end = minimize(
+        return minimize(
             value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
             options={"maxiter": max_iter, "maxcor": 20, **precision},
         )  # fmt: skip
-        self.iterations += end.nit
-        return end
+
+    def _evidence(self, log_weights: np.ndarray, problem: dict[str, Any], variances: Any = None) -> Evidence:
+        """Evidence; the best on all rows is remembered."""
+        found = evidence(log_weights, **problem, prior=self.prior, variances=variances)
+        if problem is self.all_rows and (self.best is None or found.value > self.best.value):
+            self.best, self.log_weights = found, log_weights.copy()
+        return found
 
     def _say(self, line: str) -> None:
         if self.verbose:
