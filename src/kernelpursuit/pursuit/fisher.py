@@ -69,6 +69,10 @@ class Fisher:
         if labels not in LABELS:
             raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
         index = check_index(classes_index)
+        if len(index) != dictionary.shape[0]:
+            raise ValueError(
+                f"classes_index must have as many rows as the dictionary, got {len(index)} and {dictionary.shape[0]}"
+            )
         like = dictionary.columns(np.array([0]))
         self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
         counts = None if weights is None else to_host(weights) / self.atoms.unit
