@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -76,7 +73,7 @@ def measure_all(tasks: Iterable[Task], measure: Measure, settings: Settings) -> 
     missing = [task for task in tasks if _key(task) not in kept]
     progress = Progress(settings.name, len(tasks), len(tasks) - len(missing))
     run = Parallel(n_jobs=settings.jobs, return_as="generator_unordered")
-    with _interruptible(), file.open("a", encoding="utf-8") as out:
+    with file.open("a", encoding="utf-8") as out:
         for task, record in run(delayed(_timed)(measure, task, settings.data_dir) for task in missing):
             out.write(json.dumps({"task": task, "record": record}) + "\n")
             out.flush()
@@ -123,29 +120,6 @@ class Progress:
 
     def _print(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
-
-
-class _Interrupted(BaseException):
-    """Ctrl-C, in a form that no fit takes for the wish to end its path early: that would be kept as a result."""
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the run at once, also in the middle of a fit."""
-    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
-        yield
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        raise _Interrupted
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    except _Interrupted:
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _timed(measure: Measure, task: Task, data_dir: str | None) -> tuple[Task, Record]:
