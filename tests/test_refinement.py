@@ -6,7 +6,15 @@ import pytest
 import reference_refinement as reference
 from kernelpursuit.refinement.atoms import Atoms, evaluate
 from kernelpursuit.refinement.descent import Model, Rates, descend, gradient, mean_loss, one_cycle, slope
-from kernelpursuit.refinement.evidence import MOVES, Prior, Rows, coefficients, maximise_evidence, negative_evidence
+from kernelpursuit.refinement.evidence import (
+    MOVES,
+    Prior,
+    Rows,
+    coefficients,
+    maximise_evidence,
+    negative_evidence,
+    settle,
+)
 
 N, D, K, Q = 24, 3, 5, 2
 
@@ -112,6 +120,22 @@ def test_only_what_may_move_moves_and_the_evidence_never_falls(moves):
         maximise_evidence(atoms, Rows(X, Y), moves="some")
 
 
+@pytest.mark.parametrize("weights", [None, np.resize([1.0, 2.0], N)])
+def test_settled_variances_are_those_of_largest_evidence(weights):
+    X, Y, atoms = problem()
+    rows = Rows(X, Y, weights)
+    rows = Rows(X, Y - rows.mean(Y), weights)
+    found = settle(atoms, rows)
+
+    def value(log_signal, log_noise):
+        return negative_evidence(atoms, log_signal, log_noise, rows, Prior(0, 0, 0), atoms.centers)[0]
+
+    at = np.log([found.signal, found.noise])
+    np.testing.assert_allclose(value(*at), found.value, rtol=1e-8)
+    for step in ([0.1, 0], [-0.1, 0], [0, 0.1], [0, -0.1]):
+        assert value(*(at + step)) > found.value
+
+
 def test_a_strong_prior_holds_the_centres():
     X, Y, atoms = problem()
     free = maximise_evidence(atoms, Rows(X, Y), max_iter=30).atoms.centers
@@ -122,7 +146,7 @@ def test_a_strong_prior_holds_the_centres():
 def test_an_interrupt_leaves_the_best_so_far():
     X, Y, atoms = problem()
 
-    def stop_at_three(step, value):
+    def stop_at_three(step, evidence):
         if step == 3:
             raise KeyboardInterrupt
 

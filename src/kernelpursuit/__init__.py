@@ -18,6 +18,8 @@ _HOME = {
     "KMPRegressor": "estimators.regression",
     "KMPRegressorCV": "estimators.path_cv",
     "ConformalRegressor": "estimators.conformal",
+    "RefinedKMPClassifier": "estimators.refined",
+    "RefinedKMPRegressor": "estimators.refined",
     "PursuitNystroem": "estimators.landmarks",
     "SparseKernelNovelty": "estimators.novelty",
     "SparseKernelPCA": "estimators.pca",

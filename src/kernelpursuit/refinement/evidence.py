@@ -187,7 +187,7 @@ def maximise_evidence(
     signal: float = 1.0,
     noise: float = 0.3,
     max_iter: int = 100,
-    report: Callable[[int, float], None] | None = None,
+    report: Callable[[int, Evidence], None] | None = None,
 ) -> Evidence:
     """Move atoms to where the evidence of the targets is largest.
 
@@ -205,7 +205,7 @@ def maximise_evidence(
         Start of the variances.
     max_iter : int
     report : callable, optional
-        ``report(step, value)`` after each iteration.
+        ``report(step, evidence)`` after each iteration, with the model it came to.
 
     Returns
     -------
@@ -229,10 +229,14 @@ def maximise_evidence(
         parts = (by.centers.ravel() * (free >= 3), by.log_widths * (free >= 2), by.log_weights * (free >= 1))
         return value, np.concatenate([*parts, [by_signal, by_noise]])
 
-    def count(_: np.ndarray) -> None:
+    def count(theta: np.ndarray) -> None:
         best[2] += 1
         if report is not None:
-            report(best[2], best[0])
+            report(best[2], found(theta))
+
+    def found(theta: np.ndarray, interrupted: bool = False) -> Evidence:
+        signal, noise = np.exp(theta[-2:]).tolist()
+        return Evidence(unpack(theta), signal, noise, best[0], best[2], interrupted)
 
     theta = np.concatenate([atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([signal, noise])])
     near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
@@ -245,8 +249,39 @@ def maximise_evidence(
         )  # fmt: skip
     except KeyboardInterrupt:
         interrupted = True
-    theta = theta if best[1] is None else best[1]
-    return Evidence(unpack(theta), float(np.exp(theta[-2])), float(np.exp(theta[-1])), best[0], best[2], interrupted)
+    return found(theta if best[1] is None else best[1], interrupted)
+
+
+def settle(atoms: Atoms, rows: Rows) -> Evidence:
+    """Signal and noise of largest evidence for atoms as they are: one decomposition, then a search in two numbers.
+
+    With λ the eigenvalues of ΦᵀΦ and b the coordinates of ΦᵀY in its eigenvectors, the evidence without priors is
+    ½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v.
+    """
+    n, q = rows.total, rows.Y.shape[1]
+    values, _ = evaluate(atoms.like(rows.X), rows.X)
+    phi, Y = rows.weigh(values - rows.mean(values)), rows.weigh(rows.Y)
+    eigenvalues, vectors = np.linalg.eigh(to_host(phi.T @ phi))
+    eigenvalues = np.maximum(eigenvalues, 0)
+    along = np.sum((vectors.T @ to_host(phi.T @ Y)) ** 2, axis=1)
+    total = float(namespace(Y).sum(Y * Y))
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        s, v = np.exp(theta)
+        shrunk = along / (eigenvalues + v / s)
+        shares = eigenvalues / (eigenvalues + v / s)  # sλ/v of 1 + sλ/v
+        left = total - np.sum(shrunk)  # ⟨Y, R⟩
+        beta = np.sum(along / (eigenvalues + v / s) ** 2)  # ‖β‖²
+        value = 0.5 * (q * ((n - 1) * theta[1] + np.sum(np.log1p(eigenvalues * (s / v)))) + left / v)
+        by_signal = 0.5 * (q * np.sum(shares) - beta / s)
+        by_noise = 0.5 * (q * (n - 1 - np.sum(shares)) - (left - beta * v / s) / v)
+        return float(value), np.array([by_signal, by_noise])
+
+    bounds = [np.log(SIGNAL), np.log(NOISE)]
+    grid = [np.array([log_signal, log_noise]) for log_signal in (-3, 0, 3, 6, 9) for log_noise in (-6, -3, -1.5, -0.5)]
+    start = min(grid, key=lambda theta: objective(theta)[0])
+    best = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=bounds)
+    return Evidence(atoms, float(np.exp(best.x[0])), float(np.exp(best.x[1])), float(best.fun))
 
 
 def coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:

@@ -1,0 +1,117 @@
+"""Refinement on many rows, or for losses other than the squared one: start, descent, and which of them is kept."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.dictionaries.tiles import in_threads, spans
+from kernelpursuit.estimators._refining import Say, Task, choose, solve
+from kernelpursuit.refinement.atoms import evaluate
+from kernelpursuit.refinement.descent import Model, Rates, descend, mean_loss
+from kernelpursuit.refinement.evidence import settle
+
+STARTS = (1.0, 4.0, 16.0)  # gamma times the number of inputs
+TRIED = 100  # atoms that a width is judged by
+SOLVED_ON = 10_000  # rows that the first coefficients come from
+ROWS_AT_ONCE = 4096
+
+
+class Descended(NamedTuple):
+    """Result of a descent.
+
+    Attributes
+    ----------
+    model : Model
+        On the host.
+    start_loss, loss : float
+        Mean loss of the rows held out, before and after.
+    refined : bool
+        Whether the model is the refined one.
+    interrupted : bool
+    """
+
+    model: Model
+    start_loss: float
+    loss: float
+    refined: bool
+    interrupted: bool
+
+
+def values_of(model: Model, X: Array) -> np.ndarray:
+    """Values at standardised rows, (n, q), on the host, by blocks on all cores."""
+    there = model.like(X)
+
+    def part(block: slice) -> np.ndarray:
+        phi, _ = evaluate(there.atoms, X[block, :])
+        return to_host(phi @ there.coef + there.intercept)
+
+    blocks = spans(0, X.shape[0], ROWS_AT_ONCE if isinstance(X, np.ndarray) else 16 * ROWS_AT_ONCE)
+    parts = in_threads(part, blocks, isinstance(X, np.ndarray))
+    return np.concatenate(parts) if parts else np.empty((0, len(to_host(model.intercept))))
+
+
+def start_of(task: Task, k: int, rng: np.random.Generator, say: Say) -> Model:
+    """Chosen atoms with the coefficients of a regression on them; of several widths the one that suits best."""
+    n = len(task.Y)
+    order = rng.permutation(n)
+    part, held = task.subset(order[: n // 2][:SOLVED_ON]), task.subset(order[n // 2 :][:SOLVED_ON])
+    tried = []
+    for start in STARTS:
+        fit = solve(settle(choose(part, min(k, TRIED), start, rng), part.rows()), part)
+        tried.append((float(np.mean(task.error(held.Y, to_host(fit.values(held.X))))), start))
+    error, start = min(tried)
+    say(f"choice at gamma = {start:g} / d: error of rows held out {error:.4g} with {min(k, TRIED)} atoms")
+    atoms = choose(task, k, start, rng)
+    part = task if n <= SOLVED_ON else task.subset(np.sort(order[:SOLVED_ON]))
+    fit = solve(settle(atoms, part.rows()), part)
+    return Model(fit.coef, fit.intercept, atoms)
+
+
+def descend_from(
+    start: Model,
+    task: Task,
+    held: Task,
+    loss: str,
+    *,
+    epochs: int,
+    batch: int,
+    rates: Rates,
+    rng: np.random.Generator,
+    say: Say,
+) -> Descended:
+    """Descend on the rows of `task`; the model that is best on the rows held out is kept, the start among them.
+
+    The targets of both are those of the loss. The descent is made in single precision.
+    """
+    xp = namespace(task.X)
+    X, Y = (xp.astype(part, xp.float32) for part in (task.X, from_host(task.Y, task.X)))
+    weights = None
+    if task.weights is not None:
+        weights = xp.astype(from_host(task.weights / np.mean(task.weights), task.X), xp.float32)
+    first_loss = held_out_loss(start, held, loss)
+    best: list[Any] = [first_loss, start, 0]
+
+    def report(epoch: int, model: Model) -> bool:
+        if epoch % max(1, epochs // 10) == 0 or epoch == epochs:
+            here = model.on_host()
+            value = held_out_loss(here, held, loss)
+            say(f"epoch {epoch} of {epochs}: loss of rows held out {value:.4g}, best {min(best[0], value):.4g}")
+            if value < best[0]:
+                best[:] = value, here, epoch
+        return False
+
+    model, interrupted = descend(
+        start, X, Y, loss=loss, weights=weights, epochs=epochs, batch=batch, rates=rates, rng=rng, report=report
+    )
+    if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
+        best[:] = value, model, 1
+    return Descended(best[1], first_loss, best[0], best[2] > 0, interrupted)
+
+
+def held_out_loss(model: Model, held: Task, loss: str) -> float:
+    """Mean loss of rows held out; infinite for a model that is not finite."""
+    value = mean_loss(loss, held.Y, values_of(model, held.X), held.weights)
+    return value if np.isfinite(value) else np.inf

@@ -1,0 +1,272 @@
+"""What the refined estimators share: which way to refine, the fitted model, prediction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kernelpursuit._array import Array, namespace, to_host
+from kernelpursuit.estimators._descending import descend_from, start_of, values_of
+from kernelpursuit.estimators._fitting import generator
+from kernelpursuit.estimators._refining import (
+    STARTS,
+    Fit,
+    Judged,
+    Say,
+    Setting,
+    Task,
+    Trial,
+    best_size,
+    choose,
+    first,
+    fold_numbers,
+    frame_of,
+    refine,
+    sizes,
+    solve,
+)
+from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, widest
+from kernelpursuit.refinement.atoms import Atoms
+from kernelpursuit.refinement.descent import Model, Rates
+
+AFFORDABLE = 1e9  # multiplications n k² of one step of the evidence
+BY_EVIDENCE = {
+    "logistic": 1500,
+    "softmax": 500,
+}  # rows up to which classes are fitted by it; losses of their own pay above
+WARM_UP = 40  # steps of the evidence before a descent
+FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
+FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
+HELD_OUT, SMALLER_PART, ENOUGH = 5, 10, 2500  # one part in so many; of a descent fewer, and no more than enough rows
+MOST_TERMS = 300  # that "auto" goes to
+ROWS_A_TERM = 4  # at least, for "auto"
+STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 6000, 60, 300
+BATCHES = ((20_000, 256), (200_000, 1024), (np.inf, 4096))  # up to so many rows, so many at a time
+GAIN = 0.02  # by which twice the terms must lower the loss, for "auto" on many rows
+SHORT = 6  # part of the epochs that a number of terms is tried for
+
+
+class Outcome(NamedTuple):
+    """A fitted model in standardised inputs.
+
+    Attributes
+    ----------
+    model : Model
+        On the host.
+    fit : Fit or None
+        Where the evidence decided: what the uncertainty is made of.
+    setting : Setting or None
+        What moved and how far.
+    held_out : tuple of arrays or None
+        Rows held out, and their predictions.
+    inflation : float
+        Variance of the errors of rows held out, as a multiple of what the model says.
+    interrupted : bool
+    """
+
+    model: Model
+    fit: Fit | None
+    setting: Setting | None
+    held_out: tuple[np.ndarray, np.ndarray] | None
+    inflation: float = 1.0
+    interrupted: bool = False
+
+
+class RefinedModel(BaseEstimator):
+    """Parameters, fit and prediction of the refined estimators."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_atoms": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.input_tags.sparse = False
+        return tags
+
+    def _refine(
+        self, X: Array, Y: np.ndarray, weights: np.ndarray | None, error: Any, strata: np.ndarray, loss: str
+    ) -> Outcome:
+        """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units."""
+        rng, say = generator(self.random_state), self._say
+        self._frame = frame_of(X, weights)
+        task = Task(self._frame(widest(X)), Y, weights, error)
+        wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
+        if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
+            outcome = by_evidence(task, wanted, strata, rng, say)
+        else:
+            outcome = by_descent(task, wanted, strata, loss, self.epochs, rng, say)
+        k = len(outcome.model.coef)
+        if wanted is not None and k < wanted:
+            warnings.warn(
+                f"n_atoms={wanted} terms were asked for, but only {k} rows are independent: the model has {k} terms",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self._keep(X, outcome)
+        return outcome
+
+    def _keep(self, X: Array, outcome: Outcome) -> None:
+        atoms, frame, dtype = outcome.model.atoms, self._frame, host_dtype(X)
+        known = np.isfinite(frame.spread)
+        spread = np.where(known, frame.spread, 1.0)
+        self.centers_ = follow((frame.center + np.where(known, atoms.centers * spread, 0)).astype(dtype), X)
+        self.widths_ = follow(np.exp(atoms.log_widths).astype(dtype), X)
+        self.input_weights_ = follow(np.where(known, np.exp(atoms.log_weights) / spread, 0).astype(dtype), X)
+        self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moves
+        self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
+
+    def _done(self, outcome: Outcome) -> Self:
+        """The fitted estimator; an interrupt that came meanwhile is raised now that there is a model."""
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _say(self, text: str) -> None:
+        if self.verbose:
+            print(f"[kernelpursuit] {text}", flush=True)
+
+    def _standardised(self, X: Any, method: str) -> tuple[Array, Array]:
+        """New rows as they are, checked, and in the model's units and precision."""
+        X = check_new(self, X, "precomputed", getattr(self, "centers_", None), method)
+        return X, self._frame(namespace(X).astype(X, self.centers_.dtype, copy=False))
+
+    def _values(self, X: Any, inside: Array) -> Array:
+        """Values of the expansion, (n, q), with the dtype of X."""
+        return beside(values_of(self._model, inside), X)
+
+
+def few_rows(task: Task) -> bool:
+    """Whether there are too few distinct rows to hold any out."""
+    if len(task.Y) > 50 * FEW_ROWS:
+        return False
+    return len(np.unique(np.column_stack([to_host(task.X), task.Y]), axis=0)) < FEW_ROWS
+
+
+def is_affordable(n: int, terms: int | None) -> bool:
+    """Whether the evidence of all rows can be followed."""
+    k = min(n, MOST_TERMS if terms is None else terms)
+    return n * k * k <= AFFORDABLE
+
+
+def by_evidence(task: Task, wanted: int | None, strata: np.ndarray, rng: np.random.Generator, say: Say) -> Outcome:
+    """Refine by the evidence of all rows, as far as rows held out in turn advise."""
+    total = len(task.Y) if task.weights is None else float(np.sum(task.weights))
+    most = min(len(task.Y), max(1, min(MOST_TERMS, int(total / ROWS_A_TERM))) if wanted is None else wanted)
+    chosen = {start: choose(task, most, start, rng) for start in STARTS}
+    settled = likeliest(task, chosen, [most] if wanted else list(sizes(most)))
+    if few_rows(task):
+        return outcome_of(settled, task, None)
+    try:
+        trial = Trial(task, foldings(strata, rng), most, rng)
+        judged = trial.of_terms(most, say) if wanted else best_size(trial, say)
+    except KeyboardInterrupt:
+        return outcome_of(settled, task, None)._replace(interrupted=True)
+    setting = judged.setting
+    found = refine(first(chosen[setting.start], setting.terms), task, setting, reporter(setting, say))
+    outcome = outcome_of(solve(found, task), task, (trial.rows, judged))
+    return outcome._replace(setting=setting, interrupted=found.interrupted)
+
+
+def likeliest(task: Task, chosen: dict[float, Atoms], terms: list[int]) -> Fit:
+    """Of the atoms as they were chosen, the start and number of largest evidence."""
+    fits = [solve(refine(first(atoms, k), task, Setting(k, 0)), task) for atoms in chosen.values() for k in terms]
+    return min(fits, key=lambda fit: fit.evidence.value)
+
+
+def outcome_of(fit: Fit, task: Task, said: tuple[np.ndarray, Judged] | None) -> Outcome:
+    """Fitted atoms with what rows held out say of them."""
+    model = Model(fit.coef, fit.intercept, fit.evidence.atoms)
+    if said is None:
+        return Outcome(model, fit, None, None)
+    rows, judged = said
+    weights = None if task.weights is None else task.weights[rows]
+    error = np.average((task.Y[rows] - judged.values) ** 2, axis=0, weights=weights)
+    inflation = float(np.mean(error)) / judged.variance
+    return Outcome(model, fit, None, (rows, judged.values), inflation)
+
+
+def foldings(strata: np.ndarray, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to fit to and rows held out: several folds of few rows, one part of many."""
+    n = len(strata)
+    folds = next((folds for limit, folds in FOLDS if n <= limit), 1)
+    numbers = fold_numbers(strata, folds if folds > 1 else HELD_OUT, rng)
+    return [(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold)) for fold in range(folds)]
+
+
+def reporter(setting: Setting, say: Say) -> Callable[[int, Any], None]:
+    """Line for each tenth iteration of the last fit."""
+
+    def report(step: int, evidence: Any) -> None:
+        if step % 10 == 0 or step == setting.steps:
+            say(f"step {step} of {setting.steps}: noise {evidence.noise:.4g}, minus log evidence {evidence.value:.6g}")
+
+    return report
+
+
+def by_descent(
+    task: Task, wanted: int | None, strata: np.ndarray, loss: str, epochs: Any, rng: np.random.Generator, say: Say
+) -> Outcome:
+    """Refine by mini-batches; rows held out decide whether the refined model is kept."""
+    n = len(task.Y)
+    batch = min(next(size for limit, size in BATCHES if n <= limit), max(1, n // 10))
+    if epochs == "auto":
+        epochs = int(np.clip(STEPS * batch // n, FEWEST_EPOCHS, MOST_EPOCHS))
+    numbers = fold_numbers(strata, max(SMALLER_PART, n // ENOUGH), rng)
+    held = np.flatnonzero(numbers == 0)
+    parts = [task.subset(J) for J in (np.flatnonzero(numbers != 0), held)]
+    codes = [part._replace(Y=(part.Y + 1) / 2) if loss == "softmax" else part for part in parts]
+
+    def run(terms: int, length: int) -> Any:
+        """The better of two descents: from the chosen atoms, and from where the evidence takes them."""
+        found = []
+        for start in starts_of(parts[0], terms, loss, rng, say):
+            options: dict[str, Any] = {"epochs": length, "batch": batch, "rates": Rates(), "rng": rng, "say": say}
+            found.append(descend_from(start, codes[0], codes[1], loss, **options))
+            if found[-1].interrupted:
+                break
+        return min(found, key=lambda one: one.loss)._replace(interrupted=found[-1].interrupted)
+
+    terms = most_useful(n, lambda k: run(k, max(1, epochs // SHORT)), say) if wanted is None else wanted
+    found = run(min(terms, len(parts[0].Y)), epochs)
+    setting = Setting(terms, 0, "all" if found.refined else "nothing", epochs if found.refined else 0)
+    held_out = (held, values_of(found.model, parts[1].X))
+    inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
+    return Outcome(found.model, None, setting, held_out, inflation, found.interrupted)
+
+
+def starts_of(task: Task, terms: int, loss: str, rng: np.random.Generator, say: Say) -> Iterator[Model]:
+    """Where to descend from: the chosen atoms, and, while that is cheap, those that the evidence of ±1 moved."""
+    chosen = start_of(task, terms, rng, say)
+    # A regression on ±1 comes to f = 2p - 1, of which twice is the log odds, near 0.
+    slope = 1.0 if loss == "squared" else 2.0
+    yield chosen._replace(coef=slope * chosen.coef, intercept=slope * chosen.intercept)
+    if is_affordable(len(task.Y), terms):
+        moved = refine(choose(task, terms, 1.0, rng), task, Setting(terms, 1.0, "all", WARM_UP))
+        if moved.interrupted:
+            raise KeyboardInterrupt
+        fit = solve(moved, task)
+        yield Model(slope * fit.coef, slope * fit.intercept, moved.atoms)
+
+
+def most_useful(n: int, run: Callable[[int], Any], say: Say) -> int:
+    """Number of terms of which twice as many lower the loss of rows held out by little, in short descents."""
+    terms, loss = 50, run(50).loss
+    while 2 * terms <= min(n // ROWS_A_TERM, 4 * MOST_TERMS):
+        next_loss = run(2 * terms).loss
+        say(f"{terms} terms: loss of rows held out {loss:.4g}; {2 * terms}: {next_loss:.4g}")
+        if next_loss > (1 - GAIN) * loss:
+            break
+        terms, loss = 2 * terms, next_loss
+    return terms
