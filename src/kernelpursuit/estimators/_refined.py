@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
@@ -10,11 +9,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from kernelpursuit._array import Array, namespace, to_host
+from kernelpursuit._array import Array, to_host
+from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
-from kernelpursuit.estimators._fitting import generator
+from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._pipeline import generator, say
 from kernelpursuit.estimators._refining import (
     STARTS,
     Fit,
@@ -32,7 +33,8 @@ from kernelpursuit.estimators._refining import (
     sizes,
     solve,
 )
-from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, widest
+from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, widest
+from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model, Rates
 
@@ -41,6 +43,7 @@ BY_EVIDENCE = {
     "logistic": 1500,
     "softmax": 500,
 }  # rows up to which classes are fitted by it; losses of their own pay above
+LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the variance of either being near 1
 WARM_UP = 40  # steps of the evidence before a descent
 FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
 FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
@@ -99,31 +102,37 @@ class RefinedModel(BaseEstimator):
         self, X: Array, Y: np.ndarray, weights: np.ndarray | None, error: Any, strata: np.ndarray, loss: str
     ) -> Outcome:
         """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units."""
-        rng, say = generator(self.random_state), self._say
+        rng = generator(self.random_state)
         self._frame = frame_of(X, weights)
-        task = Task(self._frame(widest(X)), Y, weights, error)
+        task = Task(self._frame(widest(X)), Y, weights, error, LEAST_NOISE[loss == "squared"])
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
         if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
-            outcome = by_evidence(task, wanted, strata, rng, say)
+            outcome = by_evidence(task, wanted, strata, rng, self._say)
         else:
-            outcome = by_descent(task, wanted, strata, loss, self.epochs, rng, say)
+            outcome = by_descent(task, wanted, strata, loss, self.epochs, rng, self._say)
         k = len(outcome.model.coef)
         if wanted is not None and k < wanted:
-            warnings.warn(
+            warn(
                 f"n_atoms={wanted} terms were asked for, but only {k} rows are independent: the model has {k} terms",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self._keep(X, outcome)
         return outcome
 
     def _keep(self, X: Array, outcome: Outcome) -> None:
+        """Atoms in the units of X."""
         atoms, frame, dtype = outcome.model.atoms, self._frame, host_dtype(X)
         known = np.isfinite(frame.spread)
         spread = np.where(known, frame.spread, 1.0)
-        self.centers_ = follow((frame.center + np.where(known, atoms.centers * spread, 0)).astype(dtype), X)
-        self.widths_ = follow(np.exp(atoms.log_widths).astype(dtype), X)
-        self.input_weights_ = follow(np.where(known, np.exp(atoms.log_weights) / spread, 0).astype(dtype), X)
+        centers = (frame.center + np.where(known, atoms.centers * spread, 0)).astype(dtype)
+        widths, weights = np.exp(atoms.log_widths), np.where(known, np.exp(atoms.log_weights) / spread, 0)
+        kernel = make_kernel("rbf", X, gamma=1.0)
+        self._expansion = Expansion(follow(centers, X), [kernel], widths=widths, input_weights=weights)
+        self.centers_, self.widths_, self.input_weights_ = (
+            self._expansion.centers,
+            follow(widths, X),
+            follow(weights, X),
+        )
         self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moves
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
 
@@ -133,18 +142,21 @@ class RefinedModel(BaseEstimator):
             raise KeyboardInterrupt
         return self
 
-    def _say(self, text: str) -> None:
+    def _say(self, sentence: str) -> None:
         if self.verbose:
-            print(f"[kernelpursuit] {text}", flush=True)
+            say(sentence)
 
-    def _standardised(self, X: Any, method: str) -> tuple[Array, Array]:
-        """New rows as they are, checked, and in the model's units and precision."""
-        X = check_new(self, X, "precomputed", getattr(self, "centers_", None), method)
-        return X, self._frame(namespace(X).astype(X, self.centers_.dtype, copy=False))
+    def _set_coefficients(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.dual_coef_ = follow(coef[:, 0] if self._one_target else coef, X)
+        self.intercept_ = float(intercept[0]) if self._one_target else follow(intercept, X)
 
-    def _values(self, X: Any, inside: Array) -> Array:
+    def _check_new(self, X: Any, method: str) -> Array:
+        return check_new(self, X, "precomputed", getattr(self, "centers_", None), method)
+
+    def _values(self, X: Array) -> Array:
         """Values of the expansion, (n, q), with the dtype of X."""
-        return beside(values_of(self._model, inside), X)
+        coef, intercept = to_host(self.dual_coef_), np.atleast_1d(to_host(self.intercept_))
+        return self._expansion.predict(X, np.vstack([intercept, coef.reshape(len(coef), len(intercept))]))
 
 
 def few_rows(task: Task) -> bool:

@@ -62,22 +62,25 @@ class Task(NamedTuple):
     weights : ndarray of shape (n,) or None
     error : callable
         ``error(Y, values) -> (n,)``.
+    least_noise : float
+        See `Rows`.
     """
 
     X: Array
     Y: np.ndarray
     weights: np.ndarray | None
     error: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    least_noise: float
 
     def subset(self, J: np.ndarray) -> Task:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[J]
-        return Task(gather(self.X, J), self.Y[J], weights, self.error)
+        return self._replace(X=gather(self.X, J), Y=self.Y[J], weights=weights)
 
     def rows(self) -> Rows:
         """Rows with centred targets, in sample space."""
         weights = None if self.weights is None else from_host(self.weights, self.X)
-        return Rows(self.X, from_host(self.Y - self.mean(), self.X), weights)
+        return Rows(self.X, from_host(self.Y - self.mean(), self.X), weights, self.least_noise)
 
     def mean(self) -> np.ndarray:
         """Weighted mean of the targets."""

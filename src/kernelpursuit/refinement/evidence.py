@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows that atoms are fitted to, in sample space.
+    """Rows that atoms are fitted to, in sample space, and the least noise that they are taken to have.
 
     Attributes
     ----------
@@ -60,11 +60,13 @@ class Rows(NamedTuple):
         Centred targets of variance 1.
     weights : array of shape (n,), optional
         A row of weight w counts as w rows.
+    least_noise : float
     """
 
     X: Array
     Y: Array
     weights: Array | None = None
+    least_noise: float = NOISE[0]
 
     @property
     def total(self) -> float:
@@ -240,7 +242,7 @@ def maximise_evidence(
 
     theta = np.concatenate([atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([signal, noise])])
     near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
-    bounds = [(None, None)] * int(sizes[0]) + near + [np.log(SIGNAL), np.log(NOISE)]
+    bounds = [(None, None)] * int(sizes[0]) + near + [np.log(SIGNAL), np.log((rows.least_noise, NOISE[1]))]
     interrupted = False
     try:
         minimize(
@@ -277,7 +279,7 @@ def settle(atoms: Atoms, rows: Rows) -> Evidence:
         by_noise = 0.5 * (q * (n - 1 - np.sum(shares)) - (left - beta * v / s) / v)
         return float(value), np.array([by_signal, by_noise])
 
-    bounds = [np.log(SIGNAL), np.log(NOISE)]
+    bounds = [np.log(SIGNAL), np.log((rows.least_noise, NOISE[1]))]
     grid = [np.array([log_signal, log_noise]) for log_signal in (-3, 0, 3, 6, 9) for log_noise in (-6, -3, -1.5, -0.5)]
     start = min(grid, key=lambda theta: objective(theta)[0])
     best = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=bounds)

@@ -1,0 +1,349 @@
+"""How low an error a number of terms can buy: refined pursuit beside its peers, on the same splits, in the same run.
+
+    python benchmarks/accuracy_per_term.py --jobs 16                      # everything, five splits
+    python benchmarks/accuracy_per_term.py --sets mpg housing --terms 10 30 --splits 2 --jobs 2
+
+Every result is kept in a file of records and never measured again; the same command goes on after an interruption, and
+``--summary`` prints what is there. All choices are made on training rows. The refined models were designed on the sets
+marked "d"; those marked "j" judge.
+
+Peers: matching pursuit as it is ("kmp"), with a width for each input and cross-validated ("widths"), a sparse Gaussian
+process with a width for each input and moved inducing points ("sgpr": 100 steps of L-BFGS from k-means and from
+pursuit; the one with the lower TEST error counts, in its favour), a network of k hidden units (L-BFGS, tuned
+penalty), gradient boosting (default and tuned), support vectors (tuned). The error is 1 - R² or the share of wrong
+classes; bytes are those of the numbers that prediction needs.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.cluster import KMeans
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from _common import RECORDS, load, made_with, parser
+from kernelpursuit import (
+    FeatureWidths,
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    RefinedKMPClassifier,
+    RefinedKMPRegressor,
+)
+
+DESIGN = {"abalone", "cpusmall", "space_ga", "housing", "mg"} | {
+    "keel_phoneme", "keel_spambase", "keel_segment", "keel_vowel", "ida_banana", "ida_german",
+}  # fmt: skip
+REGRESSION = (
+    "abalone", "cpusmall", "space_ga", "housing", "mg", "cal_housing", "bodyfat", "mpg", "pyrim", "triazines",
+)  # fmt: skip
+CLASSES = (
+    "keel_phoneme", "keel_spambase", "keel_segment", "keel_vowel", "ida_banana", "ida_german", "keel_satimage",
+    "keel_letter", "usps", "ida_image", "ida_splice", "ida_waveform", "ionosphere",
+)  # fmt: skip
+WITH_TERMS = ("refined", "kmp", "widths", "sgpr", "mlp")
+WITHOUT = ("boosting", "boosting tuned", "svm")
+TEST_ROWS, PREDICTED_ROWS = 5000, 10_000
+
+
+def data_of(name: str, folder: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets; sets that the loader does not know are read from the folder."""
+    path = Path(folder or ".") / f"{name}.npz"
+    if name.startswith("keel_") and path.exists():
+        found = np.load(path, allow_pickle=False)
+        return found["X"].astype(np.float64), found["y"]
+    found = load(name, folder)
+    return np.asarray(found.data, dtype=np.float64), np.asarray(found.target)
+
+
+def split(name: str, seed: int, rows: int, folder: str | None) -> tuple[np.ndarray, ...]:
+    """Training and test rows."""
+    X, y = data_of(name, folder)
+    order = np.random.default_rng([seed, len(X)]).permutation(len(X))
+    size = min(rows, 3 * len(X) // 4)
+    train, test = order[:size], order[size : size + TEST_ROWS]
+    return X[train], y[train], X[test], y[test]
+
+
+def sgpr(X: np.ndarray, y: np.ndarray, Z: np.ndarray, steps: int = 100) -> Any:
+    """Titsias' collapsed bound, maximised over widths, variances and inducing points; returns its prediction."""
+    import torch
+
+    X, Z, y = (torch.as_tensor(part, dtype=torch.float64) for part in (X, Z, y))
+    d, n, k = X.shape[1], len(X), len(Z)
+    scales = torch.full((d,), 0.5 * np.log(d), dtype=torch.float64)
+    theta = [scales, torch.zeros(1, dtype=torch.float64), torch.full((1,), np.log(0.3), dtype=torch.float64), Z.clone()]
+    theta = [part.requires_grad_() for part in theta]
+
+    def kernel(a: Any, b: Any) -> Any:
+        a, b = a / theta[0].exp(), b / theta[0].exp()
+        squared = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * a @ b.T
+        return theta[1].exp() * torch.exp(-0.5 * squared.clamp(min=0))
+
+    def parts() -> Any:
+        K = kernel(theta[3], theta[3]) + 1e-6 * theta[1].exp() * torch.eye(k, dtype=torch.float64)
+        L = torch.linalg.cholesky(K)
+        A = torch.linalg.solve_triangular(L, kernel(theta[3], X), upper=False)
+        v = theta[2].exp().clamp(min=1e-6)
+        B = torch.linalg.cholesky(torch.eye(k, dtype=torch.float64) + A @ A.T / v)
+        c = torch.linalg.solve_triangular(B, (A @ y)[:, None], upper=False) / v
+        return L, A, B, c, v
+
+    def loss() -> Any:
+        _, A, B, c, v = parts()
+        fit = (y @ y) / v - (c * c).sum()
+        trace = (n * theta[1].exp() - (A * A).sum()) / v
+        return 0.5 * (n * v.log() + 2 * B.diagonal().log().sum() + fit + trace).sum()
+
+    optimiser = torch.optim.LBFGS(theta, max_iter=steps, line_search_fn="strong_wolfe", history_size=20)
+
+    def closure() -> Any:
+        optimiser.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    with torch.no_grad():
+        L, _, B, c, _ = parts()
+        back = torch.linalg.solve_triangular(B.T, c, upper=True)
+        beta = torch.linalg.solve_triangular(L.T, back, upper=True)
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return (kernel(torch.as_tensor(rows, dtype=torch.float64), theta[3]) @ beta)[:, 0].numpy()
+
+    return predict
+
+
+class SGPR:
+    """The same for data in any units, from one of two starts."""
+
+    def __init__(self, k: int, start: str):
+        self.k, self.start = k, start
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> SGPR:
+        """Scale the columns, place the inducing points, climb."""
+        self.scaler = StandardScaler().fit(X)
+        inside, k = self.scaler.transform(X), min(self.k, len(X))
+        self.mean, self.spread = y.mean(), y.std()
+        if self.start == "kmeans":
+            Z = KMeans(k, n_init=1, random_state=0).fit(inside).cluster_centers_
+        else:
+            Z = KMPRegressor(n_atoms=k).fit(inside, y).support_vectors_
+        self.predict_inside = sgpr(inside, (y - self.mean) / self.spread, Z)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Mean at new rows."""
+        return self.mean + self.spread * self.predict_inside(self.scaler.transform(X))
+
+
+def models_of(method: str, k: int, classes: bool, d: int, seed: int) -> list[Any]:
+    """Models to fit; of several the one with the lower test error counts."""
+    if method == "refined":
+        return [(RefinedKMPClassifier if classes else RefinedKMPRegressor)(n_atoms=k, random_state=seed)]
+    if method == "kmp":
+        return [make_pipeline(StandardScaler(), (KMPClassifier if classes else KMPRegressor)(n_atoms=k))]
+    if method == "widths":
+        search = KMPClassifierCV if classes else KMPRegressorCV
+        return [make_pipeline(FeatureWidths(random_state=seed), search(max_atoms=k, gammas=[0.25, 1.0, 4.0], cv=3))]
+    if method == "sgpr":
+        return [SGPR(k, start) for start in ("kmeans", "pursuit")]
+    if method == "mlp":
+        common = {"hidden_layer_sizes": (k,), "solver": "lbfgs", "max_iter": 1000, "random_state": seed}
+        if classes:
+            search = GridSearchCV(MLPClassifier(**common), {"alpha": [1e-4, 1e-2, 1.0]}, cv=3)
+        else:
+            scaled = TransformedTargetRegressor(MLPRegressor(**common), transformer=StandardScaler())
+            search = GridSearchCV(scaled, {"regressor__alpha": [1e-4, 1e-2, 1.0]}, cv=3)
+        return [make_pipeline(StandardScaler(), search)]
+    boosting = (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
+    if method == "boosting":
+        return [boosting]
+    if method == "boosting tuned":
+        grid = {"learning_rate": [0.05, 0.15], "max_leaf_nodes": [7, 31], "max_iter": [100, 400]}
+        return [GridSearchCV(boosting, grid, cv=3)]
+    grid = {"C": [1.0, 10.0, 100.0], "gamma": [0.25 / d, 1.0 / d, 4.0 / d]}
+    return [make_pipeline(StandardScaler(), GridSearchCV(SVC() if classes else SVR(), grid, cv=3))]
+
+
+def size_of(model: Any, method: str, k: int, d: int, outputs: int) -> tuple[int, int]:
+    """Terms and bytes of a fitted model."""
+    last = model[-1] if hasattr(model, "steps") else model
+    last = getattr(last, "best_estimator_", last)
+    last = getattr(last, "regressor_", last)
+    if method == "refined":
+        terms = len(last.widths_)
+        return terms, 8 * (terms * (d + 1 + outputs) + d + outputs)
+    if method in ("kmp", "widths", "svm"):
+        terms = len(last.support_)
+        return terms, 8 * (terms * (d + outputs) + 2 * d + outputs)
+    if method == "sgpr":
+        return k, 8 * (k * (d + 1) + 3 * d)
+    if method == "mlp":
+        return k, 8 * sum(part.size for part in (*last.coefs_, *last.intercepts_))
+    trees = [tree for stage in last._predictors for tree in stage]
+    return sum(tree.get_n_leaf_nodes() for tree in trees), len(pickle.dumps(last))
+
+
+def measure(task: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """Error, size and times of one method on one split."""
+    warnings.simplefilter("ignore")
+    name, method, k, seed = task["set"], task["method"], task["terms"], task["seed"]
+    X, y, X_test, y_test = split(name, seed, task["rows"], folder)
+    classes = name in CLASSES
+    y, y_test = (y, y_test) if classes else (y.astype(np.float64), y_test.astype(np.float64))
+    many = X_test[np.arange(PREDICTED_ROWS) % len(X_test)]
+    found = []
+    total = 0.0
+    for model in models_of(method, k, classes, X.shape[1], seed):
+        start = perf_counter()
+        try:
+            model.fit(X, y)
+        except Exception as error:  # a peer that fails on a set is a result
+            found.append({"error": None, "failed": repr(error)[:200]})
+            continue
+        total += perf_counter() - start
+        start = perf_counter()
+        model.predict(many)
+        predict = perf_counter() - start
+        values = model.predict(X_test)
+        wrong = np.mean(values != y_test) if classes else np.mean((values - y_test) ** 2) / np.var(y_test)
+        terms, size = size_of(model, method, k, X.shape[1], len(np.unique(y)) if classes else 1)
+        found.append({"error": float(wrong), "kept": terms, "bytes": size, "predict": predict})
+    best = min(found, key=lambda one: np.inf if one["error"] is None else one["error"])
+    return best | {"fit": total, "moved": getattr(model, "moved_", None)}
+
+
+def run(task: dict[str, Any], folder: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A task with its record."""
+    return task, measure(task, folder)
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Records by their task."""
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    return {json.dumps(line["task"], sort_keys=True): line["record"] for line in lines if "task" in line}
+
+
+def summary(records: dict[str, dict[str, Any]]) -> None:
+    """Mean errors, and what the claims come to."""
+    errors: dict[Any, list[float]] = defaultdict(list)
+    times: dict[Any, list[float]] = defaultdict(list)
+    for key, record in records.items():
+        task = json.loads(key)
+        if record.get("error") is not None:
+            errors[task["set"], task["method"], task["terms"]].append(record["error"])
+            times[task["set"], task["method"], task["terms"]].append(record["fit"])
+    mean = {key: float(np.mean(values)) for key, values in errors.items()}
+    for group, names in (("regression, 1 - R2", REGRESSION), ("classes, error", CLASSES)):
+        sizes = sorted({key[2] for key in mean if key[0] in names and key[2]})
+        for k in sizes:
+            print(f"\n{group}, {k} terms: mean error (fit seconds)")
+            for name in names:
+                cells = []
+                for method in (*WITH_TERMS, *WITHOUT):
+                    key = (name, method, k if method in WITH_TERMS else 0)
+                    if key in mean:
+                        cells.append(f"{method} {mean[key]:.4f} ({np.mean(times[key]):.1f})")
+                if cells:
+                    print(f"  {name:14}{' d' if name in DESIGN else ' j'}  " + "  ".join(cells))
+            for peer in ("kmp", "widths", "sgpr", "mlp", *WITHOUT):
+                compare(mean, times, errors, names, k, peer)
+        against_more_terms(mean, times, names)
+
+
+def compare(mean: Any, times: Any, errors: Any, names: tuple[str, ...], k: int, peer: str) -> None:
+    """On how many sets the refined model is ahead of a peer."""
+    pairs = []
+    for name in names:
+        ours, theirs = (name, "refined", k), (name, peer, k if peer in WITH_TERMS else 0)
+        if ours in mean and theirs in mean:
+            ratio = mean[ours] / max(mean[theirs], 1e-12)
+            scatter = np.std(errors[ours]) / max(np.std(errors[theirs]), 1e-12)
+            pairs.append((ratio, name, np.mean(times[ours]) / np.mean(times[theirs]), scatter))
+    if pairs:
+        worst = max(pairs)
+        print(
+            f"  refined against {peer}: lower on {sum(p[0] < 1 for p in pairs)} of {len(pairs)} sets, worst ratio "
+            f"{worst[0]:.3f} ({worst[1]}), median ratio {np.median([p[0] for p in pairs]):.3f}, fit time "
+            f"{np.median([p[2] for p in pairs]):.2f} of its, scatter {np.median([p[3] for p in pairs]):.2f} of its"
+        )
+
+
+def against_more_terms(mean: Any, times: Any, names: tuple[str, ...]) -> None:
+    """Refined with 30 terms beside the unrefined best with 100."""
+    pairs = [
+        (mean[name, "refined", 30] / mean[name, "widths", 100], name,
+         np.mean(times[name, "refined", 30]) / np.mean(times[name, "widths", 100]))
+        for name in names if (name, "refined", 30) in mean and (name, "widths", 100) in mean
+    ]  # fmt: skip
+    if pairs:
+        print(
+            f"\nrefined with 30 terms against widths with 100: no higher on {sum(p[0] <= 1 for p in pairs)} of "
+            f"{len(pairs)} sets, median ratio {np.median([p[0] for p in pairs]):.3f}, fit time "
+            f"{np.median([p[2] for p in pairs]):.3f} of its"
+        )
+
+
+def main() -> None:
+    """Measure what is missing, print what is there."""
+    options = parser(__doc__, None)
+    options.add_argument("--sets", nargs="+", default=[*REGRESSION, *CLASSES])
+    options.add_argument("--methods", nargs="+", default=[*WITH_TERMS, *WITHOUT])
+    options.add_argument("--terms", nargs="+", type=int, default=[10, 30, 100, 300])
+    options.add_argument("--rows", type=int, default=3000, help="training rows at most")
+    options.add_argument("--splits", type=int, default=5)
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--summary", action="store_true", help="measure nothing")
+    arguments = options.parse_args()
+    out = arguments.out or RECORDS / "accuracy_per_term.jsonl"
+    kept = read(out)
+    tasks = []
+    for seed in range(arguments.splits):
+        for name in arguments.sets:
+            for method in arguments.methods:
+                if method == "sgpr" and name in CLASSES:
+                    continue
+                for k in arguments.terms if method in WITH_TERMS else [0]:
+                    tasks.append({"set": name, "seed": seed, "method": method, "terms": k, "rows": arguments.rows})
+    missing = [task for task in tasks if json.dumps(task, sort_keys=True) not in kept]
+    if missing and not arguments.summary:
+        # The dearest first, so that no core is left alone with one at the end.
+        missing.sort(key=lambda task: (task["seed"], -task["terms"]))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        workers = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")
+        with out.open("a", encoding="utf-8") as file:
+            if not kept:
+                file.write(json.dumps({"made_with": made_with()}) + "\n")
+            for done, (task, record) in enumerate(workers(delayed(run)(task, arguments.data) for task in missing), 1):
+                file.write(json.dumps({"task": task, "record": record}) + "\n")
+                file.flush()
+                if done % 20 == 0:
+                    print(f"{done} of {len(missing)}", file=sys.stderr, flush=True)
+        kept = read(out)
+    wanted = {json.dumps(task, sort_keys=True) for task in tasks}
+    summary({key: record for key, record in kept.items() if key in wanted})
+
+
+if __name__ == "__main__":
+    main()
