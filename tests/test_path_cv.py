@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV
-from kernelpursuit.estimators.path_cv import best_pair
+from kernelpursuit.estimators._search import best_pair
 from kernelpursuit.kernels import scale_gamma
 
 # Short paths keep the tests fast; that warning is asserted in `test_reports.py`.

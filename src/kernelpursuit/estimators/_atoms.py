@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import gather
+from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
 from kernelpursuit.estimators._expansion import Expansion, evaluate
 from kernelpursuit.estimators._spaces import take_rows
@@ -124,6 +124,6 @@ class AtomFamily:
 def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
     """Sorted random subset of the rows."""
     if size > n:
-        warnings.warn(f"centers={size} is more than the {n} training rows: all of them are used", stacklevel=2)
+        warn(f"centers={size} is more than the {n} training rows: all of them are used")
         size = n
     return np.sort(rng.choice(n, size=size, replace=False))

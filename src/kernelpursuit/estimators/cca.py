@@ -15,9 +15,9 @@ from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._canonical import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._nystroem_cca import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._spaces import (

@@ -10,9 +10,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import fits
+from kernelpursuit.estimators._search import SearchModel, search
 from kernelpursuit.estimators._training import check_training
 from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
-from kernelpursuit.estimators.path_cv import SearchModel, search
 
 
 @described

@@ -1,55 +1,23 @@
-"""Cross-validation of every number of atoms and every kernel width, at one path for each fold and width."""
+"""Kernel matching pursuit with its number of atoms and its kernel width chosen by cross-validation."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.parallel import Parallel, delayed
 
-from kernelpursuit._array import gather, on_host
-from kernelpursuit._warning import warn
+from kernelpursuit._array import on_host
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import mean_loss
-from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS, SearchParameters
-from kernelpursuit.estimators._pipeline import fits, say
-from kernelpursuit.estimators._spaces import is_precomputed, labels_beside, take_rows
-from kernelpursuit.estimators._training import check_training, host_weights, training_data
+from kernelpursuit.estimators._parameters import SearchParameters
+from kernelpursuit.estimators._pipeline import fits
+from kernelpursuit.estimators._search import SearchModel, search
+from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel, regression_loss
-from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.losses import LOSSES
-from kernelpursuit.pursuit.loop import count
-
-
-class Found(NamedTuple):
-    """Result of a search."""
-
-    model: Any  # fitted to all rows with the choices
-    table: np.ndarray  # scores, (widths, folds, numbers of atoms)
-    gammas: list[float | None]
-    width: int  # which of them was chosen
-    n_atoms: int
-
-
-class SearchModel:
-    """Attributes of a search, and of the model that came out of it."""
-
-    def _adopt(self: Any, found: Found) -> None:
-        self._one_target = found.model._one_target
-        self._set(found.model._fitted)
-        self.cv_results_ = cv_results(found.table, found.gammas)
-        self.best_n_atoms_ = found.n_atoms
-        self.best_score_ = float(mean_scores(found.table)[found.width, found.n_atoms - 1])
-        self.gamma_ = found.gammas[found.width]
 
 
 @described
@@ -243,196 +211,3 @@ class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
         self._adopt(found)
         self.classes_ = found.model.classes_
         return self
-
-
-def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any) -> Found:
-    """Cross-validate all widths and numbers of atoms and fit the best on all rows.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Has the parameters of `SEARCH_CONSTRAINTS`, and those of `make`.
-    make : callable
-        ``make(n_atoms=, gamma=, ...)`` gives the estimator to choose for.
-    metric : callable
-        ``metric(y, prediction, sample_weight=)``, larger is better; used when no scorer is given.
-    X, y, sample_weight
-        Checked data.
-    """
-    params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in SEARCH_CONSTRAINTS}
-    weights = None if sample_weight is None else host_weights(sample_weight, X)
-    if weights is not None and not np.any(weights > 0):
-        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    gammas = width_grid(estimator.gammas, estimator.kernel, X, weights)
-    scorer = None if estimator.scoring is None else check_scoring(make(), scoring=estimator.scoring)
-    known, most = on_host(y), estimator.max_atoms
-    folds = list(check_cv(estimator.cv, known, classifier=is_classifier(make())).split(X, known))
-
-    def model(n_atoms: int, gamma: float | None, verbose: int) -> Any:
-        width = {"gamma": "scale" if gamma is None else gamma}
-        return make(**params | width | {"n_atoms": n_atoms, "verbose": verbose})
-
-    quiet = max(0, int(estimator.verbose) - 1)
-    jobs = [(gamma, fold) for gamma in gammas for fold in range(len(folds))]
-    try:
-        scores = Parallel(n_jobs=estimator.n_jobs)(
-            delayed(path_scores)(
-                model(most, gamma, quiet), X, known, weights, *folds[fold], scorer, metric,
-                f"fold {fold + 1} of {len(folds)}, {named(gamma)}" if estimator.verbose else "",
-            )
-            for gamma, fold in jobs
-        )  # fmt: skip
-    except Interrupted as interrupt:  # the model of the fold is better than none
-        fitted = interrupt.args[0]
-        table = np.full((1, len(folds), most), np.nan)
-        return Found(fitted, table, [None if gammas[0] is None else fitted.gamma], 0, max(1, len(fitted.path_)))
-    table = without_undefined_folds(np.reshape(scores, (len(gammas), len(folds), most)))
-    width, k = best_pair(table, estimator.one_standard_error)
-    if estimator.verbose:
-        say(f"chosen: {named(gammas[width])}, {count(k, 'atom')}, mean score {mean_scores(table)[width, k - 1]:.4g}")
-    final = model(k, gammas[width], int(estimator.verbose))
-    try:
-        final.fit(X, y, **weight_option(weights))
-    except KeyboardInterrupt:
-        if not hasattr(final, "path_"):
-            raise
-    if k == most and final.path_.reason != "interrupted":
-        warn(
-            f"the best number of atoms is max_atoms={most}, the largest that was tried: more may be better. Raise "
-            "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
-            ConvergenceWarning,
-        )
-    return Found(final, table, gammas, width, k)
-
-
-class Interrupted(KeyboardInterrupt):
-    """An interrupt that left a model."""
-
-
-def named(gamma: float | None) -> str:
-    """A width in words."""
-    return "one width" if gamma is None else f"gamma={gamma:.4g}"
-
-
-def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> list[float | None]:
-    """Widths to try; [None] for kernels that have none."""
-    if is_precomputed(kernel) or not uses_gamma(kernel):
-        if gammas is not None:
-            raise ValueError(f"gammas is given but kernel={kernel!r} has no gamma; set gammas=None")
-        return [None]
-    if gammas is None:
-        counted = X if weights is None else take_rows(X, np.flatnonzero(weights > 0))
-        positive = None if weights is None else weights[weights > 0]
-        return [scale_gamma(counted, positive) * 4.0**power for power in range(-3, 2)]
-    grid = np.asarray(gammas)
-    grid = grid.astype(np.float64) if grid.dtype.kind in "iuf" else np.empty(0)
-    if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid) & (grid >= 0)):
-        raise ValueError(f"gammas must be a list of non-negative numbers with at least one entry, got {gammas!r}")
-    return [float(gamma) for gamma in grid]
-
-
-def path_scores(
-    model: Any,
-    X: Any,
-    y: np.ndarray,
-    weights: np.ndarray | None,
-    train: Any,
-    test: Any,
-    scorer: Any,
-    metric: Callable,
-    label: str = "",
-) -> np.ndarray:
-    """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
-
-    The scores are nan where all test rows have weight 0. A line with `label` says what came out.
-    """
-    began = time.perf_counter()
-    pairwise = is_precomputed(model.kernel)
-    X_train, X_test = take_rows(X, train), take_rows(X, test)
-    if pairwise:
-        X_train, X_test = gather(X_train, train, axis=1), gather(X_test, train, axis=1)
-    w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
-    if w_test is not None and not np.any(w_test > 0):
-        return np.full(model.n_atoms, np.nan)
-    try:
-        with warnings.catch_warnings():  # the fit to all rows says it again
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(X_train, y[train], **weight_option(w_train))
-    except KeyboardInterrupt as interrupt:
-        raise (Interrupted(model) if hasattr(model, "path_") else interrupt) from None
-    options = weight_option(w_test)
-    if scorer is None:
-        predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
-        scores = [metric(y[test], on_host(prediction), **options) for prediction in predictions]
-    else:
-        y_test = labels_beside(y[test], X)
-        models = [model.truncate(k) for k in range(1, len(model.path_) + 1)] or [model]
-        scores = [scorer(one, X_test, y_test, **options) for one in models]
-    if label:
-        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-        seconds = time.perf_counter() - began
-        say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
-    return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
-
-
-def without_undefined_folds(table: np.ndarray) -> np.ndarray:
-    """Scores, with a warning where a fold has none at all; an error where no fold has any."""
-    undefined = np.all(np.isnan(table), axis=(0, 2))
-    if undefined.all():
-        raise ValueError("every score is nan: the folds have too few classes or no weight, or scoring does not fit")
-    if undefined.any():
-        places = [int(fold) for fold in np.flatnonzero(undefined)]
-        warn(
-            f"the scores of folds {places} (counted from 0) are all nan, so the others alone decide: they have one "
-            "class only, no weight, or scoring does not fit them. Use other folds (StratifiedKFold, fewer of them)"
-        )
-    return table
-
-
-def defined_folds(table: np.ndarray) -> np.ndarray:
-    """Scores of the folds that have any, (widths, folds, numbers); all of them where none has."""
-    undefined = np.all(np.isnan(table), axis=(0, 2))
-    return table if undefined.all() else table[:, ~undefined]
-
-
-def mean_scores(table: np.ndarray) -> np.ndarray:
-    """Means over the folds that have scores, (widths, numbers); nan where one of these folds has none."""
-    return defined_folds(table).mean(axis=1)
-
-
-def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
-    """Index of the width and number of atoms with the best mean score in `table` (widths, folds, numbers).
-
-    A mean that is nan is never the best.
-    """
-    mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
-    if not np.any(mean > -np.inf):
-        raise ValueError("no width and number of atoms has a score in every fold: all means are nan")
-    width, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
-    chosen = table[width, :, k]
-    chosen = chosen[~np.isnan(chosen)]
-    if one_standard_error and len(chosen) > 1:  # one fold has no standard error
-        error = chosen.std(ddof=1) / np.sqrt(len(chosen))
-        k = int(np.argmax(np.any(mean >= mean[width, k] - error, axis=0)))  # the fewest atoms at any width
-        width = int(np.argmax(mean[:, k]))
-    return width, k + 1
-
-
-def cv_results(table: np.ndarray, gammas: list[float | None]) -> dict[str, np.ndarray]:
-    """Scores in the layout of scikit-learn's searches."""
-    n_widths, n_folds, longest = table.shape
-    mean = mean_scores(table).ravel()
-    ranked = np.nan_to_num(-mean, nan=np.inf)  # nan comes last
-    results = {
-        "param_gamma": np.repeat(np.array(gammas, dtype=object if gammas[0] is None else np.float64), longest),
-        "param_n_atoms": np.tile(np.arange(1, longest + 1), n_widths),
-        "mean_test_score": mean,
-        "std_test_score": defined_folds(table).std(axis=1).ravel(),
-        "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,
-    }
-    return results | {f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)}
-
-
-def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Keyword for functions that may not know of weights."""
-    return {} if weights is None else {"sample_weight": weights}
