@@ -1,6 +1,7 @@
 """Who may import whom, and how long files and functions may be."""
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -13,44 +14,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 PAPERS = sorted((Path(__file__).parents[1] / "papers").glob("*.py"))
 LONGEST_FILE, LONGEST_FUNCTION = 420, 60
 
-# Layer -> layers of the package that it may import from.
-ALLOWED = {
-    "_array": set(),
-    "_sklearn": set(),
-    "_warning": set(),
-    "bounds": set(),
-    "plots": set(),
-    "losses": {"_array"},
-    "basis": {"_array"},
-    "gaussian": {"_array"},
-    "kernels": {"_array", "gaussian"},
-    "dictionaries": {"_array", "_sklearn", "gaussian", "kernels"},
-    "pursuit": {"_array", "basis", "losses", "dictionaries.sweep", "dictionaries.WeighedDictionary"},
-    "refinement": {
-        "_array",
-        "_sklearn",
-        "gaussian",
-        "kernels",
-        "losses",
-        "dictionaries.one_blas_thread",
-        "dictionaries.spans",
-    },
-    "estimators": {
-        "_array",
-        "_sklearn",
-        "_warning",
-        "bounds",
-        "basis",
-        "losses",
-        "gaussian",
-        "kernels",
-        "dictionaries",
-        "pursuit",
-        "refinement",
-    },
-}
-FREE = {"cli", "__main__"}  # may import everything of the package
-SCIKIT_LEARN = {"_sklearn", "kernels", "estimators", "cli"}
+
+def table():
+    """Rows of the table "Who may import whom": layer -> what it may import of the package, and whether scikit-learn."""
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+    section = text.split("## Who may import whom")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    names = [[re.findall(r"`([^`]+)`", cell) for cell in row[:2]] for row in rows]
+    return {
+        layer: (None if "everything" in row[1] else set(allowed), row[2].strip() == "yes")
+        for row, (layers, allowed) in zip(rows, names, strict=True)
+        for layer in layers
+    }
+
+
+TABLE = table()
+ALLOWED = {layer: allowed for layer, (allowed, _) in TABLE.items() if allowed is not None}
+FREE = set(TABLE) - set(ALLOWED)  # may import everything of the package
+SCIKIT_LEARN = {layer for layer, (_, yes) in TABLE.items() if yes}
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
 FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich"}
@@ -76,6 +57,10 @@ def imports(path, inside_functions=True):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: relative import"
             yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_the_table_has_every_layer_and_no_other():
+    assert set(TABLE) == {layer(path) for path in FILES} - {"__init__"}
 
 
 def name_of(path):
