@@ -70,6 +70,8 @@ def offset():
 
 
 DATA = {"plain": plain, "duplicated": duplicated, "offset": offset}
+# What array-api-strict refuses does not depend on the numbers: one kind of data is enough, the one with most branches.
+DATA_IN_SPACES = [(data, space) for space in SPACES for data in DATA if space != "strict" or data == "duplicated"]
 
 REGRESSORS = {
     "prefit": KMPRegressor(12),
@@ -157,8 +159,7 @@ def compare(estimator, X, y, move, atol=1e-10, **fit):
     return model, expected, X_there
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_regressors(name, data, space):
     move = moved(space)
@@ -188,8 +189,7 @@ def test_classifiers(name, n_classes, space):
     same_place(model.classes_, X_there)
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
 @pytest.mark.parametrize("name", OTHERS)
 def test_transformers_and_detectors(name, data, space):
     X, y = DATA[data]()
@@ -262,8 +262,7 @@ def test_single_precision(name, space):
     assert overlap >= 0.5 * len(support(expected))  # the same but for ties within rounding
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
 def test_weak_choice(data, space):
     compare(KMPRegressor(12, weakness=0.5), *DATA[data](), moved(space))
 

@@ -36,13 +36,13 @@ def test_memory_is_held(options):
 
 
 def test_memory_refused_with_the_numbers():
-    X, y = data(1000)
-    with pytest.raises(ValueError, match="memory=1000000 ") as error:
-        KMPRegressor(500, memory=10**6).fit(X, y)
+    X, y = data(400)
+    with pytest.raises(ValueError, match="memory=200000 ") as error:
+        KMPRegressor(300, memory=200_000).fit(X, y)
     fits = int(re.search(r"n_atoms=(\d+) would fit", str(error.value)).group(1))
-    assert 0 < fits < 500
-    KMPRegressor(fits, memory=10**6, tol=0.5).fit(X, y)
+    assert 0 < fits < 300
+    KMPRegressor(fits, memory=200_000, tol=0.5).fit(X, y)
     # no number of atoms fits: say what would, in a unit that shows it
-    with pytest.raises(ValueError, match=r"memory=100\b.*\b8000\b") as error:
+    with pytest.raises(ValueError, match=r"memory=100\b.*\b3200\b") as error:
         KMPRegressor(1, memory=100).fit(X, y)
     assert "n_atoms=0" not in str(error.value)
