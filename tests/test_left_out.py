@@ -1,0 +1,120 @@
+"""Jackknife+ intervals of a pursuit beside n refits in the same span."""
+
+import numpy as np
+import pytest
+
+from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, KMPRegressorCV
+from kernelpursuit.estimators._left_out import LeftOut
+
+GAMMA = 0.5
+
+
+def data(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
+
+
+def kernel(X, Z):
+    return np.exp(-GAMMA * ((X[:, None] - Z[None]) ** 2).sum(axis=2))
+
+
+def refits(model, X, y, new):
+    """Predictions at the row left out and at new rows, of the models without one row each."""
+    constant = int(model.fit_intercept)
+    A, B = (np.column_stack([np.ones((len(Z), constant)), kernel(Z, model.support_vectors_)]) for Z in (X, new))
+    P = np.zeros((A.shape[1], A.shape[1]))
+    P[constant:, constant:] = model.alpha * kernel(model.support_vectors_, model.support_vectors_)
+    own, others = [], []
+    for i in range(len(y)):
+        rest = np.delete(np.arange(len(y)), i)
+        c = np.linalg.solve(A[rest].T @ A[rest] + P, A[rest].T @ y[rest])
+        own.append(A[i] @ c)
+        others.append(B @ c)
+    return np.array(own), np.array(others)
+
+
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.3}, {"fit_intercept": False}, {"variant": "backfit"}])
+def test_models_without_a_row_are_refits(options):
+    X, y = data()
+    new = data(7, 1)[0]
+    model = KMPRegressor(6, gamma=GAMMA, **options).fit(X, y)
+    own, others = refits(model, X, y, new)
+    found = LeftOut.of(model, X, y)
+    A = np.column_stack([np.ones((len(X), int(model.fit_intercept))), kernel(X, model.support_vectors_)])
+    P = np.zeros((A.shape[1], A.shape[1]))
+    P[A.shape[1] - 6 :, A.shape[1] - 6 :] = model.alpha * kernel(model.support_vectors_, model.support_vectors_)
+    spent = np.trace(A @ np.linalg.solve(A.T @ A + P, A.T))
+    inflation = (1 - spent / 60) / (1 - (2 * spent - int(model.fit_intercept)) / 60)
+    np.testing.assert_allclose(found.errors, np.abs(y - own) * inflation, rtol=1e-6)
+    # the interval's ends: order statistics of all models less, and plus, their errors
+    low = np.sort(others - found.errors[:, None], axis=0)[5]  # 0.1 of 61 is 6.1
+    high = np.sort(others + found.errors[:, None], axis=0)[54]  # 0.9 of 61 is 54.9
+    np.testing.assert_allclose(found.intervals(new, 0.9), np.column_stack([low, high]), rtol=1e-6)
+    whole = ConformalRegressor(model, calibration_fraction=None).fit(X, y)
+    np.testing.assert_allclose(whole.predict_interval(new), np.column_stack([low, high]), rtol=1e-6)
+    np.testing.assert_allclose(whole.residuals_, np.sort(found.errors), rtol=1e-9)
+
+
+def test_coverage_is_what_was_asked_for():
+    """About 0.9, rather more where the function is smooth and the search easy; less without the charge for it."""
+    covered = {"charged": [], "plain": []}
+    for seed in range(30):
+        X, y = data(100, seed)
+        new, y_new = data(300, 1000 + seed)
+        model = ConformalRegressor(KMPRegressor(12, gamma=GAMMA), calibration_fraction=None).fit(X, y)
+        low, high = model.predict_interval(new).T
+        covered["charged"].append(np.mean((low <= y_new) & (y_new <= high)))
+        inflation = (1 - 13 / 100) / (1 - 25 / 100)
+        plain = model._left_out._replace(errors=model._left_out.errors / inflation)
+        low, high = plain.intervals(new, 0.9).T
+        covered["plain"].append(np.mean((low <= y_new) & (y_new <= high)))
+    assert 0.89 < np.mean(covered["charged"]) < 0.94
+    assert np.mean(covered["plain"]) < np.mean(covered["charged"]) - 0.015
+
+
+@pytest.mark.parametrize("n", [9, 8])
+def test_few_rows(n):
+    """Nine rows are the fewest with a finite interval of 90 %."""
+    X, y = data(n)
+    model = ConformalRegressor(KMPRegressor(1), calibration_fraction=None)
+    if n == 8:
+        with pytest.warns(UserWarning, match="too few"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+    assert np.all(np.isfinite(model.predict_interval(X))) == (n == 9)
+
+
+def test_other_forms_of_data_and_models():
+    X, y = data()
+    K = kernel(X, X)
+    direct = ConformalRegressor(KMPRegressor(5, gamma=GAMMA), calibration_fraction=None).fit(X, y)
+    precomputed = ConformalRegressor(KMPRegressor(5, kernel="precomputed"), calibration_fraction=None).fit(K, y)
+    np.testing.assert_allclose(direct.predict_interval(X), precomputed.predict_interval(K), rtol=1e-8)
+    single = ConformalRegressor(KMPRegressor(5, gamma=GAMMA), calibration_fraction=None).fit(X.astype("f4"), y)
+    np.testing.assert_allclose(
+        direct.predict_interval(X), single.predict_interval(X.astype("f4")), rtol=1e-3, atol=1e-3
+    )
+    two = KMPRegressor(5, kernel=[("rbf", {"gamma": 0.5}), ("rbf", {"gamma": 2.0})], functions=[lambda X: X])
+    assert np.all(np.isfinite(ConformalRegressor(two, calibration_fraction=None).fit(X, y).predict_interval(X)))
+    searched = KMPRegressorCV(8, cv=3, one_standard_error=True)
+    assert ConformalRegressor(searched, calibration_fraction=None).fit(X, y).predict_interval(X).shape == (60, 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (KMPRegressor(3, loss="huber"), "closed form"),
+        (KMPRegressor(3, variant="basic"), "closed form"),
+        (KMPRegressor(3, stop="certificate"), "all rows"),
+        (KMPRegressor(3, alpha=1.0, kernel="precomputed"), "single kernel"),
+    ],
+)
+def test_what_is_refused(estimator, message):
+    X, y = data()
+    K = X if estimator.kernel != "precomputed" else kernel(X, X)
+    with pytest.raises(ValueError, match=message):
+        ConformalRegressor(estimator, calibration_fraction=None).fit(K, y)
+    with pytest.raises(ValueError, match="regressor"):
+        ConformalRegressor(KMPClassifier(3), calibration_fraction=None).fit(X, y)
