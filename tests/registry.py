@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.linear_model import LinearRegression
+from sklearn.utils import get_tags
 
 import kernelpursuit
 from kernelpursuit import (
@@ -77,8 +78,7 @@ def label(estimator):
 
 
 def is_precomputed(estimator):
-    inner = getattr(estimator, "estimator", None) or estimator
-    return "precomputed" in (getattr(inner, name, None) for name in ("kernel", "kernel_x"))
+    return get_tags(estimator).input_tags.pairwise
 
 
 def targets(estimator, X, y):

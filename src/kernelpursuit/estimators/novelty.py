@@ -148,15 +148,13 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         aside = data.subset(held_out)
         scores = on_host(self._scores(aside.X))
         if self.validation_fraction is not None:
-            rank = max(1, int(np.floor(self.contamination * (aside.total + 1))))
-            # Less what rounding may change: the row that set the threshold must not fall below it in another batch.
-            slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps))
-            slack *= float(np.max(on_host(self._span.diagonal(X))))
-            self.offset_ = order_statistic(scores, aside.weights, rank - 1) - slack
+            place = float(max(1, np.floor(self.contamination * (aside.total + 1))) - 1)
         else:
             place = self.contamination * (aside.total - 1)
-            below, above = (order_statistic(scores, aside.weights, i) for i in (np.floor(place), np.ceil(place)))
-            self.offset_ = float(below + (place - np.floor(place)) * (above - below))
+        below, above = (order_statistic(scores, aside.weights, i) for i in (np.floor(place), np.ceil(place)))
+        # Less what rounding may change: a row that sets the threshold must not fall below it in another batch.
+        slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps)) * float(np.max(on_host(self._span.diagonal(X))))
+        self.offset_ = float(below + (place - np.floor(place)) * (above - below)) - slack
         return self
 
     def score_samples(self, X: Any) -> Array:
