@@ -271,7 +271,8 @@ def _verdicts(records: Sequence[Record], means: dict[str, dict[str, float]]) -> 
             f"As a stop rule it is within {100 * (STOP_GOAL - 1):.0f} % of the best k in hindsight, goal of ours",
             judge(stop <= STOP_GOAL),
             f"test error over the lowest of the same path: {stop:.2f} in the mean; generalised cross-validation on all "
-            f"rows {hindsight:.2f}; the least of many test errors is below the true one",
+            f"rows {hindsight:.2f}. It keeps the number that generalised cross-validation names unless another is "
+            "clearly better, so the loss is that of this choice; and the least of many test errors is below the true one",
         ),
         Verdict(
             f"A model on all rows, as it is, has a bound within {GOAL:g} times, goal of ours",
@@ -300,6 +301,10 @@ def _figure(means: dict[str, dict[str, float]]) -> Any:
     ax.plot(errors, place, "o", color="black", markersize=4)
     ax.axvline(1, color="0.4", linestyle="--", linewidth=1)
     ax.set_xscale("log")
+    ticks = [0.1, 0.2, 0.5, 1, 2, 5]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_xlim(0.9 * min(0.1, errors.min()), 1.1 * bounds.max())
     ax.set_yticks(place, list(means))
     ax.set_xlabel("error rate: test error and bound, means over the sets")
     return fig
