@@ -272,7 +272,7 @@ def _verdicts(records: Sequence[Record], means: dict[str, dict[str, float]]) -> 
             judge(stop <= STOP_GOAL),
             f"test error over the lowest of the same path: {stop:.2f} in the mean; generalised cross-validation on all "
             f"rows {hindsight:.2f}. It keeps the number that generalised cross-validation names unless another is "
-            "clearly better, so the loss is that of this choice; and the least of many test errors is below the true one",
+            "clearly better, so the loss is in that choice; and the least of many test errors is below the true one",
         ),
         Verdict(
             f"A model on all rows, as it is, has a bound within {GOAL:g} times, goal of ours",
