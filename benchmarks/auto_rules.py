@@ -137,7 +137,7 @@ def follow(X: np.ndarray, targets: np.ndarray, gamma: float, alpha: float, place
     left_out = [criterion.left_out()]
     stop = first_of(n_atoms(min(len(X) - 1, N_ATOMS)), tolerance(1e-10))
     path = pursue(criterion, stop, callback=lambda path: left_out.append(criterion.left_out()))
-    coef = criterion.coef_path(len(path))
+    coef = np.array([*criterion.weight_path(len(path))])
     centers = kernel.prepare(X[path.atoms])
     columns = [kernel(kernel.prepare(place), centers) for place in places]
     values = [coef[:, :1] + np.einsum("nj,kjt->knt", column, coef[:, 1:], optimize=True) for column in columns]

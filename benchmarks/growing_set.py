@@ -73,7 +73,7 @@ def curves(X: np.ndarray, y: np.ndarray, rows: int, seed: int) -> dict[str, dict
         criterion = Squares(DenseDictionary(K), y[train])
         look = {} if sizes is None else {"candidates": drawing(sizes, np.random.default_rng(seed))}
         path = pursue(criterion, n_atoms(STEPS), **look)
-        coef, atoms = criterion.coef_path(len(path))[:, :, 0], path.atoms
+        coef, atoms = np.array([*criterion.weight_path(len(path))])[:, :, 0], path.atoms
         out[name] = {}
         for k in NUMBERS:
             error = y[test] - K_test[:, atoms[:k]] @ coef[k, 1 : k + 1] - coef[k, 0]

@@ -90,7 +90,7 @@ def pursuit_on_sample(rng, n, labels=False):
     centers = x[:8]
     run = Squares(DenseDictionary(np.exp(-((x[:, None] - centers) ** 2))), y, intercept=False)
     path = pursue(run, n_atoms(2))
-    coef = run.coef_path(2)[-1, 1:, 0]
+    coef = np.array([*run.weight_path(2)])[-1, 1:, 0]
     return x, y, path.atoms, lambda x: np.exp(-((x[:, None] - centers[path.atoms]) ** 2)) @ coef
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import reference_cca as ref
 from kernelpursuit import SparseKernelCCA
-from kernelpursuit.estimators._nystroem_cca import canonical, nystroem_map
+from kernelpursuit.heads.canonical import canonical, nystroem_map
 
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -51,7 +51,7 @@ def test_squares_equals_oracle(problem, variant, alpha, weighted, intercept):
     np.testing.assert_allclose(
         [s.loss * total for s in path.steps], oracle.losses, rtol=1e-7, atol=1e-12 * np.sum(Y**2)
     )
-    coef = run.coef_path(len(path))[-1]
+    coef = np.array([*run.weight_path(len(path))])[-1]
     b, c = oracle.coef[-1]
     f = b + D[:, atoms] @ c
     np.testing.assert_allclose(coef[0] + D[:, path.atoms] @ coef[1:], f, atol=1e-6 * np.abs(Y).max())
@@ -78,7 +78,7 @@ def test_running_moments_equal_their_definition(problem, alpha, variant):
     run.scores()
     degenerate = not problem.startswith(("rbf", "rectangular"))
     start = float(np.max(np.abs(run.moments(np.arange(D.shape[1]))[0])))
-    while len(run.coef_path(40)) < 40 and (block := propose(run)):
+    while len(np.array([*run.weight_path(40)])) < 40 and (block := propose(run)):
         list(run.take(block))
         J = np.flatnonzero(run.alive)
         if not len(J):
@@ -143,7 +143,7 @@ def test_refit_reaches_the_optimum(problem, name):
     run = Gradient(DenseDictionary(D, gram=G), Y, loss, alpha=0.1)
     path = pursue(run, n_atoms(8))
     A = path.atoms
-    coef = run.coef_path(len(path))[-1]
+    coef = np.array([*run.weight_path(len(path))])[-1]
     start = (coef[0], coef[1:])
     value, _, _ = ref.optimum(D[:, A], Y, *oracle_loss, None, True, 0.1, G[np.ix_(A, A)], start)
     assert path.steps[-1].loss * len(D) == pytest.approx(value, rel=1e-8)
@@ -156,7 +156,7 @@ def test_gradient_with_squared_loss_is_squares():
         gradient = Gradient(DenseDictionary(D, gram=G), Y, LOSSES["squared"], variant=variant, alpha=0.1)
         one, two = pursue(squares, n_atoms(8)), pursue(gradient, n_atoms(8))
         assert [s.atom for s in one.steps] == [s.atom for s in two.steps]
-        np.testing.assert_allclose(squares.coef_path(8), gradient.coef_path(8), atol=1e-4)
+        np.testing.assert_allclose(np.array([*squares.weight_path(8)]), np.array([*gradient.weight_path(8)]), atol=1e-4)
 
 
 @pytest.mark.parametrize("variant", ["prefit", "backfit"])
@@ -177,7 +177,7 @@ def test_blocks_take_what_plain_greedy_takes(variant):
     assert [s.atom for s in run.take([worst, atoms[5]], weakness=0.0)] == [worst, atoms[5]]
     A = [*atoms[:5], worst, atoms[5]]
     oracle = ref.backfit(D, Y, 7, alpha=0.1, G=G, intercept=True, path=A)
-    np.testing.assert_allclose(run.coef_path(7)[-1], np.vstack(oracle.coef[-1]), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(np.array([*run.weight_path(7)])[-1], np.vstack(oracle.coef[-1]), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
@@ -195,7 +195,9 @@ def test_sampled_candidates_score_like_all(variant, alpha):
         assert one.loss == pytest.approx(two.loss)
     looks = len(everyone) + 1  # and once more at the atom that is taken
     assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
-    np.testing.assert_allclose(full.coef_path(8), sampled.coef_path(8), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        np.array([*full.weight_path(8)]), np.array([*sampled.weight_path(8)]), rtol=1e-5, atol=1e-9
+    )
 
 
 def test_stochastic_gradient_candidates():

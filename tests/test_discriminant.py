@@ -138,7 +138,7 @@ def test_two_of_three_values_add_up_to_the_binary_one():
     model = SparseKernelFDA(6).fit(X, y)
     found = model._discriminants
     both = np.concatenate([-found.codes, found.codes], axis=1) / np.sqrt(2)
-    two = weights_along_path(found._replace(codes=both))[-1]
+    two = weights_along_path(found._replace(codes=both)).last()
     np.testing.assert_allclose(two[:, 1] - two[:, 0], np.r_[model.intercept_, model.dual_coef_], rtol=1e-10)
 
 

@@ -7,11 +7,11 @@ import pytest
 import reference as ref
 import reference_fisher as literal
 from kernelpursuit import DenseDictionary, KernelDictionary, pursue
+from kernelpursuit.heads.discriminants import Within, class_codes
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import propose
-from kernelpursuit.pursuit.scatter import Within, class_codes
 
 PROBLEMS = {name: (D, Y, G) for name, D, Y, G in ref.problems(0) if name.endswith("-1")}
 CLOSE = 1e-8  # two atoms whose scores differ by less, relatively, may change places

@@ -61,9 +61,13 @@ def test_prefixes_are_nested(criterion, variant):
     paths = {k: pursue(run, n_atoms(k)) for k, run in runs.items()}
     assert [s.atom for s in paths[5].steps] == [s.atom for s in paths[10].steps][:5]
     width = 1 + len(paths[5].atoms)
-    np.testing.assert_allclose(runs[5].coef_path(5), runs[10].coef_path(10)[:6, :width], rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(runs[5].coef(), runs[5].coef_path(5)[-1], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(runs[10].coef_path(5), runs[5].coef_path(5), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        np.array([*runs[5].weight_path(5)]), np.array([*runs[10].weight_path(10)])[:6, :width], rtol=1e-12, atol=1e-14
+    )
+    np.testing.assert_allclose(runs[5].coef(), np.array([*runs[5].weight_path(5)])[-1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        np.array([*runs[10].weight_path(5)]), np.array([*runs[5].weight_path(5)]), rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -135,7 +139,9 @@ def test_interrupt_in_the_dictionary_keeps_the_steps_taken(method, call, loss, v
     assert len(path) == (max(call - 2, 0) if method == "columns" else call - 1)
     atoms = [s.atom for s in path.steps]
     assert atoms == [s.atom for s in whole.steps][: len(atoms)]
-    np.testing.assert_allclose(run.coef_path(len(path)), plain.coef_path(len(path)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.array([*run.weight_path(len(path))]), np.array([*plain.weight_path(len(path))]), rtol=1e-12
+    )
 
 
 def test_interrupt_in_a_callback_and_in_a_rule():
@@ -148,7 +154,7 @@ def test_interrupt_in_a_callback_and_in_a_rule():
     run = squares(D, Y)
     path = pursue(run, n_atoms(12), callback=interrupt)
     assert path.reason == "interrupted" and len(path) == 4
-    assert run.coef_path(4).shape == (5, 5, 1)
+    assert np.array([*run.weight_path(4)]).shape == (5, 5, 1)
     path = pursue(squares(D, Y), interrupt)
     assert path.reason == "interrupted" and len(path) == 4
 
@@ -282,7 +288,7 @@ def test_array_api_strict_takes_the_same_atoms(loss, sampled, alpha, weighted, v
         run = Squares(dictionary, y, **options) if loss is None else Gradient(dictionary, y, losses[loss], **options)
         candidates = random_subset(9, np.random.default_rng(2)) if sampled else everything
         path = pursue(run, n_atoms(5 if loss is None else 3), candidates)
-        found.append(([s.atom for s in path.steps], run.coef_path(len(path)), path.values("loss")))
+        found.append(([s.atom for s in path.steps], np.array([*run.weight_path(len(path))]), path.values("loss")))
         assert propose(run)
     assert found[0][0] == found[1][0]
     np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-6)

@@ -38,7 +38,7 @@ def test_scale_of_weights(name, factor, alpha, uniform):
     one, two = (pursue(run, n_atoms(8)) for run in runs)
     assert [step.atom for step in one.steps] == [step.atom for step in two.steps] and len(one) == 8
     tolerance = 1e-10 if "squares" in name or name == "basic" else 1e-6  # optimisers stop at a small gradient
-    coefs = [run.coef_path(8) for run in runs]
+    coefs = [np.array([*run.weight_path(8)]) for run in runs]
     np.testing.assert_allclose(coefs[1], coefs[0], rtol=tolerance, atol=tolerance * np.abs(coefs[0]).max())
     for field, power in (("loss", 0), ("score", 1), ("weight", 0.5)):
         if 1e-290 < factor**power < 1e280:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
 from kernelpursuit.estimators._spaces import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
 from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points
+from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.kernels import Kernel
 
 BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
@@ -43,6 +45,8 @@ class Expansion:
         γⱼ of each atom, in place of the kernel's gamma; for a Gaussian kernel alone.
     input_weights : ndarray of shape (n_features,), optional
         Weight of each input: atom j is exp(-γⱼ Σ w²(x - zⱼ)²); for a Gaussian kernel alone.
+    coef : ndarray of shape (1 + k, n_targets), optional
+        Weights of the atoms in the functions that the model computes, after their intercepts.
     """
 
     centers: Any
@@ -53,6 +57,7 @@ class Expansion:
     precomputed: np.ndarray | None = None
     widths: np.ndarray | None = None
     input_weights: np.ndarray | None = None
+    coef: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.sources is None:
@@ -130,7 +135,7 @@ class Expansion:
         return np.exp(-gammas * euclidean_distances(X, Z, squared=True))
 
     def subset(self, J: np.ndarray) -> Expansion:
-        """Atoms `J`, in that order."""
+        """Atoms `J`, in that order, which need new weights."""
         of_kernel = self.sources >= 0
         place = np.where(of_kernel, np.cumsum(of_kernel), np.cumsum(~of_kernel)) - 1  # among its own kind
         kernels, others = (place[J[self.sources[J] >= 0]], place[J[self.sources[J] < 0]])
@@ -141,18 +146,21 @@ class Expansion:
             function_columns=self.function_columns[others],
             precomputed=None if self.precomputed is None else self.precomputed[J],
             widths=None if self.widths is None else self.widths[J],
+            coef=None,
         )
 
     def truncate(self, k: int) -> Expansion:
         """The first `k` atoms."""
         return self.subset(np.arange(k))
 
-    def predict(self, X: Any, coef: np.ndarray) -> Array:
+    def predict(self, X: Any, coef: np.ndarray | None = None) -> Array:
         """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1]), where X is, with its dtype.
 
         Kernel values are made and used up in a core's cache, or on a device in its memory; two batches at a time where
         there are two cores.
         """
+        coef = self.coef if coef is None else coef
+        assert coef is not None, "these atoms have no weights"
         like = model_precision(rows_between(X, slice(0, 0)), self.centers)
         constant, weights = beside(coef[0], like), beside(coef[1:], like)
 
@@ -162,17 +170,17 @@ class Expansion:
         parts = in_threads(part, self.batches(X, coef.shape[1]), self._in_parallel(X))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
-    def staged(self, X: Any, coef_path: np.ndarray) -> Iterator[Array]:
-        """Predictions with each of several sets of coefficients, (n_sets, 1 + k, n_targets).
+    def staged(self, X: Any, weights: WeightPath | KeptWeights) -> Iterator[Array]:
+        """Predictions after 1, 2, ... steps of a path.
 
-        Each product of a batch of rows serves as many sets as scikit-learn's ``working_memory`` holds the results of.
+        Each product of a batch of rows serves as many steps as scikit-learn's ``working_memory`` holds the results of.
         """
-        n_sets, width, targets = coef_path.shape
+        stages = iter(weights)
+        targets = next(stages).shape[1]
         size = int(get_config()["working_memory"] * MIB // (X.shape[0] * targets * host_dtype(X).itemsize))
-        for block in spans(0, n_sets, max(1, size)):
-            coef = np.moveaxis(coef_path[block], 0, 1).reshape(width, -1)
-            values = self.predict(X, coef)
-            for start in range(0, coef.shape[1], targets):
+        while some := list(islice(stages, max(1, size))):
+            values = self.predict(X, np.concatenate(some, axis=1))
+            for start in range(0, values.shape[1], targets):
                 yield values[:, start : start + targets]
 
     def batches(self, X: Any, targets: int = 1) -> list[slice]:

@@ -236,7 +236,7 @@ class KernelMatchingPursuit(PursuitParameters):
         )
         taken = path.truncate(len(path) + len(path.discarded))
         atoms = taken.atoms
-        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.coef_path(len(taken)))
+        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.weight_path(len(taken)))
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:

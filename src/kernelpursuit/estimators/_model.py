@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from kernelpursuit._array import Array
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.pursuit.loop import Path
 
 
@@ -27,14 +29,7 @@ class Fitted(NamedTuple):
     path: Path
     support: np.ndarray
     expansion: Expansion
-    coef_path: np.ndarray  # (steps + 1, 1 + atoms, targets), the intercept first
-
-    def kept(self) -> Fitted:
-        """What belongs to the steps that the path keeps."""
-        steps, width = len(self.path), len(self.path.atoms)
-        whole = width == len(self.expansion.sources)
-        expansion = self.expansion if whole else self.expansion.truncate(width)
-        return Fitted(self.path, self.support[:width], expansion, self.coef_path[: steps + 1, : 1 + width])
+    weights: WeightPath | KeptWeights  # of the atoms after each step
 
 
 class PursuitModel(BaseEstimator):
@@ -61,7 +56,7 @@ class PursuitModel(BaseEstimator):
             A fitted copy; this one stays as it is.
         """
         check_is_fitted(self)
-        most = len(self._taken.coef_path) - 1
+        most = len(self._taken.weights)
         if not isinstance(k, Integral) or not 0 <= k <= most:
             raise ValueError(f"k must be an integer from 0 to {most}, the steps taken, got {k!r}")
         model = copy.copy(self)
@@ -79,19 +74,26 @@ class PursuitModel(BaseEstimator):
     @property
     def support_(self) -> np.ndarray:
         """Atoms in the order chosen, NumPy wherever X lives."""
-        return self._fitted.support
+        return self._taken.support[: len(self.path_.atoms)]
 
     @property
     def support_kernels_(self) -> np.ndarray:
         """Kernel of each atom, -1 for a column of `functions`, NumPy wherever X lives."""
-        return self._fitted.expansion.sources
+        return self._expansion.sources
+
+    @property
+    def _weights(self) -> WeightPath | KeptWeights:
+        """Weights of the atoms after each step of this model."""
+        return self._taken.weights.truncate(len(self.path_))
 
     def _set(self, fitted: Fitted) -> None:
         """Attributes of a fitted model."""
-        self._taken, self._fitted = fitted, fitted.kept()
-        self.path_ = fitted.path
-        centers = self.support_vectors_ = self._fitted.expansion.centers
-        coef = self._fitted.coef_path[-1].astype(host_dtype(centers))
+        self._taken, self.path_ = fitted, fitted.path
+        k, weights = len(self.support_), self._weights.last()
+        kept = fitted.expansion if k == len(fitted.support) else fitted.expansion.truncate(k)
+        self._expansion = replace(kept, coef=weights)
+        centers = self.support_vectors_ = kept.centers
+        coef = weights.astype(host_dtype(centers))
         self.dual_coef_ = follow(coef[1:, 0] if self._one_target else coef[1:], centers)
         self.intercept_ = float(coef[0, 0]) if self._one_target else follow(coef[0], centers)
 
@@ -99,10 +101,10 @@ class PursuitModel(BaseEstimator):
         """Values of the expansion, (n_rows, n_targets), where X is; `method` is who asks."""
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, method)
-        return self._fitted.expansion.predict(X, self._fitted.coef_path[-1])
+        return self._expansion.predict(X)
 
     def _staged_raw(self, X: Any, method: str) -> Iterator[Array]:
         """Values after 1, 2, ... steps: the kernel is evaluated once for as many of them as memory holds."""
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, method)
-        yield from self._fitted.expansion.staged(X, self._fitted.coef_path[1:])
+        yield from self._expansion.staged(X, self._weights)

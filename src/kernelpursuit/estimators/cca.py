@@ -17,7 +17,7 @@ from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._nystroem_cca import canonical, correlation, nystroem_map
+from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._spaces import (
@@ -31,6 +31,7 @@ from kernelpursuit.estimators._spaces import (
     x_options,
 )
 from kernelpursuit.estimators._training import TrainingData, training_data
+from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
 from kernelpursuit.pursuit.stopping import n_atoms

@@ -21,9 +21,10 @@ from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._spaces import beside, check_new, host_dtype, like_labels
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
+from kernelpursuit.heads.discriminants import LABELS, Discriminants
+from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Path, StopRule
-from kernelpursuit.pursuit.scatter import LABELS, Discriminants
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
@@ -49,6 +50,14 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
     def _n_features_out(self) -> int:
         return self.classes_.shape[0] - 1
 
+    @property
+    def _discriminants(self) -> Discriminants:
+        """Those of the steps of this model; the axes are the directions of its weights."""
+        codes, means, scale = self._projections
+        k, weights = len(self.path_), self._weights
+        assert isinstance(weights, WeightPath)
+        return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
+
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.
 
@@ -66,7 +75,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, "transform")
-        return self._fitted.expansion.predict(X, coordinates(self._discriminants.leading(len(self.path_))))
+        return self._expansion.predict(X, coordinates(self._discriminants))
 
 
 @described
@@ -210,7 +219,8 @@ class SparseKernelFDA(FisherModel):
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
         self._one_target = len(classes) == 2
-        fitted, self._discriminants = self._pursue(data, np.searchsorted(classes, data.y))
+        fitted, found = self._pursue(data, np.searchsorted(classes, data.y))
+        self._projections = found.codes, found.means, found.scale
         self._set(fitted)
         return self
 
@@ -256,7 +266,7 @@ def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int
         atoms, k = path.atoms, len(path)
         if k == 0:
             return np.inf  # no atoms, no discriminant
-        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, alpha))[-1, :, 0], [1])
+        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, alpha)).last()[:, 0], [1])
         length = np.sqrt(coef @ dictionary.gram(atoms, atoms) @ coef)  # norm of the weight vector in feature space
         values = to_host(basis.directions[:k, :].T @ from_host(basis.R[:k, :k] @ coef, basis.directions)) / length
         outside = np.delete(np.arange(len(index)), atoms)
@@ -270,8 +280,8 @@ def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int
     return lowest_bound(current, patience)
 
 
-def weights_along_path(found: Discriminants) -> np.ndarray:
-    """Coefficients of f, or of f_c for each class, with 0 .. k atoms, (k + 1, 1 + k, targets), the intercept first.
+def weights_along_path(found: Discriminants) -> WeightPath:
+    """Weights of the atoms in f, or in f_c for each class, with 0 .. k atoms.
 
     Coordinate t contributes its product z_t with the codes, times its distance from the midpoint: of the two class
     means, or of the mean of class c and the mean of the class means.
@@ -281,11 +291,8 @@ def weights_along_path(found: Discriminants) -> np.ndarray:
         lengths, midpoints = found.codes, grand[:, None]
     else:
         lengths, midpoints = found.codes / np.sqrt(2), (found.means.T + grand[:, None]) / 2
-    k, targets = lengths.shape
-    path = np.zeros((k + 1, 1 + k, targets))
-    path[1:, 0] = np.cumsum(-midpoints * lengths, axis=0)
-    path[1:, 1:] = np.cumsum(found.axes.T[:, :, None] * lengths[:, None, :], axis=0)
-    return path
+    constants = np.concatenate([np.zeros((1, lengths.shape[1])), -midpoints * lengths])
+    return WeightPath.of(constants, lengths, np.triu(found.axes))
 
 
 def coordinates(found: Discriminants) -> np.ndarray:

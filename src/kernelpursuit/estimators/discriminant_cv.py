@@ -146,5 +146,5 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         check_classification_targets(y)
         found = search(self, SparseKernelFDA, accuracy_score, X, y, sample_weight)
         self._adopt(found)
-        self.classes_, self._discriminants = found.model.classes_, found.model._discriminants
+        self.classes_, self._projections = found.model.classes_, found.model._projections
         return self

@@ -22,6 +22,7 @@ from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.estimators._training import check_centers, check_training
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
+from kernelpursuit.heads.weights import KeptWeights
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.faces import Faces, Stage
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
@@ -216,7 +217,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, "predict")
-        return self._expansion.predict(X, self._stages[len(self.path_)].coef[:, None])[:, 0]
+        return self._expansion.predict(X)[:, 0]
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions of the models after 1, 2, ... steps, the kernel evaluated once for all of them.
@@ -231,11 +232,11 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, "staged_predict")
-        stages = self._stages[1 : len(self.path_) + 1]
+        stages = self._stages[: len(self.path_) + 1]
         coef = np.zeros((len(stages), 1 + len(self._place), 1))  # over all atoms that were ever active
         for row, stage in zip(coef[:, :, 0], stages, strict=True):
             row[0], row[1 + self._places(stage)] = stage.coef[0], stage.coef[1:]
-        for values in self._ever[0].staged(X, coef):
+        for values in self._ever[0].staged(X, KeptWeights(list(coef))):
             yield values[:, 0]
 
     def truncate(self, k: int) -> PolytopeFacesRegressor:
@@ -281,6 +282,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         places = self._places(stage)
         self.path_ = path
         self._expansion = self._ever[0].subset(places)
+        self._expansion.coef = stage.coef[:, None]
         centers = self.support_vectors_ = self._expansion.centers
         coef = stage.coef.astype(host_dtype(centers))
         self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(coef[0])

@@ -16,6 +16,7 @@ from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, joined
 from kernelpursuit.estimators._training import check_training, training_data
+from kernelpursuit.heads.principal import principal_axes
 
 
 @described
@@ -241,33 +242,3 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def principal_axes(
-    features: np.ndarray, n_components: int | None, center: bool, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, principal axes (columns) and eigenvalues of the scatter matrix of `features`, decreasing.
-
-    Rows may have `weights`.
-
-    Axes point to where the training row farthest along them is, as in `KernelPCA`. Eigenvalues below 1e-12 of the
-    largest are zero; they are left out, all but the first, unless `n_components` asks for them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mean, axes, values = principal_axes(np.array([[0.0, 1.0], [4.0, 1.0]]), None, center=True)
-    >>> mean, values
-    (array([2., 1.]), array([8.]))
-    """
-    mean = np.average(features, axis=0, weights=weights) if center else np.zeros(features.shape[1])
-    centred = features - mean
-    weighed = centred if weights is None else weights[:, None] * centred
-    values, axes = np.linalg.eigh(weighed.T @ centred)
-    values, axes = np.maximum(values[::-1], 0), axes[:, ::-1]
-    values[values < 1e-12 * values[0]] = 0
-    kept = max(1, int(np.sum(values > 0))) if n_components is None else min(n_components, len(values))
-    values, axes = values[:kept], axes[:, :kept]
-    scores = centred @ axes
-    signs = np.sign(scores[np.argmax(np.abs(scores), axis=0), np.arange(kept)])
-    return mean, axes * np.where(signs == 0, 1.0, signs), values

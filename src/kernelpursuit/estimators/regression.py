@@ -179,7 +179,7 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * targets.shape[1]}
         fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit)
         path = in_units(fitted.path, unit, score=unit * unit)
-        self._set(fitted._replace(path=path, coef_path=fitted.coef_path * unit))
+        self._set(fitted._replace(path=path, weights=fitted.weights.times(unit)))
         return self
 
 

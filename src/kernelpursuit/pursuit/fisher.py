@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import WIDEST_TIE, Array, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit.heads.discriminants import LABELS, Discriminants, Within, check_index, class_codes
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.pool import Downdated, pairs
-from kernelpursuit.pursuit.scatter import LABELS, Discriminants, Within, check_index, class_codes
 
 _FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
 _NO_TAIL = np.zeros((0, 1))

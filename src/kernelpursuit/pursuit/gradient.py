@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.heads.weights import KeptWeights
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.deflation import Deflated, Deflation
 from kernelpursuit.pursuit.loop import Step, certificate
@@ -147,14 +148,11 @@ class Gradient:
     def rehearse(self, J: np.ndarray) -> None:
         """None: each choice needs a pass of its own."""
 
-    def coef_path(self, n_steps: int) -> np.ndarray:
-        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct, n_targets), the intercept first."""
-        width = 1 + len(dict.fromkeys(self._chosen[:n_steps]))
-        path = np.zeros((n_steps + 1, width, self._y.shape[1]))
-        for k, theta in enumerate(self._thetas[: n_steps + 1]):
-            coef = self.atoms.solve(self._chosen[:k], theta)
-            path[k, : len(coef)] = coef
-        return path
+    def weight_path(self, n_steps: int) -> KeptWeights:
+        """Weights of the atoms after 0 .. `n_steps` steps, the intercept first; refits change all of them."""
+        return KeptWeights(
+            [self.atoms.solve(self._chosen[:k], theta) for k, theta in enumerate(self._thetas[: n_steps + 1])]
+        )
 
     def coef(self) -> np.ndarray:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import Array, from_host, namespace, squared_norms, to_host
+from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.pool import Downdated
@@ -175,12 +176,12 @@ class Squares:
             joins=self._variant != "basic",
         )
 
-    def coef_path(self, n_steps: int) -> np.ndarray:
-        """Coefficients after 0 .. `n_steps` steps, (n_steps + 1, 1 + n_distinct, n_targets), the intercept first."""
+    def weight_path(self, n_steps: int) -> WeightPath:
+        """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
         steps = self._steps[:n_steps]
         lengths = np.stack([self._constant, *(length for _, length in steps)])
         directions = self.atoms.coefficients([atom for atom, _ in steps])
-        return np.cumsum(directions.T[:, :, None] * lengths[:, None, :], axis=0)
+        return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
 
     def coef(self) -> np.ndarray:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""

@@ -100,10 +100,6 @@ class Discriminants(NamedTuple):
     means: np.ndarray  # (C, k), class means of the coordinates
     scale: float  # times a coordinate: unit variance within the classes on average
 
-    def leading(self, k: int) -> Discriminants:
-        """Those of the first `k` atoms."""
-        return Discriminants(self.axes[:k, :k], self.codes[:k], self.means[:, :k], self.scale)
-
     @classmethod
     def in_span(
         cls,

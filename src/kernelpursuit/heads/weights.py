@@ -1,0 +1,123 @@
+"""Weights of the atoms after every step of a path, kept as what each step adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPath:
+    """Weights after 0, 1, ... steps: step t adds a direction, a combination of atoms, times a length for each target.
+
+    The directions of an orthogonal path are the columns of R⁻¹, so the weights of all k models take k²/2 numbers, not
+    k² for each target. Weights are summed step by step: those of a shortened path are the same to the last bit.
+
+    Parameters
+    ----------
+    constants : ndarray of shape (steps + 1, n_targets)
+        What each step adds to the intercept; the first is the intercept without any atom.
+    lengths : ndarray of shape (steps, n_targets)
+    entries : ndarray
+        Directions one after the other, each as the entries of atoms ``first`` to ``first + count - 1``.
+    first, count : ndarray of int, shape (steps,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> path = WeightPath.of(np.zeros((3, 1)), np.array([[2.0], [3.0]]), np.array([[1.0, -1.0], [0.0, 1.0]]))
+    >>> [coef[:, 0].tolist() for coef in path]
+    [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, -1.0, 3.0]]
+    >>> path.truncate(1).last()[:, 0].tolist()
+    [0.0, 2.0]
+    """
+
+    constants: np.ndarray
+    lengths: np.ndarray
+    entries: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+
+    @classmethod
+    def of(cls, constants: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> WeightPath:
+        """From directions as columns, (n_atoms, steps), most of whose entries may be zero."""
+        nonzero = directions != 0
+        some = nonzero.any(axis=0)
+        first = np.where(some, np.argmax(nonzero, axis=0), 0) if len(directions) else np.zeros(len(lengths), int)
+        last = np.where(some, len(directions) - np.argmax(nonzero[::-1], axis=0), 0) if len(directions) else first
+        pieces = [directions[i:j, t] for t, (i, j) in enumerate(zip(first, last, strict=True))]
+        entries = np.concatenate([np.zeros(0), *pieces])
+        return cls(constants, lengths, entries, first.astype(np.int32), (last - first).astype(np.int32))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Weights after 0, 1, ... steps, (1 + n_atoms, n_targets), the intercept first."""
+        width = int(np.max(self.first + self.count, initial=0))
+        coef = np.zeros((1 + width, self.constants.shape[1]))
+        ends = np.cumsum(self.count)
+        coef[0] = self.constants[0]
+        yield coef.copy()
+        for t, (i, count, end) in enumerate(zip(self.first, self.count, ends, strict=True)):
+            coef[0] += self.constants[t + 1]
+            coef[1 + i : 1 + i + count] += self.entries[end - count : end, None] * self.lengths[t]
+            yield coef.copy()
+
+    def last(self) -> np.ndarray:
+        """Weights after all steps."""
+        *_, coef = self
+        return coef
+
+    def directions(self) -> np.ndarray:
+        """What each step adds for a length of 1, as columns, (n_atoms, steps)."""
+        out = np.zeros((int(np.max(self.first + self.count, initial=0)), len(self)))
+        ends = np.cumsum(self.count)
+        for t, (i, count, end) in enumerate(zip(self.first, self.count, ends, strict=True)):
+            out[i : i + count, t] = self.entries[end - count : end]
+        return out
+
+    def truncate(self, k: int) -> WeightPath:
+        """The first `k` steps."""
+        entries = self.entries[: int(np.sum(self.count[:k]))]
+        return WeightPath(self.constants[: k + 1], self.lengths[:k], entries, self.first[:k], self.count[:k])
+
+    def times(self, unit: float) -> WeightPath:
+        """For targets in another unit."""
+        return replace(self, constants=self.constants * unit, lengths=self.lengths * unit)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptWeights:
+    """The same for a path on which each step may change all weights, which then have to be kept.
+
+    Parameters
+    ----------
+    stages : list of ndarray
+        Weights after 0, 1, ... steps, the intercept first, for the atoms chosen until then.
+    """
+
+    stages: Sequence[np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.stages) - 1
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Weights after 0, 1, ... steps, (1 + n_atoms, n_targets), the intercept first."""
+        width = len(self.stages[-1])
+        for stage in self.stages:
+            yield np.pad(stage, ((0, width - len(stage)), (0, 0)))
+
+    def last(self) -> np.ndarray:
+        """Weights after all steps."""
+        return self.stages[-1]
+
+    def truncate(self, k: int) -> KeptWeights:
+        """The first `k` steps."""
+        return KeptWeights(self.stages[: k + 1])
+
+    def times(self, unit: float) -> KeptWeights:
+        """For targets in another unit."""
+        return KeptWeights([stage * unit for stage in self.stages])
