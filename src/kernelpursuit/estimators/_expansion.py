@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -16,7 +16,6 @@ from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
 from kernelpursuit.estimators._spaces import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
 from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points
-from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.kernels import Kernel
 
 BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
@@ -170,15 +169,16 @@ class Expansion:
         parts = in_threads(part, self.batches(X, coef.shape[1]), self._in_parallel(X))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
-    def staged(self, X: Any, weights: WeightPath | KeptWeights) -> Iterator[Array]:
-        """Predictions after 1, 2, ... steps of a path.
+    def staged(self, X: Any, stages: Iterable[np.ndarray]) -> Iterator[Array]:
+        """Predictions with other weights, one set of them after the other, (1 + k, n_targets) each.
 
-        Each product of a batch of rows serves as many steps as scikit-learn's ``working_memory`` holds the results of.
+        Each product of a batch of rows serves as many sets as scikit-learn's ``working_memory`` holds the results of.
         """
-        stages = iter(weights)
-        targets = next(stages).shape[1]
-        size = int(get_config()["working_memory"] * MIB // (X.shape[0] * targets * host_dtype(X).itemsize))
-        while some := list(islice(stages, max(1, size))):
+        most = int(get_config()["working_memory"] * MIB // (X.shape[0] * host_dtype(X).itemsize))
+        stages = iter(stages)
+        for coef in stages:
+            targets = coef.shape[1]
+            some = [coef, *islice(stages, max(0, most // targets - 1))]
             values = self.predict(X, np.concatenate(some, axis=1))
             for start in range(0, values.shape[1], targets):
                 yield values[:, start : start + targets]

@@ -169,7 +169,7 @@ class KernelMatchingPursuit(PursuitParameters):
         )
         if fitted.path.reason == "interrupted":
             return fitted
-        values = fitted.expansion.staged(data.subset(held_out).X, fitted.coef_path)
+        values = fitted.expansion.staged(data.subset(held_out).X, fitted.weights)
         aside, seen = targets[held_out], targets[train]
         errors = np.array([np.sum(wrong(aside, aside - to_host(value), seen)) for value in values])
         return fitted._replace(path=certified(fitted.path, errors, size))

@@ -72,7 +72,7 @@ class LeftOut(NamedTuple):
 
 def columns(model: PursuitModel, X: Any) -> np.ndarray:
     """Values of the constant, if there is one, and of the atoms at rows of X, on the host in float64."""
-    values = to_host(model._fitted.expansion.columns(X)).astype(np.float64)
+    values = to_host(model._expansion.columns(X)).astype(np.float64)
     return np.column_stack([np.ones((len(values), int(model.fit_intercept))), values])
 
 

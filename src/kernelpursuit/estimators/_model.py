@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -107,4 +108,4 @@ class PursuitModel(BaseEstimator):
         """Values after 1, 2, ... steps: the kernel is evaluated once for as many of them as memory holds."""
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, method)
-        yield from self._expansion.staged(X, self._weights)
+        yield from self._expansion.staged(X, islice(self._weights, 1, None))

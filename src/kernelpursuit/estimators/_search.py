@@ -39,7 +39,7 @@ class SearchModel:
 
     def _adopt(self: Any, found: Found) -> None:
         self._one_target = found.model._one_target
-        self._set(found.model._fitted)
+        self._set(found.model._taken)
         self.cv_results_ = cv_results(found.table, found.gammas)
         self.best_n_atoms_ = found.n_atoms
         self.best_score_ = float(mean_scores(found.table)[found.width, found.n_atoms - 1])

@@ -17,7 +17,6 @@ from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._spaces import (

@@ -22,7 +22,6 @@ from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.estimators._training import check_centers, check_training
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.heads.weights import KeptWeights
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.faces import Faces, Stage
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
@@ -232,11 +231,11 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, "staged_predict")
-        stages = self._stages[: len(self.path_) + 1]
+        stages = self._stages[1 : len(self.path_) + 1]
         coef = np.zeros((len(stages), 1 + len(self._place), 1))  # over all atoms that were ever active
         for row, stage in zip(coef[:, :, 0], stages, strict=True):
             row[0], row[1 + self._places(stage)] = stage.coef[0], stage.coef[1:]
-        for values in self._ever[0].staged(X, KeptWeights(list(coef))):
+        for values in self._ever[0].staged(X, coef):
             yield values[:, 0]
 
     def truncate(self, k: int) -> PolytopeFacesRegressor:
