@@ -187,6 +187,14 @@ def test_shrinkage_is_for_the_basic_variant_alone(options):
     assert basic[1] < basic[0]
 
 
+def test_the_basic_variant_takes_as_many_steps_as_it_needs():
+    """It keeps no basis, so memory does not limit its steps."""
+    X, y = data()
+    model = KMPRegressor(variant="basic", random_state=0).fit(X, y)
+    assert len(model.path_) > 10 and model.path_.reason == "validation"
+    assert "memory" not in model.path_.sentence and model.score(X, y) > 0.8
+
+
 def outliers(n=300):
     """Some targets are far off: their squares would decide everything."""
     rng = np.random.default_rng(0)

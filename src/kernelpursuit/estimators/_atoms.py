@@ -14,6 +14,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
 from kernelpursuit.estimators._expansion import Expansion, evaluate
 from kernelpursuit.estimators._spaces import take_rows
+from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.kernels import kernel_list, make_kernel
 
 
@@ -25,12 +26,8 @@ class AtomFamily:
 
     Parameters
     ----------
-    X : {array, CSR array} of shape (n_samples, n_features)
-        Training rows of positive weight; the kernel matrix itself for ``kernel="precomputed"``.
-    rows : ndarray of shape (n_samples,)
-        Index of each of these rows in the data of the user, who gave `n_rows` of them.
-    n_rows : int
-    weights : ndarray of shape (n_samples,) or None
+    data : TrainingData
+        Rows of positive weight; the kernel matrix itself for ``kernel="precomputed"``.
     rng : numpy.random.Generator
         Draws the centres.
     kernel, gamma, degree, coef0, kernel_params, functions, centers
@@ -39,10 +36,7 @@ class AtomFamily:
 
     def __init__(
         self,
-        X: Any,
-        rows: np.ndarray,
-        n_rows: int,
-        weights: np.ndarray | None,
+        data: TrainingData,
         rng: np.random.Generator,
         *,
         kernel: Any,
@@ -50,9 +44,10 @@ class AtomFamily:
         degree: float,
         coef0: float,
         kernel_params: dict | None,
-        functions: Sequence[Callable] | None,
-        centers: Any,
+        functions: Sequence[Callable] | None = None,
+        centers: Any = None,
     ):
+        X, rows, n_rows, weights = data.X, data.rows, data.n_rows, data.weights
         self.precomputed = isinstance(kernel, str) and kernel == "precomputed"
         self.functions = list(functions or [])
         given = centers is not None and not isinstance(centers, Integral)
@@ -119,6 +114,13 @@ class AtomFamily:
         source = atoms // per_kernel
         is_function = source >= n_kernels
         return np.where(is_function, -1, source), atoms - np.where(is_function, n_kernels, source) * per_kernel
+
+
+def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, centers: Any = None) -> AtomFamily:
+    """All atoms that the parameters of an estimator allow on its training rows; `centers` is its parameter, checked."""
+    names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "functions")
+    given = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+    return AtomFamily(data, rng, centers=centers, **given)
 
 
 def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelpursuit._array import from_host, namespace, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
-from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
-from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PursuitParameters
+from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
-from kernelpursuit.estimators._spaces import beside, host_dtype
-from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers
+from kernelpursuit.estimators._spaces import beside
+from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers, refuse_weights
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -199,8 +199,7 @@ class KernelMatchingPursuit(PursuitParameters):
         wanted : int, optional
             Number of atoms that the user asked for.
         """
-        kernel = {name: getattr(self, name) for name in KERNEL_CONSTRAINTS} | {"centers": centers}
-        family = AtomFamily(data.X, data.rows, data.n_rows, data.weights, settings.rng, **kernel)
+        family = atoms_of(self, data, settings.rng, centers)
 
         def criterion(dictionary: Any) -> Any:
             options = {
@@ -228,8 +227,7 @@ class KernelMatchingPursuit(PursuitParameters):
             criterion,
             stop_rules,
             settings,
-            rows=data.X.shape[0],
-            itemsize=host_dtype(data.X).itemsize,
+            data,
             basis=1 if self.variant == "basic" else limit,
             wanted=wanted,
             unit=unit * unit,
@@ -322,12 +320,6 @@ def certified(path: Path, errors: np.ndarray, n: int) -> Path:
     found = f"{errors[keep]} of {n} rows held out are wrong"
     path.sentence = f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}"
     return path
-
-
-def refuse_weights(data: TrainingData, stop: str) -> None:
-    """Bounds count rows."""
-    if data.weights is not None:
-        raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take sample_weight")
 
 
 def warn_if_constant(path: Path) -> None:

@@ -16,6 +16,8 @@ from kernelpursuit._sklearn import fit_context, get_config
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.dictionaries.kernel import MIB
+from kernelpursuit.estimators._spaces import host_dtype
+from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
@@ -60,10 +62,10 @@ def run(
     criterion: Callable[..., Any],
     rules: Callable[[Any], Sequence[StopRule]],
     settings: Settings,
+    data: TrainingData,
     *,
-    rows: int,
-    itemsize: int,
     basis: int | None,
+    itemsize: int | None = None,
     worth_keeping: bool = True,
     wanted: int | None = None,
     name: str = "n_atoms",
@@ -80,10 +82,12 @@ def run(
     rules : callable
         Makes the stop rules from the criterion.
     settings : Settings
-    rows, itemsize : int
-        Length of a direction and the bytes of one entry.
+    data : TrainingData
     basis : int or None
-        Directions that the criterion keeps; None means as many as fit into memory, and that limits the steps.
+        Directions over the rows that the criterion keeps; None means as many as fit into memory, and that limits the
+        steps.
+    itemsize : int, optional
+        Bytes of an entry of a direction, by default those of X.
     worth_keeping : bool
         Whether the criterion reads the whole kernel matrix, so that it pays to keep it.
     wanted : int, optional
@@ -98,7 +102,8 @@ def run(
     Pursued
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
-    memory, most = plan_memory(rows, basis, itemsize * len(atoms), settings.memory)
+    itemsize = itemsize or host_dtype(data.X).itemsize
+    memory, most = plan_memory(len(data.rows), basis, itemsize * len(atoms), settings.memory)
     storage = storage_for(settings, worth_keeping)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries if settings.verbose else []:

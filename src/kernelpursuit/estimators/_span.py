@@ -13,12 +13,12 @@ from kernelpursuit._array import Array, from_host, namespace
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
-from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._spaces import model_precision, rows_between, widest
-from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.estimators._training import TrainingData, refuse_weights
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -34,7 +34,6 @@ SPAN_CONSTRAINTS: dict[str, list] = {
     **{name: PURSUIT_CONSTRAINTS[name] for name in ("random_state", "verbose")},
 }
 OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
-_KERNEL_OPTIONS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 
 
 class Span(NamedTuple):
@@ -155,13 +154,11 @@ class SpanParameters:
             ψ of the training rows.
         """
         n = data.X.shape[0]
-        if patience is not None and data.weights is not None:
-            raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
+        if patience is not None:
+            refuse_weights(data, "bound")
         if len(kernel_list(self.kernel)) != 1:
             raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
-        kernel = {name: getattr(self, name) for name in _KERNEL_OPTIONS}
-        origin = data.X, data.rows, data.n_rows, data.weights
-        family = AtomFamily(*origin, settings.rng, functions=None, centers=None, **kernel)
+        family = atoms_of(self, data, settings.rng)
 
         def rules(criterion: Rayleigh) -> list[StopRule]:
             ceiling = float(criterion.diagonal.max(initial=0))
@@ -174,9 +171,9 @@ class SpanParameters:
             lambda dictionary: rayleigh(dictionary, self.selection, data.weights, settings.rng),
             rules,
             settings,
-            rows=n,
-            itemsize=8,
+            data,
             basis=min(self.n_atoms, n),
+            itemsize=8,
             worth_keeping=self.selection == "rayleigh",
             wanted=self.n_atoms,
         )

@@ -122,3 +122,9 @@ def check_square(X: Any, kernel: Any) -> None:
     """A precomputed kernel of the training data is square."""
     if is_precomputed(kernel) and X.shape[0] != X.shape[1]:
         raise ValueError(f"with kernel='precomputed' X must be the square kernel matrix in fit, got shape {X.shape}")
+
+
+def refuse_weights(data: TrainingData, stop: str) -> None:
+    """Bounds count rows."""
+    if data.weights is not None:
+        raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take sample_weight")

@@ -23,7 +23,6 @@ from kernelpursuit.estimators._spaces import (
     as_dtype,
     check_new,
     follow,
-    host_dtype,
     is_precomputed,
     move_beside,
     take_rows,
@@ -236,8 +235,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             criterion,
             lambda criterion: [n_atoms(self.n_atoms)],
             settings,
-            rows=len(data.rows),
-            itemsize=host_dtype(X).itemsize,
+            data,
             basis=self.n_atoms,
             wanted=self.n_atoms,
         )
@@ -334,27 +332,10 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _families(self, data: TrainingData, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:
         """Atoms of the two views."""
-        own = (
-            (data.X, self.kernel_x, self.gamma_x, self.kernel_params_x),
-            (Y, self.kernel_y, self.gamma_y, self.kernel_params_y),
-        )
-        return [
-            AtomFamily(
-                view,
-                data.rows,
-                data.n_rows,
-                data.weights,
-                rng,
-                kernel=kernel,
-                gamma=gamma,
-                degree=self.degree,
-                coef0=self.coef0,
-                kernel_params=kernel_params,
-                functions=None,
-                centers=None,
-            )
-            for view, kernel, gamma, kernel_params in own
-        ]
+        both = {"degree": self.degree, "coef0": self.coef0}
+        x = {"kernel": self.kernel_x, "gamma": self.gamma_x, "kernel_params": self.kernel_params_x}
+        y = {"kernel": self.kernel_y, "gamma": self.gamma_y, "kernel_params": self.kernel_params_y}
+        return [AtomFamily(data, rng, **x, **both), AtomFamily(data._replace(X=Y), rng, **y, **both)]
 
     @property
     def support_(self) -> np.ndarray:

@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._array import from_host, on_host, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.bounds import fisher_bound
-from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._spaces import beside, check_new, host_dtype, like_labels
-from kernelpursuit.estimators._training import TrainingData, check_training, training_data
+from kernelpursuit.estimators._training import TrainingData, check_training, refuse_weights, training_data
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.heads.discriminants import LABELS, Discriminants
 from kernelpursuit.heads.weights import WeightPath
@@ -228,13 +228,11 @@ class SparseKernelFDA(FisherModel):
         """Run the pursuit and solve in the span of its atoms; `index` is the class of each row, from 0 on."""
         dtype, settings = host_dtype(data.X), Settings.of(self)
         weights = None if data.weights is None else beside(data.weights, data.X)
-        if self.stop == "bound" and len(np.unique(index)) > 2:
-            raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
-        if self.stop == "bound" and weights is not None:
-            raise ValueError("stop='bound' is a statement about equal rows: it does not take sample_weight")
-        kernel = {name: getattr(self, name) for name in ("kernel", *_KERNEL)}
-        origin = data.X, data.rows, data.n_rows, data.weights
-        family = AtomFamily(*origin, settings.rng, functions=None, centers=None, **kernel)
+        if self.stop == "bound":
+            refuse_weights(data, "bound")
+            if len(np.unique(index)) > 2:
+                raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
+        family = atoms_of(self, data, settings.rng)
 
         def rules(criterion: Fisher) -> list[StopRule]:
             # Below the rounding error of the labels there is nothing left to explain.
@@ -247,8 +245,7 @@ class SparseKernelFDA(FisherModel):
             lambda dictionary: Fisher(dictionary, index, labels=self.labels, weights=weights),
             rules,
             settings,
-            rows=len(data.rows),
-            itemsize=dtype.itemsize,
+            data,
             basis=self.n_atoms,
             wanted=self.n_atoms,
         )

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._array import on_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._spaces import beside, check_new, follow, host_dtype, is_precomputed
-from kernelpursuit.estimators._training import check_centers, check_training
+from kernelpursuit.estimators._training import check_centers, check_training, training_data
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.faces import Faces, Stage
@@ -177,19 +177,16 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         self
         """
         X, y = check_training(self, X, y, y_numeric=True)
-        n, settings = X.shape[0], Settings.of(self)
+        data, settings = training_data(X, None, None), Settings.of(self)
         targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)))
-        kernel = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0", "kernel_params")}
-        centers = check_centers(self.centers, X)
-        family = AtomFamily(X, np.arange(n), n, None, settings.rng, functions=None, centers=centers, **kernel)
+        family = atoms_of(self, data, settings.rng, check_centers(self.centers, X))
         how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept}
         path, criterion, _ = run(
             [family.dictionary],
             lambda dictionary: Faces(dictionary, beside(targets[:, 0], X), **how),
             lambda criterion: [walk_rule(criterion, self.n_atoms, self.theta_tol)],
             settings,
-            rows=n,
-            itemsize=host_dtype(X).itemsize,
+            data,
             basis=self.n_atoms,
             unit=unit * unit,
         )
