@@ -48,10 +48,13 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
     centers_ : array of shape (k, n_features)
         In the units of X.
     widths_ : array of shape (k,)
+        Parameter gamma of each term, for inputs that are multiplied by `input_weights_`.
     input_weights_ : array of shape (n_features,)
         In 1 / the units of X; 0 for an input that is constant.
     dual_coef_ : array of shape (k,) or (k, n_targets)
+        Coefficients of the terms.
     intercept_ : float or array of shape (n_targets,)
+        Constant term.
     noise_ : float or array of shape (n_targets,)
         Standard deviation of what is left of y, by the errors of rows held out where there are any.
     moved_ : {"nothing", "weights", "all"}
@@ -59,6 +62,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
     n_iter_ : int
         Iterations, or passes, that moved it.
     n_features_in_ : int
+        Number of columns of X in `fit`.
     feature_names_in_ : ndarray of str
         When X has column names.
 
@@ -174,19 +178,27 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
+        Number of terms. "auto" doubles it while rows held out gain by it.
     epochs : int or "auto", default="auto"
+        Passes over the rows where these are so many that mini-batches are used; "auto" makes about 6,000 steps, and 60
+        to 300 passes. More passes give lower errors, slowly.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied by `sample_weight`.
     random_state : int, RandomState or None, default=None
+        Draws the rows held out, the rows that atoms are chosen from, and the mini-batches.
     verbose : int, default=0
+        1 prints what is tried and what came of it.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The classes, sorted.
     centers_, widths_, input_weights_, moved_, n_iter_, n_features_in_, feature_names_in_
         See `RefinedKMPRegressor`.
     dual_coef_ : array of shape (k,) or (k, n_classes)
+        Coefficients of the terms.
     intercept_ : float or array of shape (n_classes,)
+        Constant term.
 
     Examples
     --------
