@@ -13,7 +13,7 @@ from kernelpursuit._array import gather
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
 from kernelpursuit.estimators._expansion import Expansion, evaluate
-from kernelpursuit.estimators._spaces import take_rows
+from kernelpursuit.estimators._placement import take_rows
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.kernels import kernel_list, make_kernel
 

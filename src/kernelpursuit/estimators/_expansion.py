@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from kernelpursuit._array import Array, from_host, gather, namespace
 from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
-from kernelpursuit.estimators._spaces import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
+from kernelpursuit.estimators._placement import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
 from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points
 from kernelpursuit.kernels import Kernel
 

@@ -15,7 +15,7 @@ from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
-from kernelpursuit.estimators._spaces import beside
+from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers, refuse_weights
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.gradient import Gradient

@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import to_host
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._spaces import is_precomputed
+from kernelpursuit.estimators._placement import is_precomputed
 
 ENTRIES = 2**22  # of predictions by all models that are in memory at once
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._array import Array
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.estimators._placement import check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.pursuit.loop import Path
 

@@ -16,7 +16,7 @@ from kernelpursuit._sklearn import fit_context, get_config
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.dictionaries.kernel import MIB
-from kernelpursuit.estimators._spaces import host_dtype
+from kernelpursuit.estimators._placement import host_dtype
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue

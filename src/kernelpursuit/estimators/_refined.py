@@ -16,6 +16,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._pipeline import generator, say
+from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
 from kernelpursuit.estimators._refining import (
     STARTS,
     Fit,
@@ -33,7 +34,6 @@ from kernelpursuit.estimators._refining import (
     sizes,
     solve,
 )
-from kernelpursuit.estimators._spaces import check_new, follow, host_dtype, widest
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model, Rates

@@ -18,7 +18,7 @@ from kernelpursuit._array import gather, on_host
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import say
-from kernelpursuit.estimators._spaces import is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._placement import is_precomputed, labels_beside, take_rows
 from kernelpursuit.estimators._training import host_weights
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count

@@ -17,7 +17,7 @@ from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, run
-from kernelpursuit.estimators._spaces import model_precision, rows_between, widest
+from kernelpursuit.estimators._placement import model_precision, rows_between, widest
 from kernelpursuit.estimators._training import TrainingData, refuse_weights
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._spaces import labels_on_host
+from kernelpursuit.estimators._placement import labels_on_host
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # more distinct whole numbers than this are taken for values

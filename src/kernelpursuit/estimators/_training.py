@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from kernelpursuit._array import namespace, to_host
 from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._spaces import host_dtype, is_precomputed, labels_on_host, place, take_rows, x_options
+from kernelpursuit.estimators._placement import host_dtype, is_precomputed, labels_on_host, place, take_rows, x_options
 from kernelpursuit.kernels import kernel_list
 
 

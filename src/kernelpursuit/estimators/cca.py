@@ -19,7 +19,7 @@ from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._spaces import (
+from kernelpursuit.estimators._placement import (
     as_dtype,
     check_new,
     follow,

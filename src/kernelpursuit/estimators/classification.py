@@ -18,7 +18,7 @@ from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._spaces import host_dtype, like_labels, take_classes
+from kernelpursuit.estimators._placement import host_dtype, like_labels, take_classes
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import LOSSES, Loss, huber
 

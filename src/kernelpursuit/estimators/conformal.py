@@ -27,7 +27,7 @@ from kernelpursuit._sklearn import (
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._left_out import LeftOut, check_leaves_out
-from kernelpursuit.estimators._spaces import check_new, check_place, follow, labels_on_host, widest, x_options
+from kernelpursuit.estimators._placement import check_new, check_place, follow, labels_on_host, widest, x_options
 from kernelpursuit.estimators._training import check_square
 from kernelpursuit.estimators.regression import KMPRegressor
 

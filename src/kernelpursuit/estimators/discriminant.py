@@ -18,7 +18,7 @@ from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._spaces import beside, check_new, host_dtype, like_labels
+from kernelpursuit.estimators._placement import beside, check_new, host_dtype, like_labels
 from kernelpursuit.estimators._training import TrainingData, check_training, refuse_weights, training_data
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.heads.discriminants import LABELS, Discriminants

@@ -17,7 +17,7 @@ from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, follow_criterion, run, warn_if_short
-from kernelpursuit.estimators._spaces import (
+from kernelpursuit.estimators._placement import (
     beside,
     check_new,
     follow,

@@ -13,7 +13,7 @@ from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._spaces import check_new, host_dtype
+from kernelpursuit.estimators._placement import check_new, host_dtype
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
 from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.kernels import KERNEL_NAMES

@@ -13,7 +13,7 @@ from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._spaces import check_new, follow, is_precomputed, labels_on_host
+from kernelpursuit.estimators._placement import check_new, follow, is_precomputed, labels_on_host
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, joined
 from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.heads.principal import principal_axes

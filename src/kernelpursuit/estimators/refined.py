@@ -13,8 +13,8 @@ from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions, fit_context
+from kernelpursuit.estimators._placement import beside, follow, labels_on_host, like_labels, take_classes, x_options
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
-from kernelpursuit.estimators._spaces import beside, follow, labels_on_host, like_labels, take_classes, x_options
 from kernelpursuit.estimators._training import host_weights, training_data
 from kernelpursuit.estimators.classification import code_classes, two_or_more_classes
 from kernelpursuit.estimators.regression import cast_targets

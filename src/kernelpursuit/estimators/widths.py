@@ -19,7 +19,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries.tiles import in_threads, one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
-from kernelpursuit.estimators._spaces import check_new, follow, labels_on_host, take_rows, widest, x_options
+from kernelpursuit.estimators._placement import check_new, follow, labels_on_host, take_rows, widest, x_options
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._training import training_data
 
