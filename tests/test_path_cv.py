@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV
 from kernelpursuit.estimators._search import best_pair
 from kernelpursuit.kernels import scale_gamma
+from kernelpursuit.plots.path import _cross_validated
 
 # Short paths keep the tests fast; that warning is asserted in `test_reports.py`.
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
@@ -287,3 +288,35 @@ def test_standard_error_is_that_of_a_sample(gap, chosen):
     table = np.stack([best - gap, best], axis=1)[None]
     assert best_pair(table, True) == (0, chosen)
     assert best_pair(table, False) == (0, 2)
+
+
+def test_every_ridge_is_tried_with_every_width():
+    X, y = data()
+    ridges = [0.0, 1e-3, 0.1]
+    found = KMPRegressorCV(MOST, gammas=GAMMAS, alphas=ridges, cv=FOLDS).fit(X, y)
+    results = found.cv_results_
+    assert len(results["mean_test_score"]) == len(GAMMAS) * len(ridges) * MOST
+    alone = {alpha: KMPRegressorCV(MOST, gammas=GAMMAS, alpha=alpha, cv=FOLDS).fit(X, y) for alpha in ridges}
+    for alpha, single in alone.items():
+        mine = results["param_alpha"] == alpha
+        np.testing.assert_array_equal(results["mean_test_score"][mine], single.cv_results_["mean_test_score"])
+        np.testing.assert_array_equal(results["param_gamma"][mine], single.cv_results_["param_gamma"])
+        assert "param_alpha" not in single.cv_results_ and single.alpha_ == alpha
+    best = max(alone.values(), key=lambda single: single.best_score_)
+    assert (found.alpha_, found.gamma_, found.best_n_atoms_) == (best.alpha_, best.gamma_, best.best_n_atoms_)
+    np.testing.assert_array_equal(found.predict(X), best.predict(X))
+
+
+@pytest.mark.parametrize("alphas", [[], [-1.0], ["a"], [[1.0]], [np.nan]])
+def test_ridges_that_are_none(alphas):
+    with pytest.raises(ValueError, match="alphas must be a list of non-negative numbers"):
+        KMPClassifierCV(alphas=alphas).fit(data()[0], labels(data()[0]))
+
+
+def test_a_search_over_ridges_is_drawn_and_told(capsys):
+    X = data()[0]
+    found = KMPClassifierCV(4, gammas=[0.5], alphas=[0.0, 1.0], cv=2, verbose=1).fit(X, labels(X))
+    assert "fold 2 of 2, gamma=0.5, alpha=1:" in capsys.readouterr().out
+    k, errors = _cross_validated(found, classifier=True)
+    assert len(k) == 4
+    assert 1 - errors.min() == pytest.approx(found.best_score_)

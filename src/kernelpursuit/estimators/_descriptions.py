@@ -73,6 +73,8 @@ DESCRIPTIONS = {
     "gammas": """gammas : array-like, optional
         Values of the kernel's gamma to try. By default there are five, a factor 4 apart, from 1/64 to 4 times
         ``gamma="scale"``. A kernel without gamma has one path for each fold.""",
+    "alphas": """alphas : array-like, optional
+        Values of the ridge `alpha` to try with every width. By default `alpha` alone.""",
     "cv": """cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn. None is five of them.""",
     "n_jobs": """n_jobs : int, optional
@@ -98,11 +100,14 @@ DESCRIPTIONS = {
         The number of atoms chosen.""",
     "gamma_": """gamma_ : float or None
         The width chosen. None for a kernel without one.""",
+    "alpha_": """alpha_ : float
+        The ridge chosen among `alphas`, or `alpha`.""",
     "best_score_": """best_score_ : float
         Mean score of that choice over the folds.""",
     "cv_results_": """cv_results_ : dict of ndarrays
-        Scores of every width and number of atoms, in the layout of scikit-learn's searches: ``param_gamma``,
-        ``param_n_atoms``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``split0_test_score``, ...""",
+        Scores of every width, ridge and number of atoms, in the layout of scikit-learn's searches: ``param_gamma``,
+        ``param_alpha`` (with `alphas`), ``param_n_atoms``, ``mean_test_score``, ``std_test_score``,
+        ``rank_test_score``, ``split0_test_score``, ...""",
 }
 _NAME = re.compile(r"^(\w+)$", re.MULTILINE)
 

@@ -126,6 +126,7 @@ class SearchParameters(OwnConstructor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SEARCH_CONSTRAINTS,
+        "alphas": ["array-like", None],
         **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "gamma"},
     }
 
@@ -134,6 +135,7 @@ class SearchParameters(OwnConstructor):
         max_atoms=100,
         *,
         gammas=None,
+        alphas=None,
         cv=None,
         scoring=None,
         n_jobs=None,
@@ -159,6 +161,7 @@ class SearchParameters(OwnConstructor):
     ):
         self.max_atoms = max_atoms
         self.gammas = gammas
+        self.alphas = alphas
         self.cv = cv
         self.scoring = scoring
         self.n_jobs = n_jobs

@@ -24,13 +24,24 @@ from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
 
 
+class Setting(NamedTuple):
+    """What a path is fitted with."""
+
+    gamma: float | None  # None where the kernel has none
+    alpha: float | None = None  # None where the ridge is not searched for
+
+    def __str__(self) -> str:
+        width = "one width" if self.gamma is None else f"gamma={self.gamma:.4g}"
+        return width if self.alpha is None else f"{width}, alpha={self.alpha:.4g}"
+
+
 class Found(NamedTuple):
     """Result of a search."""
 
     model: Any  # fitted to all rows with the choices
-    table: np.ndarray  # scores, (widths, folds, numbers of atoms)
-    gammas: list[float | None]
-    width: int  # which of them was chosen
+    table: np.ndarray  # scores, (settings, folds, numbers of atoms)
+    settings: list[Setting]
+    chosen: int  # which of them
     n_atoms: int
 
 
@@ -40,14 +51,16 @@ class SearchModel:
     def _adopt(self: Any, found: Found) -> None:
         self._one_target = found.model._one_target
         self._set(found.model._taken)
-        self.cv_results_ = cv_results(found.table, found.gammas)
+        self.cv_results_ = cv_results(found.table, found.settings)
         self.best_n_atoms_ = found.n_atoms
-        self.best_score_ = float(mean_scores(found.table)[found.width, found.n_atoms - 1])
-        self.gamma_ = found.gammas[found.width]
+        self.best_score_ = float(mean_scores(found.table)[found.chosen, found.n_atoms - 1])
+        self.gamma_, alpha = found.settings[found.chosen]
+        if hasattr(self, "alphas"):
+            self.alpha_ = self.alpha if alpha is None else alpha
 
 
 def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any) -> Found:
-    """Cross-validate all widths and numbers of atoms and fit the best on all rows.
+    """Cross-validate all widths, ridges and numbers of atoms and fit the best on all rows.
 
     Parameters
     ----------
@@ -60,38 +73,40 @@ def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sam
     X, y, sample_weight
         Checked data.
     """
-    params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in SEARCH_CONSTRAINTS}
+    own = {*SEARCH_CONSTRAINTS, "alphas"}
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in own}
     weights = None if sample_weight is None else host_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0):
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     gammas = width_grid(estimator.gammas, estimator.kernel, X, weights)
+    settings = [Setting(gamma, alpha) for gamma in gammas for alpha in ridge_grid(getattr(estimator, "alphas", None))]
     scorer = None if estimator.scoring is None else check_scoring(make(), scoring=estimator.scoring)
     known, most = on_host(y), estimator.max_atoms
     folds = list(check_cv(estimator.cv, known, classifier=is_classifier(make())).split(X, known))
 
-    def model(n_atoms: int, gamma: float | None, verbose: int) -> Any:
-        width = {"gamma": "scale" if gamma is None else gamma}
-        return make(**params | width | {"n_atoms": n_atoms, "verbose": verbose})
+    def model(n_atoms: int, setting: Setting, verbose: int) -> Any:
+        given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
+        return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
 
     quiet = max(0, int(estimator.verbose) - 1)
-    jobs = [(gamma, fold) for gamma in gammas for fold in range(len(folds))]
+    jobs = [(setting, fold) for setting in settings for fold in range(len(folds))]
     try:
         scores = Parallel(n_jobs=estimator.n_jobs)(
             delayed(path_scores)(
-                model(most, gamma, quiet), X, known, weights, *folds[fold], scorer, metric,
-                f"fold {fold + 1} of {len(folds)}, {named(gamma)}" if estimator.verbose else "",
+                model(most, setting, quiet), X, known, weights, *folds[fold], scorer, metric,
+                f"fold {fold + 1} of {len(folds)}, {setting}" if estimator.verbose else "",
             )
-            for gamma, fold in jobs
+            for setting, fold in jobs
         )  # fmt: skip
     except Interrupted as interrupt:  # the model of the fold is better than none
-        fitted = interrupt.args[0]
-        table = np.full((1, len(folds), most), np.nan)
-        return Found(fitted, table, [None if gammas[0] is None else fitted.gamma], 0, max(1, len(fitted.path_)))
-    table = without_undefined_folds(np.reshape(scores, (len(gammas), len(folds), most)))
-    width, k = best_pair(table, estimator.one_standard_error)
+        fitted, first = interrupt.args[0], settings[0]
+        used = Setting(*(None if value is None else getattr(fitted, name) for name, value in first._asdict().items()))
+        return Found(fitted, np.full((1, len(folds), most), np.nan), [used], 0, max(1, len(fitted.path_)))
+    table = without_undefined_folds(np.reshape(scores, (len(settings), len(folds), most)))
+    chosen, k = best_pair(table, estimator.one_standard_error)
     if estimator.verbose:
-        say(f"chosen: {named(gammas[width])}, {count(k, 'atom')}, mean score {mean_scores(table)[width, k - 1]:.4g}")
-    final = model(k, gammas[width], int(estimator.verbose))
+        say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
+    final = model(k, settings[chosen], int(estimator.verbose))
     try:
         final.fit(X, y, **weight_option(weights))
     except KeyboardInterrupt:
@@ -103,16 +118,11 @@ def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sam
             "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
             ConvergenceWarning,
         )
-    return Found(final, table, gammas, width, k)
+    return Found(final, table, settings, chosen, k)
 
 
 class Interrupted(KeyboardInterrupt):
     """An interrupt that left a model."""
-
-
-def named(gamma: float | None) -> str:
-    """A width in words."""
-    return "one width" if gamma is None else f"gamma={gamma:.4g}"
 
 
 def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> list[float | None]:
@@ -125,11 +135,21 @@ def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> 
         counted = X if weights is None else take_rows(X, np.flatnonzero(weights > 0))
         positive = None if weights is None else weights[weights > 0]
         return [scale_gamma(counted, positive) * 4.0**power for power in range(-3, 2)]
-    grid = np.asarray(gammas)
+    return non_negative("gammas", gammas)
+
+
+def ridge_grid(alphas: Any) -> list[float | None]:
+    """Ridges to try; [None] where there is nothing to choose."""
+    return [None] if alphas is None else non_negative("alphas", alphas)
+
+
+def non_negative(name: str, values: Any) -> list[float | None]:
+    """Checked values of a parameter that is a list of non-negative numbers."""
+    grid = np.asarray(values)
     grid = grid.astype(np.float64) if grid.dtype.kind in "iuf" else np.empty(0)
     if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid) & (grid >= 0)):
-        raise ValueError(f"gammas must be a list of non-negative numbers with at least one entry, got {gammas!r}")
-    return [float(gamma) for gamma in grid]
+        raise ValueError(f"{name} must be a list of non-negative numbers with at least one entry, got {values!r}")
+    return [float(value) for value in grid]
 
 
 def path_scores(
@@ -191,42 +211,45 @@ def without_undefined_folds(table: np.ndarray) -> np.ndarray:
 
 
 def defined_folds(table: np.ndarray) -> np.ndarray:
-    """Scores of the folds that have any, (widths, folds, numbers); all of them where none has."""
+    """Scores of the folds that have any, (settings, folds, numbers); all of them where none has."""
     undefined = np.all(np.isnan(table), axis=(0, 2))
     return table if undefined.all() else table[:, ~undefined]
 
 
 def mean_scores(table: np.ndarray) -> np.ndarray:
-    """Means over the folds that have scores, (widths, numbers); nan where one of these folds has none."""
+    """Means over the folds that have scores, (settings, numbers); nan where one of these folds has none."""
     return defined_folds(table).mean(axis=1)
 
 
 def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
-    """Index of the width and number of atoms with the best mean score in `table` (widths, folds, numbers).
+    """Index of the setting and number of atoms with the best mean score in `table` (settings, folds, numbers).
 
     A mean that is nan is never the best.
     """
     mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
     if not np.any(mean > -np.inf):
-        raise ValueError("no width and number of atoms has a score in every fold: all means are nan")
-    width, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
-    chosen = table[width, :, k]
+        raise ValueError("no setting and number of atoms has a score in every fold: all means are nan")
+    setting, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
+    chosen = table[setting, :, k]
     chosen = chosen[~np.isnan(chosen)]
     if one_standard_error and len(chosen) > 1:  # one fold has no standard error
         error = chosen.std(ddof=1) / np.sqrt(len(chosen))
-        k = int(np.argmax(np.any(mean >= mean[width, k] - error, axis=0)))  # the fewest atoms at any width
-        width = int(np.argmax(mean[:, k]))
-    return width, k + 1
+        k = int(np.argmax(np.any(mean >= mean[setting, k] - error, axis=0)))  # the fewest atoms with any setting
+        setting = int(np.argmax(mean[:, k]))
+    return setting, k + 1
 
 
-def cv_results(table: np.ndarray, gammas: list[float | None]) -> dict[str, np.ndarray]:
+def cv_results(table: np.ndarray, settings: list[Setting]) -> dict[str, np.ndarray]:
     """Scores in the layout of scikit-learn's searches."""
-    n_widths, n_folds, longest = table.shape
+    n_settings, n_folds, longest = table.shape
     mean = mean_scores(table).ravel()
     ranked = np.nan_to_num(-mean, nan=np.inf)  # nan comes last
-    results = {
-        "param_gamma": np.repeat(np.array(gammas, dtype=object if gammas[0] is None else np.float64), longest),
-        "param_n_atoms": np.tile(np.arange(1, longest + 1), n_widths),
+    gammas, alphas = zip(*settings, strict=True)
+    results = {"param_gamma": np.repeat(np.array(gammas, dtype=object if gammas[0] is None else np.float64), longest)}
+    if alphas[0] is not None:
+        results["param_alpha"] = np.repeat(alphas, longest)
+    results |= {
+        "param_n_atoms": np.tile(np.arange(1, longest + 1), n_settings),
         "mean_test_score": mean,
         "std_test_score": defined_folds(table).std(axis=1).ravel(),
         "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,

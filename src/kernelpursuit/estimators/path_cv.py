@@ -31,6 +31,7 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
     max_atoms : int, default=100
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
+    alphas
     cv
     scoring : str, callable or None, default=None
         None is minus the mean of the loss that is fitted, for "squared" the negative mean squared error, computed for
@@ -63,6 +64,7 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
     ----------
     best_n_atoms_
     gamma_
+    alpha_
     best_score_
     cv_results_
     support_ : ndarray of shape (k,)
@@ -130,6 +132,7 @@ class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
     max_atoms : int, default=100
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
+    alphas
     cv
     scoring : str, callable or None, default=None
         None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
@@ -163,6 +166,7 @@ class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
     classes_
     best_n_atoms_
     gamma_
+    alpha_
     best_score_
     cv_results_
     support_ : ndarray of shape (k,)

@@ -263,9 +263,11 @@ def staged_errors(estimator: Any, X: Any, y: Any, measure: Callable[[Any, Any], 
 
 
 def _cross_validated(estimator: Any, classifier: bool) -> Curve:
-    """Mean error of the folds for the kernel width chosen."""
+    """Mean error of the folds for the kernel width and ridge chosen."""
     results = estimator.cv_results_
     chosen = results["param_gamma"] == estimator.gamma_
+    if "param_alpha" in results:
+        chosen &= results["param_alpha"] == estimator.alpha_
     score = results["mean_test_score"][chosen]
     targets = 1 if np.ndim(estimator.dual_coef_) == 1 else estimator.dual_coef_.shape[1]  # the score is their mean
     return results["param_n_atoms"][chosen], 1 - score if classifier else -score * targets
