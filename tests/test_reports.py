@@ -83,6 +83,15 @@ def test_a_column_of_other_units_is_noticed(estimator):
             clone(estimator).set_params(gamma=1e-6).fit(raw, y)  # a width for these inputs
 
 
+def test_a_column_of_other_units_is_noticed_in_either_view():
+    X, y = data()
+    views = np.column_stack([X[:, 0], y]), X[:, 1:]
+    with pytest.warns(UserWarning, match="column 1 of y has"):
+        SparseKernelCCA(5).fit(views[0], views[1] * [1.0, 1e4])
+    with pytest.warns(UserWarning, match="column 0 of X has"):
+        SparseKernelCCA(5).fit(views[0] * [1e4, 1.0], views[1])
+
+
 def test_weights_that_are_no_counts_are_noticed():
     X, y = data()
     with pytest.warns(UserWarning, match=r"sample_weight sums to 1200 for 120 rows.*divide the weights by their mean"):

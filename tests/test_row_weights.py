@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -96,6 +98,27 @@ def test_kernel_matrices_and_weights(name):
     np.testing.assert_array_equal(chosen(ready), chosen(direct))
     method = "predict" if hasattr(ready, "predict") else "transform"
     np.testing.assert_allclose(getattr(ready, method)(K), getattr(direct, method)(X), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["fda", "pca", "pca-diagonal", "nystroem", "nystroem-classes", "novelty", "cca"])
+def test_other_arrays_and_weights(name):
+    """Sparse matrices, float32 and arrays of another library."""
+    strict = pytest.importorskip("array_api_strict")
+    estimator, y = ESTIMATORS[name]
+    plain = clone(estimator).fit(X, y, sample_weight=COUNTS)
+    if name != "cca":  # scikit-learn does not centre sparse data, so the width must be given
+        options = {"gamma": 0.5}
+        dense = clone(estimator).set_params(**options).fit(X, y, sample_weight=COUNTS)
+        thin = clone(estimator).set_params(**options).fit(sparse.csr_array(X), y, sample_weight=COUNTS)
+        np.testing.assert_array_equal(chosen(thin), chosen(dense))
+    single = clone(estimator).fit(X.astype(np.float32), y, sample_weight=COUNTS)
+    np.testing.assert_allclose(single.path_.values("loss")[0], plain.path_.values("loss")[0], rtol=1e-4)
+    with config_context(array_api_dispatch=True):
+        other = clone(estimator).fit(strict.asarray(X), y, sample_weight=strict.asarray(COUNTS.astype(float)))
+        np.testing.assert_array_equal(chosen(other), chosen(plain))
+        method = "decision_function" if hasattr(other, "decision_function") else "transform"
+        values = np.asarray(getattr(other, method)(strict.asarray(X)))
+    np.testing.assert_allclose(values, getattr(plain, method)(X), rtol=1e-6, atol=1e-7)
 
 
 def test_a_search_weighs_its_fits_and_scores():

@@ -55,6 +55,8 @@ class OwnConstructor:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            return
         inherited: Any = cls.__init__
         own = FunctionType(
             inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__

@@ -47,14 +47,17 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
     checked = validate_data(estimator, X, y, **x_options(estimator.kernel, X), **options)
     X = checked if isinstance(y, str) else checked[0]
     check_square(X, estimator.kernel)
-    gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
-    if gamma is None or isinstance(gamma, str):  # a width of the user's own is for the inputs as they are
-        warn_if_one_column_rules(X, estimator.kernel)
+    warn_if_one_column_rules(X, estimator.kernel, getattr(estimator, "gamma", getattr(estimator, "gammas", None)))
     return checked
 
 
-def warn_if_one_column_rules(X: Any, kernel: Any) -> None:
-    """Warn when the distances that the kernel sees are those of one column: most likely it has other units."""
+def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X") -> None:
+    """Warn when the distances that the kernel sees are those of one column: most likely it has other units.
+
+    A width of the user's own is for the inputs as they are: no warning.
+    """
+    if not (gamma is None or isinstance(gamma, str)):
+        return
     names = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
     if (
         sparse.issparse(X)
@@ -68,8 +71,8 @@ def warn_if_one_column_rules(X: Any, kernel: Any) -> None:
         share = np.max(variance) / np.sum(variance) if np.any(variance > 0) else 0.0
     if share > ONE_COLUMN:
         warn(
-            f"column {int(np.argmax(variance))} of X has {share:.1%} of the variance, so the kernel hardly sees the "
-            "others. Scale the columns alike (StandardScaler) or by what they are worth (FeatureWidths)"
+            f"column {int(np.argmax(variance))} of {name} has {share:.1%} of the variance, so the kernel hardly sees "
+            "the others. Scale the columns alike (StandardScaler) or by what they are worth (FeatureWidths)"
         )
 
 

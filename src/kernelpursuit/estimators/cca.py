@@ -28,7 +28,7 @@ from kernelpursuit.estimators._placement import (
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._training import TrainingData, training_data
+from kernelpursuit.estimators._training import TrainingData, training_data, warn_if_one_column_rules
 from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.kernels import KERNEL_NAMES
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
@@ -327,6 +327,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                     f"with kernel_{name}='precomputed' the view must be the square kernel matrix in fit, "
                     f"got shape {view.shape}"
                 )
+        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x)
+        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, "y")
         self._n_features_y = Y.shape[1]
         return X, Y
 
