@@ -16,11 +16,13 @@ from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.refinement.atoms import Atoms, evaluate
 from kernelpursuit.refinement.evidence import Evidence, Prior, Rows, coefficients, maximise_evidence, settle
 
-STARTS = (0.25, 1.0)  # gamma times the number of inputs, of the choice
+STARTS = (0.06, 0.25, 1.0)  # gamma times the number of inputs, of the choice
+FREE = (0.25, 1.0)  # those from which everything may move at once
 SHORT, LONG = (2, 5, 10, 20), (2, 5, 10, 20, 40, 80)  # iterations after which rows held out are asked
 CHOSEN_FROM, ROWS_AN_ATOM = 4000, 4  # rows that atoms are chosen on: as many as this, or so many for each atom
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
 FEWEST = 6  # terms that "auto" tries
+TRIMMED, LARGEST = 0.99, 10.0  # an error counts as this much of the mean at most, that of all but the largest errors
 DOUBT = 1.0  # standard errors by which more parts or more terms must be better than fewer
 
 Say = Callable[[str], None]
@@ -181,9 +183,9 @@ class Judged(NamedTuple):
     variance: float
 
 
-# What may move, and the precision of the prior that draws centres to their start; the first two from the better start
-# only, for those parts cannot leave it far.
-WAYS = (("weights", 0.0), ("all", 30.0), ("all", 0.0))
+# What may move, and the precision of the prior that draws centres to their start. The first two are tried from the
+# better start only: they cannot leave it far.
+WAYS = (("widths", 0.0), ("all", 30.0), ("all", 0.0))
 
 
 class Trial:
@@ -194,6 +196,7 @@ class Trial:
         self._folds = [(task.subset(train), task.subset(held)) for train, held in folds]
         self.rows = np.concatenate([held for _, held in folds])
         self._chosen: dict[tuple[int, float], Atoms] = {}
+        self._cap = np.inf  # a few rows far off must not decide
 
     def _atoms(self, fold: int, start: float, terms: int) -> Atoms:
         if (fold, start) not in self._chosen:
@@ -236,26 +239,32 @@ class Trial:
         errors, values = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         return Judged(setting, errors, values, float(np.mean([part[2] for part in parts])))
 
-    def better(self, more: Judged, less: Judged, doubt: float = DOUBT) -> bool:
+    def better(self, more: Judged, less: Judged) -> bool:
         """Whether the errors of `more` are lower by more than chance would have it."""
-        weights = None if self.task.weights is None else self.task.weights[self.rows]
-        gain = less.errors - more.errors
+        gain = np.minimum(less.errors, self._cap) - np.minimum(more.errors, self._cap)
+        weights = self._weights()
         mean = float(np.average(gain, weights=weights))
-        shares = np.ones(len(gain)) if weights is None else weights
-        error = float(np.sqrt(np.sum((shares * (gain - mean)) ** 2)) / np.sum(shares))
-        return mean > doubt * error
+        return mean > DOUBT * float(np.sqrt(np.sum((weights * (gain - mean)) ** 2)) / np.sum(weights))
 
     def error(self, judged: Judged) -> float:
-        """Mean error of the rows held out."""
-        return float(
-            np.average(judged.errors, weights=None if self.task.weights is None else self.task.weights[self.rows])
-        )
+        """Mean error of the rows held out, each up to the cap."""
+        return float(np.average(np.minimum(judged.errors, self._cap), weights=self._weights()))
+
+    def _weights(self) -> np.ndarray:
+        return np.ones(len(self.rows)) if self.task.weights is None else self.task.weights[self.rows]
+
+    def _set_cap(self, judged: Judged) -> None:
+        usual = np.sort(judged.errors)[: max(1, int(TRIMMED * len(judged.errors)))]
+        self._cap = min(self._cap, LARGEST * float(np.mean(usual)) or np.inf)
 
     def of_terms(self, terms: int, say: Say) -> Judged:
         """The best way to refine that many terms: the start, unless moving atoms is better beyond doubt."""
-        unrefined = min((self.unrefined(terms, start) for start in STARTS), key=self.error)
+        starts = [self.unrefined(terms, start) for start in STARTS]
+        if self._cap == np.inf:
+            self._set_cap(min(starts, key=self.error))
+        unrefined = min(starts, key=self.error)
         near = unrefined.setting.start
-        ways = [(near, *way) for way in WAYS[:2]] + [(start, *WAYS[2]) for start in STARTS]
+        ways = [(near, *way) for way in WAYS[:2]] + [(start, *WAYS[2]) for start in FREE]
         best = min((judged for way in ways for judged in self.refined(terms, *way, SHORT)), key=self.error)
         if best.setting.steps == SHORT[-1]:  # it was still on its way
             _, start, moves, _, held = best.setting

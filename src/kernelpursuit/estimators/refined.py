@@ -57,8 +57,8 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         Constant term.
     noise_ : float or array of shape (n_targets,)
         Standard deviation of what is left of y, by the errors of rows held out where there are any.
-    moved_ : {"nothing", "weights", "all"}
-        What was moved.
+    moved_ : {"nothing", "widths", "all"}
+        What was moved: nothing, weights of inputs and widths, or the centres as well.
     n_iter_ : int
         Iterations, or passes, that moved it.
     n_features_in_ : int

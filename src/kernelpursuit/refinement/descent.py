@@ -48,10 +48,10 @@ class Model(NamedTuple):
 class Rates(NamedTuple):
     """Largest step of Adam in each group of parameters."""
 
-    coef: float = 0.05
-    centers: float = 0.02
-    widths: float = 0.02
-    weights: float = 0.01
+    coef: float = 0.3
+    centers: float = 0.04
+    widths: float = 0.05
+    weights: float = 0.05
 
 
 def slope(loss: str, Y: Array, values: Array) -> Array:
