@@ -129,7 +129,6 @@ OF_TRANSFORMERS = [
     "check_transformer_get_feature_names_out",
     "check_transformer_get_feature_names_out_pandas",
 ]
-OF_OUTLIER_DETECTORS = ["check_outlier_contamination"]
 
 
 def more_cases():
@@ -139,7 +138,6 @@ def more_cases():
             names = [*UNREACHED]
             names += OF_PREDICTORS if hasattr(estimator, "predict") else []
             names += OF_TRANSFORMERS if hasattr(estimator, "transform") else []
-            names += OF_OUTLIER_DETECTORS if is_outlier_detector(estimator) else []
             for name in names:
                 if name not in skipped and applies(name, estimator):
                     yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
@@ -159,9 +157,3 @@ def test_checks_that_the_generator_never_reaches(estimator, name):
 def test_classifier_predictions(classifier):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     estimator_checks.check_classifiers_predictions(X, y, type(classifier).__name__, clone(classifier))
-
-
-@pytest.mark.parametrize("detector", [found for found in DEFAULTS if is_outlier_detector(found)], ids=label)
-@pytest.mark.parametrize("readonly", [False, True])
-def test_outlier_checks(detector, readonly):
-    estimator_checks.check_outliers_train(type(detector).__name__, clone(detector), readonly_memmap=readonly)
