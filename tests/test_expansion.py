@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import kernelpursuit as kp
 from kernelpursuit._array import on_host
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.kernels import Kernel, make_kernel
@@ -89,3 +90,59 @@ def test_subsets_of_kernels_and_functions():
 def test_widths_are_for_one_gaussian_kernel():
     with pytest.raises(ValueError, match="Gaussian"):
         Expansion(Z, [make_kernel("linear", Z)], widths=WIDTHS)
+
+
+# ---------------------------------------------------------------------------------------------- fitted estimators
+
+
+FITTED = {
+    "regressor": (kp.KMPRegressor(5), "predict"),
+    "classifier": (kp.KMPClassifier(5), "decision_function"),
+    "fda": (kp.SparseKernelFDA(5), "decision_function"),
+    "pca": (kp.SparseKernelPCA(5), "transform"),
+    "nystroem": (kp.PursuitNystroem(n_components=5), "transform"),
+    "faces": (kp.PolytopeFacesRegressor(5), "predict"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", FITTED)
+def test_a_fitted_model_is_an_expansion(name):
+    """Centres, a kernel's name and parameters, weights and intercepts: enough to predict by hand."""
+    model, method = FITTED[name]
+    y = np.sin(X[:, 0]) if method == "predict" else (X[:, 0] > 0) + (X[:, 1] > 0).astype(int)
+    model.fit(X, y)
+    expansion = model._expansion
+    (kernel,) = expansion.kernels
+    assert kernel.name == "rbf" and set(kernel.params) == {"gamma"} and model.gamma_ == kernel.params["gamma"]
+    values = literal(X, expansion.centers, model.gamma_, 1.0) @ expansion.coef[1:] + expansion.coef[0]
+    expected = getattr(model, method)(X)
+    np.testing.assert_allclose(values.reshape(expected.shape), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_both_views_are_expansions():
+    model = kp.SparseKernelCCA(6).fit(X, np.cos(X))
+    for view, expansion, gamma, scores in zip(
+        (X, np.cos(X)),
+        (model._x_expansion, model._y_expansion),
+        (model.gamma_x_, model.gamma_y_),
+        model.transform(X, np.cos(X)),
+        strict=True,
+    ):
+        values = literal(view, expansion.centers, gamma, 1.0) @ expansion.coef[1:] + expansion.coef[0]
+        np.testing.assert_allclose(values, scores, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_settled_gammas():
+    y = X[:, 0]
+    assert kp.KMPRegressor(3, gamma=0.3).fit(X, y).gamma_ == 0.3
+    assert kp.KMPRegressor(3).fit(X, y).gamma_ == pytest.approx(1 / (3 * X.var()))
+    assert kp.KMPRegressor(1, kernel="linear").fit(X, y).gamma_ is None
+    assert kp.KMPRegressor(3, kernel=[("rbf", {"gamma": 2.0}), "linear", "rbf"], gamma=0.5).fit(X, y).gamma_ == [
+        2.0,
+        None,
+        0.5,
+    ]
+    assert kp.KMPRegressorCV(3, gammas=[0.1, 1.0], cv=3).fit(X, y).gamma_ in (0.1, 1.0)
+    assert kp.SparseKernelNovelty(5, gamma="auto").fit(X).gamma_ == pytest.approx(1 / 3)

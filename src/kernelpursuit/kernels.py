@@ -227,6 +227,12 @@ def kernel_list(kernel: Any) -> list:
     return list(kernel) if several else [kernel]
 
 
+def gamma_of(kernels: Sequence[Kernel]) -> float | list[float | None] | None:
+    """The settled gamma of a kernel, None if it has none; a list of them for several kernels."""
+    gammas = [kernel.params.get("gamma") if kernel.name else None for kernel in kernels]
+    return gammas[0] if len(gammas) == 1 else gammas or None
+
+
 def _is_pair(kernel: Any) -> bool:
     """Whether this is a kernel with parameters of its own."""
     return isinstance(kernel, tuple) and len(kernel) == 2 and isinstance(kernel[1], dict)

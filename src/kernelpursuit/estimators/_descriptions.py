@@ -98,8 +98,8 @@ DESCRIPTIONS = {
         The points that the chosen kernel functions sit on. Empty for a precomputed kernel.""",
     "best_n_atoms_": """best_n_atoms_ : int
         The number of atoms chosen.""",
-    "gamma_": """gamma_ : float or None
-        The width chosen. None for a kernel without one.""",
+    "gamma_": """gamma_ : float, list or None
+        The number that `gamma` came to, or that was chosen. None for a kernel without one; a list for several.""",
     "alpha_": """alpha_ : float
         The ridge chosen among `alphas`, or `alpha`.""",
     "best_score_": """best_score_ : float

@@ -14,7 +14,15 @@ from sklearn.metrics.pairwise import euclidean_distances
 from kernelpursuit._array import Array, from_host, gather, namespace
 from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
-from kernelpursuit.estimators._placement import as_dtype, beside, host_dtype, model_precision, rows_between, take_rows
+from kernelpursuit.estimators._placement import (
+    as_dtype,
+    beside,
+    host_dtype,
+    model_precision,
+    rows_between,
+    take_rows,
+    widest,
+)
 from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points
 from kernelpursuit.kernels import Kernel
 
@@ -152,19 +160,23 @@ class Expansion:
         """The first `k` atoms."""
         return self.subset(np.arange(k))
 
-    def predict(self, X: Any, coef: np.ndarray | None = None) -> Array:
+    def predict(self, X: Any, coef: np.ndarray | None = None, wide: bool = False) -> Array:
         """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1]), where X is, with its dtype.
 
         Kernel values are made and used up in a core's cache, or on a device in its memory; two batches at a time where
-        there are two cores.
+        there are two cores. `wide` makes the product, and leaves the result, in the widest precision of the device.
         """
         coef = self.coef if coef is None else coef
         assert coef is not None, "these atoms have no weights"
         like = model_precision(rows_between(X, slice(0, 0)), self.centers)
+        if wide:
+            like = np.empty(0) if sparse.issparse(like) else widest(like)
         constant, weights = beside(coef[0], like), beside(coef[1:], like)
 
         def part(batch: slice) -> Array:
-            return as_dtype(self.columns(rows_between(X, batch)) @ weights + constant, X.dtype)
+            columns = self.columns(rows_between(X, batch))
+            values = (widest(columns) if wide else columns) @ weights + constant
+            return values if wide else as_dtype(values, X.dtype)
 
         parts = in_threads(part, self.batches(X, coef.shape[1]), self._in_parallel(X))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)

@@ -18,6 +18,7 @@ from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
+from kernelpursuit.kernels import gamma_of
 from kernelpursuit.pursuit.loop import Path
 
 
@@ -35,6 +36,8 @@ class Fitted(NamedTuple):
 
 class PursuitModel(BaseEstimator):
     """Prediction, truncation and tags of a fitted expansion; estimators add `fit` and what they predict."""
+
+    gamma_: Any
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -97,6 +100,7 @@ class PursuitModel(BaseEstimator):
         coef = weights.astype(host_dtype(centers))
         self.dual_coef_ = follow(coef[1:, 0] if self._one_target else coef[1:], centers)
         self.intercept_ = float(coef[0, 0]) if self._one_target else follow(coef[0], centers)
+        self.gamma_ = gamma_of(kept.kernels)
 
     def _raw(self, X: Any, method: str) -> Array:
         """Values of the expansion, (n_rows, n_targets), where X is; `method` is who asks."""

@@ -48,6 +48,8 @@ class Found(NamedTuple):
 class SearchModel:
     """Attributes of a search, and of the model that came out of it."""
 
+    gamma_: Any
+
     def _adopt(self: Any, found: Found) -> None:
         self._one_target = found.model._one_target
         self._set(found.model._taken)

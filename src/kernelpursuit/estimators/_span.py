@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, from_host, namespace
+from kernelpursuit._array import Array, namespace
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
@@ -37,7 +37,7 @@ OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change k
 
 
 class Span(NamedTuple):
-    """Chosen points and the triangular factor of their kernel matrix: ψ(x) = Λ⁻¹ k_A(x) are coordinates in their span.
+    """Chosen points, and ψ(x) = Λ⁻¹ k_A(x), coordinates in their span, as an expansion; ΛΛᵀ is their kernel matrix.
 
     Any two points have ⟨ψ(x), ψ(z)⟩ equal to the inner product of their projections onto the span (Nyström).
     """
@@ -45,36 +45,29 @@ class Span(NamedTuple):
     path: Path
     support: np.ndarray
     expansion: Expansion
-    triangle: np.ndarray  # Λ, (k, k), lower triangular, ΛΛᵀ the kernel matrix of the chosen points
 
     def features(self, X: Any) -> Array:
         """ψ of the rows of X, (n_rows, k), where X is, in the widest precision there."""
-        return joined(list(self.batches(X)))
-
-    def batches(self, X: Any) -> Iterator[Array]:
-        """The same for some rows at a time."""
-        inverse = None
-        for batch in self.expansion.batches(X):
-            with np.errstate(over="ignore", invalid="ignore"):
-                columns = widest(self.expansion.columns(rows_between(X, batch)))
-            if not all_finite(columns):
-                raise ValueError(OVERFLOW)
-            if isinstance(columns, np.ndarray):
-                yield solve_triangular(self.triangle, columns.T, lower=True, check_finite=False).T
-                continue
-            if inverse is None:  # other libraries need not have a triangular solver
-                identity = np.eye(len(self.support))
-                inverse = from_host(solve_triangular(self.triangle, identity, lower=True).T, columns)
-            yield columns @ inverse
+        return finite_values(self.expansion, X)
 
     def residual(self, X: Any, diagonal: Array) -> Array:
         """Squared distance of the rows of X to the span, ``k(x, x) - ‖ψ(x)‖²``, `diagonal` being k(x, x)."""
-        inside = joined([namespace(part).sum(part * part, axis=1) for part in self.batches(X)])
+        batches = (self.features(rows_between(X, batch)) for batch in self.expansion.batches(X))
+        inside = joined([namespace(part).sum(part * part, axis=1) for part in batches])
         return namespace(inside).clip(diagonal - inside, 0, None)
 
     def diagonal(self, X: Any) -> Array:
         """k(x, x) of the rows of X, as data come."""
         return kernel_diagonal(self.expansion.kernels[0], model_precision(X, self.expansion.centers))
+
+
+def finite_values(expansion: Expansion, X: Any) -> Array:
+    """Values of an expansion at the rows of X in the widest precision, or an error where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = expansion.predict(X, wide=True)
+    if not all_finite(values):
+        raise ValueError(OVERFLOW)
+    return values
 
 
 def joined(parts: list[Array]) -> Array:
@@ -179,7 +172,9 @@ class SpanParameters:
         )
         atoms = path.atoms
         factor = criterion.factor()[:, : len(atoms)]
-        return Span(path, family.support(atoms), family.expansion(atoms), factor[atoms]), factor
+        inverse = solve_triangular(factor[atoms], np.eye(len(atoms)), lower=True)
+        coef = np.concatenate([np.zeros((1, len(atoms))), inverse.T])
+        return Span(path, family.support(atoms), replace(family.expansion(atoms), coef=coef)), factor
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -30,7 +30,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._training import TrainingData, training_data, warn_if_one_column_rules
 from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
-from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
 from kernelpursuit.pursuit.stopping import n_atoms
 
@@ -99,6 +99,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Weights of the kernel functions in the canonical variates.
     x_intercept_, y_intercept_ : ndarray of shape (n_components,)
         What is added to them.
+    gamma_x_, gamma_y_ : float or None
+        The numbers that `gamma_x` and `gamma_y` came to. None for a kernel without one.
     cosines_ : ndarray of shape (k,)
         Cosine between the two deflated kernel columns of each object when it was chosen, absolute if not `signed`.
     path_
@@ -264,14 +266,14 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel_x, self.x_support_vectors_, "transform")
-        x_scores = _variates(self._x_expansion, X, self.x_weights_, self.x_intercept_)
+        x_scores = self._x_expansion.predict(X)
         if y is None:
             return x_scores
         check_consistent_length(X, y)
         Y = _as_view(move_beside(y, X), self.kernel_y, self.y_support_vectors_.dtype)
         if Y.shape[1] != self._n_features_y:
             raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
-        return x_scores, as_dtype(_variates(self._y_expansion, Y, self.y_weights_, self.y_intercept_), X.dtype)
+        return x_scores, as_dtype(self._y_expansion.predict(Y), X.dtype)
 
     def fit_transform(self, X, y):
         """Fit and return the variates of X alone, as a step of a pipeline must; ``fit(X, y).transform(X, y)`` has both.
@@ -369,10 +371,14 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 ConvergenceWarning,
             )
         self.correlations_ = follow(found.correlations, X)
-        self.x_weights_ = follow(maps[0] @ found.x_weights, X)
-        self.y_weights_ = follow(maps[1] @ found.y_weights, X)
-        self.x_intercept_ = follow(-means[0] @ found.x_weights, X)
-        self.y_intercept_ = follow(-means[1] @ found.y_weights, X)
+        for T, mean, weights, expansion in (
+            (maps[0], means[0], found.x_weights, self._x_expansion),
+            (maps[1], means[1], found.y_weights, self._y_expansion),
+        ):
+            expansion.coef = np.concatenate([-mean[None] @ weights, T @ weights])
+        self.x_intercept_, self.x_weights_ = (follow(part, X) for part in split_intercept(self._x_expansion))
+        self.y_intercept_, self.y_weights_ = (follow(part, X) for part in split_intercept(self._y_expansion))
+        self.gamma_x_, self.gamma_y_ = gamma_of(self._x_expansion.kernels), gamma_of(self._y_expansion.kernels)
 
 
 def _as_view(y: Any, kernel: Any, dtype: Any = None) -> Any:
@@ -382,6 +388,7 @@ def _as_view(y: Any, kernel: Any, dtype: Any = None) -> Any:
     return Y[:, None] if Y.ndim == 1 else Y
 
 
-def _variates(expansion: Expansion, X: Any, weights: Array, intercept: Array) -> Array:
-    """Kernel functions times their weights."""
-    return expansion.predict(X, np.concatenate([to_host(intercept)[None], to_host(weights)]))
+def split_intercept(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:
+    """Intercepts and weights of an expansion."""
+    assert expansion.coef is not None
+    return expansion.coef[0], expansion.coef[1:]

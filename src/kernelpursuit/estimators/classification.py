@@ -192,6 +192,7 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
         Atoms in the order chosen, counted as in `KMPRegressor`.
     support_vectors_
     support_kernels_
+    gamma_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the atoms, for more than two classes a column for each.
     intercept_ : float or ndarray of shape (n_classes,)

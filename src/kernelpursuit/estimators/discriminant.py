@@ -130,6 +130,7 @@ class SparseKernelFDA(FisherModel):
         Indices of the chosen training rows, in the order of choice.
     support_vectors_
     support_kernels_
+    gamma_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the kernel functions in f, or in each f_c.
     intercept_ : float or ndarray of shape (n_classes,)

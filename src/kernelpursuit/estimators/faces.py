@@ -22,7 +22,7 @@ from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.estimators._training import check_centers, check_training, training_data
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.faces import Faces, Stage
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
@@ -75,6 +75,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
     support_ : ndarray of shape (k,)
         Atoms of the model, oldest first: indices of training rows, or of `centers` if those were given.
     support_vectors_
+    gamma_
     dual_coef_ : ndarray of shape (k,)
         Weights of the atoms.
     intercept_ : float
@@ -282,6 +283,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         centers = self.support_vectors_ = self._expansion.centers
         coef = stage.coef.astype(host_dtype(centers))
         self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(coef[0])
+        self.gamma_ = gamma_of(self._expansion.kernels)
 
 
 def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:

@@ -18,6 +18,7 @@ from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, follow_criterion, run, warn_if_short
 from kernelpursuit.estimators._placement import (
+    as_dtype,
     beside,
     check_new,
     follow,
@@ -27,12 +28,11 @@ from kernelpursuit.estimators._placement import (
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._span import OVERFLOW, SpanParameters, rayleigh
+from kernelpursuit.estimators._span import SpanParameters, finite_values, rayleigh
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.gaussian import all_finite
-from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, make_kernel
+from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.squares import Squares
@@ -85,6 +85,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         Their indices among the training rows, in the order of choice.
     normalization_ : ndarray of shape (n_components, n_components)
         Inverse root of the kernel matrix of the landmarks.
+    gamma_
     path_
     residual_trace_ : ndarray of shape (n_components + 1,)
         Trace of K - K̃, what is left of the kernel matrix, after 0, 1, ... landmarks.
@@ -234,12 +235,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         """
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.components_, "transform")
-        weights = to_host(self.normalization_).T
-        with np.errstate(over="ignore", invalid="ignore"):
-            features = self._expansion.predict(X, np.concatenate([np.zeros((1, len(weights))), weights]))
-        if not all_finite(features):
-            raise ValueError(OVERFLOW)
-        return features
+        return as_dtype(finite_values(self._expansion, X), X.dtype)
 
     @property
     def component_indices_(self) -> np.ndarray:
@@ -258,6 +254,9 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             self._expansion = Expansion(self.components_, precomputed=self.component_indices_)
         else:
             self._expansion = Expansion(self.components_, [self._kernel])
+        weights = to_host(self.normalization_).T
+        self._expansion.coef = np.concatenate([np.zeros((1, len(weights))), weights])
+        self.gamma_ = gamma_of(self._expansion.kernels)
         self._n_features_out = len(atoms)
 
     def _traces(self, dictionary: Any, weights: np.ndarray | None) -> np.ndarray:

@@ -16,7 +16,7 @@ from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._placement import check_new, host_dtype
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
 from kernelpursuit.estimators._training import check_training, training_data
-from kernelpursuit.kernels import KERNEL_NAMES
+from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 
 
 @described
@@ -65,6 +65,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
     support_ : ndarray of shape (k,)
         Indices of the chosen training rows, in the order of choice.
     support_vectors_
+    gamma_
     path_
     n_features_in_
     feature_names_in_
@@ -143,6 +144,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
         if self.validation_fraction is not None:
             train, held_out = hold_out(len(data.rows), self.validation_fraction, settings.rng)
         self._span, _ = self._choose_points(data.subset(train), settings)
+        self._expansion = self._span.expansion
+        self.gamma_ = gamma_of(self._expansion.kernels)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
         aside = data.subset(held_out)

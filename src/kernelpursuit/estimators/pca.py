@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -9,14 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit._array import Array, namespace, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._placement import check_new, follow, is_precomputed, labels_on_host
-from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, joined
+from kernelpursuit.estimators._placement import as_dtype, check_new, follow, is_precomputed, labels_on_host
+from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, finite_values
 from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.heads.principal import principal_axes
+from kernelpursuit.kernels import gamma_of
 
 
 @described
@@ -62,6 +64,7 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
     support_ : ndarray of shape (k,)
         Indices of the chosen training rows, in the order of choice.
     support_vectors_
+    gamma_
     eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the (centred) Nyström matrix K̃, decreasing, on the scale of `KernelPCA`.
     residual_trace_ : ndarray of shape (k + 1,)
@@ -156,7 +159,10 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         patience = self.patience if self.stop == "bound" else None
         self._span, features = self._choose_points(data, Settings.of(self), patience)
         mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center, data.weights)
-        self._axes = (mean, axes)
+        onto_axes = self._span.expansion.coef @ axes
+        onto_axes[0] -= mean @ axes
+        self._expansion = replace(self._span.expansion, coef=onto_axes)
+        self.gamma_ = gamma_of(self._expansion.kernels)
         self.eigenvalues_ = follow(eigenvalues, X)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
@@ -177,11 +183,7 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         ndarray of shape (n_samples, n_components)
         """
         X = self._checked(X, "transform")
-        parts = []
-        for features in self._span.batches(X):
-            mean, axes = (from_host(values, features) for values in self._axes)
-            parts.append(namespace(features).astype((features - mean) @ axes, X.dtype))
-        return joined(parts)
+        return as_dtype(finite_values(self._expansion, X), X.dtype)
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
         """Squared distance to the span in feature space, ``k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x)``.

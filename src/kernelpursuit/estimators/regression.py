@@ -121,6 +121,7 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
         counts from ``i * n_centers`` on, and the columns of `functions` come after the last kernel.
     support_vectors_
     support_kernels_
+    gamma_
     dual_coef_ : ndarray of shape (k,) or (k, n_targets)
         Weights of the atoms.
     intercept_ : float or ndarray of shape (n_targets,)
