@@ -355,7 +355,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             maps.append(nystroem_map(columns[self.path_.atoms], limit))
             F = columns @ maps[-1]
             scales.append(float(np.sum((roots * F) ** 2)))
-            means.append(np.average(F, axis=0, weights=data.weights) if self.center else np.zeros(F.shape[1]))
+            means.append(roots[:, 0] ** 2 @ F / data.total if self.center else np.zeros(F.shape[1]))
             features.append(roots * (F - means[-1]))
         found = canonical(
             *features,
