@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, KMPRegressorCV
 from kernelpursuit.estimators._left_out import LeftOut
@@ -118,3 +119,57 @@ def test_what_is_refused(estimator, message):
         ConformalRegressor(estimator, calibration_fraction=None).fit(K, y)
     with pytest.raises(ValueError, match="regressor"):
         ConformalRegressor(KMPClassifier(3), calibration_fraction=None).fit(X, y)
+
+
+def unequal(n, seed):
+    """Noise that grows from left to right."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 4, size=(n, 1))
+    return X, np.sin(2 * X[:, 0]) + (0.05 + 0.25 * X[:, 0]) * rng.normal(size=n)
+
+
+def test_adaptive_intervals_are_wide_where_errors_are_large():
+    covered, plain = [], []
+    for seed in range(20):
+        X, y = unequal(300, seed)
+        new, y_new = unequal(500, 1000 + seed)
+        both = []
+        for adaptive in (True, False):
+            model = ConformalRegressor(KMPRegressor(), adaptive=adaptive, random_state=seed).fit(X, y)
+            low, high = model.predict_interval(new).T
+            inside, right = (low <= y_new) & (y_new <= high), new[:, 0] > 3
+            both.append((inside.mean(), inside[right].mean(), (high - low)[right].mean() / (high - low)[~right].mean()))
+        covered.append(both[0])
+        plain.append(both[1])
+    (whole, right, ratio), (_, plain_right, plain_ratio) = np.mean(covered, axis=0), np.mean(plain, axis=0)
+    assert abs(whole - 0.9) < 0.02
+    assert plain_right < right - 0.03 and ratio > 1.4 and plain_ratio == pytest.approx(1)
+
+
+def test_adaptive_scores_are_errors_over_the_scale():
+    X, y = unequal(200, 0)
+    model = ConformalRegressor(KMPRegressor(), adaptive=True, random_state=0).fit(X, y)
+    low, high = model.predict_interval(X).T
+    scale = np.exp(model.scale_estimator_.predict(X) / 2)
+    np.testing.assert_allclose((high - low) / 2, model.quantile_ * scale)
+    np.testing.assert_allclose((high + low) / 2, model.predict(X))
+    scores = np.abs(y - model.predict(X)) / scale
+    assert np.sum(scores <= model.quantile_ * (1 + 1e-12)) >= np.sum(model.residuals_ <= model.quantile_)
+    assert np.isin(np.round(model.residuals_, 9), np.round(scores, 9)).all()
+    exact = ConformalRegressor(KMPRegressor(3), adaptive=True, random_state=0).fit(X, np.zeros(200))
+    assert np.all(exact.predict_interval(X) == 0)
+    with pytest.raises(ValueError, match="rows set aside"):
+        ConformalRegressor(adaptive=True, calibration_fraction=None).fit(X, y)
+    with pytest.raises(ValueError, match=r"^adaptive=True needs left-out"):
+        ConformalRegressor(LinearRegression(), adaptive=True).fit(X, y)
+
+
+def test_a_row_with_an_atom_of_its_own_counts_as_infinitely_wrong():
+    """A kernel so narrow that an atom is one row: without that row it has no weight, and nothing else changes."""
+    X, y = data()
+    model = KMPRegressor(3, gamma=1e9).fit(X, y)
+    found = LeftOut.of(model, X, y)
+    assert np.flatnonzero(np.isinf(found.errors)).tolist() == sorted(model.support_)
+    assert np.all(found.steps[model.support_] == 0)
+    assert np.all(np.isfinite(found.intervals(X, 0.9)))  # three of sixty rows are less than a tenth
+    assert np.all(np.isinf(found.intervals(X, 0.97)))

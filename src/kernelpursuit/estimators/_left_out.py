@@ -76,15 +76,15 @@ def columns(model: PursuitModel, X: Any) -> np.ndarray:
     return np.column_stack([np.ones((len(values), int(model.fit_intercept))), values])
 
 
-def check_leaves_out(model: Any) -> None:
-    """Refuse models whose left-out residuals have no closed form."""
+def check_leaves_out(model: Any, asked: str) -> None:
+    """Refuse models whose left-out residuals have no closed form; `asked` is the parameter that needs them."""
     known = isinstance(model, PursuitModel) and hasattr(model, "alpha")
     if not known or getattr(model, "loss", "") != "squared" or model.variant == "basic":
         raise ValueError(
-            "calibration_fraction=None needs left-out residuals in closed form, which KMPRegressor and KMPRegressorCV "
-            f"have with loss='squared' and variant 'prefit' or 'backfit'; got {model!r}. Give a calibration_fraction"
+            f"{asked} needs left-out residuals in closed form, which KMPRegressor and KMPRegressorCV "
+            f"have with loss='squared' and variant 'prefit' or 'backfit'; got {model!r}"
         )
     if getattr(model, "stop", None) == "certificate":
-        raise ValueError("calibration_fraction=None needs a model of all rows, which stop='certificate' does not give")
+        raise ValueError(f"{asked} needs a model of all rows, which stop='certificate' does not give")
     if model.alpha and (is_precomputed(model.kernel) or isinstance(model.kernel, list) or model.functions):
-        raise ValueError("calibration_fraction=None with alpha > 0 needs a single kernel that is not precomputed")
+        raise ValueError(f"{asked} with alpha > 0 needs a single kernel that is not precomputed")

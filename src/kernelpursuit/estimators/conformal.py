@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_regressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -57,6 +59,11 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     calibration_fraction : float or None, default=0.25
         Share of the rows set aside. For a finite interval there must be ``coverage / (1 - coverage)`` of them at least.
         None sets none aside, for `KMPRegressor` and `KMPRegressorCV` with the squared loss.
+    adaptive : bool, default=False
+        Whether intervals are wider where errors are larger. The same kind of model, with ``n_atoms="auto"``, is fitted
+        to the logarithms of the left-out errors of the rows not set aside. Errors and widths are in units of the root
+        of what it predicts: half of the way, so that a poor guess does little harm. The coverage is promised as before.
+        For the same estimators as ``calibration_fraction=None``, and not together with that.
     random_state : int, RandomState or None, default=None
         Seed for the split. `estimator` has its own.
 
@@ -65,9 +72,12 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     estimator_ : regressor
         The regressor, fitted to the rows that were not set aside.
     quantile_ : float
-        Half the width of the intervals; about that, where no rows are set aside. Infinite if there are too few of them.
+        Half the width of the intervals; about that, where no rows are set aside; in units of the scale, where that is
+        adaptive. Infinite if there are too few rows.
+    scale_estimator_ : regressor or None
+        Model of the logarithm of the errors, for ``adaptive=True``.
     residuals_ : ndarray of shape (n_calibration,)
-        Absolute errors on the rows set aside, or of all rows when left out, increasing.
+        Absolute errors on the rows set aside, or of all rows when left out, in the same unit, increasing.
     n_features_in_
     feature_names_in_
 
@@ -94,13 +104,15 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         "estimator": [HasMethods(["fit", "predict"]), None],
         "coverage": [Interval(Real, 0, 1, closed="neither")],
         "calibration_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "adaptive": ["boolean"],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, estimator=None, *, coverage=0.9, calibration_fraction=0.25, random_state=None):
+    def __init__(self, estimator=None, *, coverage=0.9, calibration_fraction=0.25, adaptive=False, random_state=None):
         self.estimator = estimator
         self.coverage = coverage
         self.calibration_fraction = calibration_fraction
+        self.adaptive = adaptive
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -126,13 +138,19 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         check_consistent_length(X, y)
         if pairwise:
             check_square(X, "precomputed")
+        if self.adaptive:
+            check_leaves_out(estimator, "adaptive=True")
         if self.calibration_fraction is None:
-            check_leaves_out(estimator)
+            if self.adaptive:
+                raise ValueError("adaptive=True needs rows set aside: give a calibration_fraction")
+            check_leaves_out(estimator, "calibration_fraction=None")
             rows = aside = np.arange(num_samples(X))
         else:
             rows, aside = split_rows(num_samples(X), self.calibration_fraction, self.random_state)
         self._columns = rows.tolist() if pairwise else None
-        interrupt = self._fit_estimator(clone(estimator), self._relevant(safe_indexing(X, rows)), y[rows])
+        X_rows = self._relevant(safe_indexing(X, rows))
+        interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows])
+        self.scale_estimator_ = self._fit_scale(X_rows, y[rows]) if self.adaptive else None
         X_aside, y_aside = self._relevant(safe_indexing(X, aside)), y[aside]
         predicted = self.estimator_.predict(X_aside)
         self._left_out = None
@@ -140,7 +158,8 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             self._left_out = LeftOut.of(self.estimator_, self._as_fitted(X_aside), y_aside)
             residuals = np.sort(self._left_out.errors)
         else:
-            residuals = np.sort(np.abs(y_aside.astype(np.float64) - on_host(predicted)))
+            errors = np.abs(y_aside.astype(np.float64) - on_host(predicted))
+            residuals = np.sort(errors / on_host(self._scale(X_aside, predicted)))
         self.residuals_ = follow(residuals, predicted)
         self.quantile_ = conformal_quantile(residuals, self.coverage)
         if np.isinf(self.quantile_):
@@ -163,6 +182,25 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 raise
             return stopped
         return None
+
+    def _fit_scale(self, X: Any, y: np.ndarray) -> Any:
+        """Model of the logarithm of the left-out errors; the smallest tenth of them counts as equal."""
+        errors = LeftOut.of(self.estimator_, self._as_fitted(X), y).errors
+        errors = np.minimum(errors, errors[np.isfinite(errors)].max(initial=0.0))
+        floor = np.quantile(errors, 0.1)
+        model = clone(self._base())
+        if hasattr(model, "n_atoms"):
+            model.set_params(n_atoms="auto", stop=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # errors that are alike everywhere: a constant
+            return model.fit(X, np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y)))
+
+    def _scale(self, X: Any, like: Array) -> Array:
+        """Unit of the errors at rows of X: the root of what the model of errors says, or 1."""
+        if self.scale_estimator_ is None:
+            return namespace(like).ones_like(like)
+        logarithm = widest(self.scale_estimator_.predict(X))
+        return namespace(logarithm).exp(logarithm / 2)
 
     def _as_fitted(self, X: Any) -> Any:
         """X as the estimator itself sees it: an array of numbers."""
@@ -200,7 +238,9 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         if self._left_out is not None:
             X = self._as_fitted(self._relevant(self._checked(X, pairwise=self._columns is not None, reset=False)))
             return follow(self._left_out.intervals(X, self.coverage), middle)
-        return namespace(middle).stack([middle - self.quantile_, middle + self.quantile_], axis=1)
+        X = self._relevant(self._checked(X, pairwise=self._columns is not None, reset=False))
+        half = self.quantile_ * widest(self._scale(X, middle))
+        return namespace(middle).stack([middle - half, middle + half], axis=1)
 
     def _relevant(self, X: Any) -> Any:
         """X, or of kernel values those with the rows that the estimator was fitted to."""
