@@ -79,6 +79,7 @@ def test_a_column_of_other_units_is_noticed(estimator):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="the best number of atoms")
         clone(estimator).fit(X * [1.0, 5.0, 1.0], y)
+        clone(estimator).fit(X * [0.0, 5.0, 0.0], y)  # there is nothing else to see
         if "gamma" in estimator.get_params():
             clone(estimator).set_params(gamma=1e-6).fit(raw, y)  # a width for these inputs
 
@@ -201,7 +202,7 @@ def test_the_basic_variant_takes_as_many_steps_as_it_needs():
     X, y = data()
     model = KMPRegressor(variant="basic", random_state=0).fit(X, y)
     assert len(model.path_) > 10 and model.path_.reason == "validation"
-    assert "memory" not in model.path_.sentence and model.score(X, y) > 0.8
+    assert "memory" not in model.path_.sentence and model.score(X, y) > 0.7
 
 
 def outliers(n=300):

@@ -58,17 +58,15 @@ def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X") -
     """
     if not (gamma is None or isinstance(gamma, str)):
         return
-    names = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
-    if (
-        sparse.issparse(X)
-        or X.shape[0] < FEW_ROWS
-        or X.shape[1] < 2
-        or not any(name in ("rbf", "laplacian") for name in names)
-    ):
+    kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
+    by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
+    if sparse.issparse(X) or not by_distance or X.shape[0] < FEW_ROWS or X.shape[1] < 2:
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        variance = to_host(namespace(X).var(X, axis=0))
-        share = np.max(variance) / np.sum(variance) if np.any(variance > 0) else 0.0
+        xp = namespace(X)
+        varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
+        variance = np.where(varies, to_host(xp.var(X, axis=0)), 0.0)
+        share = np.max(variance) / np.sum(variance) if np.sum(varies) > 1 else 0.0
     if share > ONE_COLUMN:
         warn(
             f"column {int(np.argmax(variance))} of {name} has {share:.1%} of the variance, so the kernel hardly sees "
