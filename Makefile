@@ -8,7 +8,12 @@ demo: .venv/demo
 	$(BIN)/kernelpursuit compare
 
 # A table or figure of the papers: NAME=s2-ida, or all, or list; QUICK=1, DATA=folder, JOBS=number, OUT=folder.
-NAME ?= list
+# Set here, so that variables of the same names in a shell mean nothing; those on the command line of make count.
+NAME = list
+QUICK =
+DATA =
+JOBS =
+OUT =
 reproduce: .venv/papers
 	$(BIN)/python -m papers $(NAME) $(if $(QUICK),--quick) $(if $(DATA),--data "$(DATA)") $(if $(JOBS),--jobs $(JOBS)) $(if $(OUT),--out "$(OUT)")
 
