@@ -77,6 +77,12 @@ def from_host(x: np.ndarray, like: Array) -> Array:
     return xp.asarray(x, dtype=like.dtype, device=like.device)
 
 
+def in_double(x: Array) -> Array:
+    """`x` in float64, where it is."""
+    xp = namespace(x)
+    return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
+
+
 def eps(x: Array) -> float:
     """Unit roundoff of the dtype of `x`."""
     return float(namespace(x).finfo(x.dtype).eps)

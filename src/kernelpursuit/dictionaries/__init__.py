@@ -7,13 +7,21 @@ from typing import Protocol
 
 import numpy as np
 
-from kernelpursuit._array import Array
+from kernelpursuit._array import Array, in_double
 from kernelpursuit.dictionaries.dense import DenseDictionary
 from kernelpursuit.dictionaries.kernel import KernelDictionary
 from kernelpursuit.dictionaries.stacked import StackedDictionary
 from kernelpursuit.dictionaries.weighed import WeighedDictionary
 
-__all__ = ["DenseDictionary", "Dictionary", "KernelDictionary", "StackedDictionary", "WeighedDictionary", "sweep"]
+__all__ = [
+    "DenseDictionary",
+    "Dictionary",
+    "KernelDictionary",
+    "StackedDictionary",
+    "WeighedDictionary",
+    "exact_columns",
+    "sweep",
+]
 
 
 class Dictionary(Protocol):
@@ -38,7 +46,7 @@ class Dictionary(Protocol):
         """Columns `J`, (n_samples, len(J)), in sample space."""
 
     def correlate(self, V: Array) -> np.ndarray:
-        """DᵀV, (n_atoms, V.shape[1]), on the host: one pass over the data."""
+        """DᵀV, (n_atoms, V.shape[1]), on the host: one pass over the data, in the precision of `columns`."""
 
     def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
         """Inner products of atoms `I` (None: all) with atoms `J` under the ridge penalty, on the host.
@@ -48,6 +56,15 @@ class Dictionary(Protocol):
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """Diagonal of `gram` at atoms `J` (None: all)."""
+
+
+def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
+    """Columns `J` in float64, (n_samples, len(J)).
+
+    A dictionary of fewer digits may have a method of this name that computes them anew; else they are converted.
+    """
+    method = getattr(dictionary, "exact_columns", None)
+    return in_double(dictionary.columns(J)) if method is None else method(J)
 
 
 def sweep(dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit._array import Array, gather, namespace, to_host
+from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 
 
 def as_slice(J: np.ndarray) -> slice | None:
@@ -57,6 +57,10 @@ class DenseDictionary:
         if (tile := as_slice(J)) is not None:
             return self.matrix[:, tile]  # no need to copy
         return gather(self.matrix, J, axis=1)  # one column is copied too: a strided vector does not go through BLAS
+
+    def exact_columns(self, J: np.ndarray) -> Array:
+        """The same in float64."""
+        return in_double(self.columns(J))
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""

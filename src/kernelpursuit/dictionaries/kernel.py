@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelpursuit._array import Array, gather, namespace, to_host
+from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit.dictionaries.dense import as_slice
 from kernelpursuit.dictionaries.fused import FusedPass
 from kernelpursuit.dictionaries.tiles import (
@@ -83,6 +83,8 @@ class KernelDictionary:
         raw = sparse.issparse(X) or sparse.issparse(Z)  # sparse data are not centred, so the others must not be either
         self._X = X if raw else kernel.prepare(X)
         self._Z = self._X if Z is X else Z if raw else kernel.prepare(Z)
+        self._exact_points: tuple[Any, Any] | None = None  # both in float64, from the first time they are needed
+        self._given = (X, Z)
         self._fused = FusedPass.for_points(self._X, self._Z)
         self._like = X[:1, :1] if not self._numpy else np.empty((0, 0), dtype=X.dtype)  # namespace, device and dtype
         self._matrix: Array | None = None
@@ -122,6 +124,25 @@ class KernelDictionary:
         if self._matrix is None:
             return self._values(self._X, rows_of(self._Z, J if tile is None else tile))
         return rows_of(self._matrix, J if tile is None else tile).T
+
+    def exact_columns(self, J: np.ndarray) -> Array:
+        """The same in float64, computed from the points where float32 is what is kept or passed over."""
+        if self._itemsize == 8:
+            return self.columns(J)
+        X, Z = self._in_double()
+        return self._values(X, rows_of(Z, J), double=True)
+
+    def _in_double(self) -> tuple[Any, Any]:
+        """Points and centres in float64, prepared."""
+        if self._itemsize == 8:
+            return self._X, self._Z
+        if self._exact_points is None:
+            X, Z = self._given
+            raw = sparse.issparse(X) or sparse.issparse(Z)
+            wide = [x.astype(np.float64) if self._numpy else in_double(x) for x in ((X,) if Z is X else (X, Z))]
+            ready = wide if raw else [self.kernel.prepare(x) for x in wide]
+            self._exact_points = ready[0], ready[-1]
+        return self._exact_points
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
@@ -180,18 +201,22 @@ class KernelDictionary:
         """k(x, z) for all points and centres, one row for each centre."""
         if self.kernel.symmetric:
             return self._values(self._Z, self._X)
-        values = self._values(self._X, self._Z)
-        return np.ascontiguousarray(values.T) if self._numpy else values.T
+        xp, (n, m) = namespace(self._like), self.shape
+        values = xp.empty((m, n), dtype=self.dtype, device=self._like.device)
+        for J in spans(0, m, self.tile):  # no second matrix to turn
+            values[J, :] = self._values(self._X, rows_of(self._Z, J)).T
+        return values
 
-    def _values(self, P: Any, Q: Any) -> Array:
-        """Kernel values of prepared points, an array of the dtype of X."""
+    def _values(self, P: Any, Q: Any, double: bool = False) -> Array:
+        """Kernel values of prepared points, an array of the dtype of X, or in float64."""
         n, m = P.shape[0], Q.shape[0]
         if not self._numpy:
-            return self._device_values(P, Q)
+            return self._device_values(P, Q, double)
+        dtype = np.dtype(np.float64) if double else self.dtype
         if n * m <= FEW_ENTRIES:
-            return np.ascontiguousarray(np.asarray(self.kernel.finite(P, Q), dtype=self.dtype))
-        values = np.empty((n, m), dtype=self.dtype)
-        size = cache_blocks(n, m, self.dtype.itemsize, LARGEST_TILE)
+            return np.ascontiguousarray(np.asarray(self.kernel.finite(P, Q), dtype=dtype))
+        values = np.empty((n, m), dtype=dtype)
+        size = cache_blocks(n, m, dtype.itemsize, LARGEST_TILE)
         tasks = [(rows, J) for J in spans(0, m, size.columns) for rows in spans(0, n, size.rows)]
 
         def fill(task: tuple[slice, slice]) -> None:
@@ -201,7 +226,7 @@ class KernelDictionary:
         in_threads(fill, tasks, self.kernel.parallel)
         return values
 
-    def _device_values(self, P: Any, Q: Any) -> Array:
+    def _device_values(self, P: Any, Q: Any, double: bool) -> Array:
         """The same on the device of X: whole columns of a tile, or the kept matrix by blocks of rows."""
         n, m = P.shape[0], Q.shape[0]
         with self._explained():
@@ -209,7 +234,7 @@ class KernelDictionary:
             if rows >= n:
                 return self.kernel.finite(P, Q)
             xp = namespace(self._like)
-            values = xp.empty((n, m), dtype=self.dtype, device=self._like.device)
+            values = xp.empty((n, m), dtype=xp.float64 if double else self.dtype, device=self._like.device)
             for block in spans(0, n, rows):
                 values[block, :] = self.kernel.finite(rows_of(P, block), Q)
             return values
@@ -229,9 +254,10 @@ class KernelDictionary:
             ) from error
 
     def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
-        """Kernel values of centres `I` (None: all) with centres `J`: inner products in the kernel's feature space."""
-        rows = self._Z if I is None else rows_of(self._Z, np.asarray(I))
-        return to_host(self._values(rows, rows_of(self._Z, np.asarray(J))))
+        """Kernel values of centres `I` (None: all) with centres `J`, in float64: products in feature space."""
+        _, Z = self._in_double()
+        rows = Z if I is None else rows_of(Z, np.asarray(I))
+        return to_host(self._values(rows, rows_of(Z, np.asarray(J)), double=True))
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """k(z, z) of centres `J` (None: all)."""

@@ -49,8 +49,16 @@ class StackedDictionary:
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
+        return self._joined(J, "columns")
+
+    def exact_columns(self, J: np.ndarray) -> Array:
+        """The same in float64."""
+        return self._joined(J, "exact_columns")
+
+    def _joined(self, J: np.ndarray, method: str) -> Array:
+        """What a method of each part says about its own of the atoms `J`, in the order of `J`."""
         part, inner = self.locate(np.asarray(J))
-        pieces = [self.parts[p].columns(inner[part == p]) for p in np.unique(part)]
+        pieces = [getattr(self.parts[p], method)(inner[part == p]) for p in np.unique(part)]
         joined = pieces[0] if len(pieces) == 1 else namespace(pieces[0]).concat(pieces, axis=1)
         order = np.argsort(np.argsort(part, kind="stable"), kind="stable")  # where each atom of J went
         if np.array_equal(order, np.arange(len(order))):

@@ -13,6 +13,7 @@ from kernelpursuit._array import (
     Array,
     eps,
     from_host,
+    in_double,
     in_span_limit,
     namespace,
     squared_norms,
@@ -20,13 +21,17 @@ from kernelpursuit._array import (
     to_host,
 )
 from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries import sweep
+from kernelpursuit.dictionaries import exact_columns, sweep
 from kernelpursuit.pursuit.pool import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
 
+_PASS_ERROR = 0.125  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 were measured)
+_KNOWN = 0.01  # relative error of a score that is let be
+_LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
+
 
 class Deflated(NamedTuple):
-    """Some atoms with the span removed."""
+    """Some atoms with the span removed, in float64."""
 
     columns: Array  # (n_samples, b), the part outside the span, weighted
     tails: np.ndarray  # (b, any), the same for the penalty coordinates
@@ -67,6 +72,16 @@ class Deflation:
     intercept : bool
     orthogonal : bool
         Whether chosen atoms join the span. If not, only the constant is in it.
+    settles : bool
+        Whether the criterion calls `settle`. Then atoms are followed until float64 does not tell them from the span,
+        else until a pass does not.
+
+    Notes
+    -----
+    Columns that become directions, and all that is computed from the definition, are float64. Passes over the data are
+    in the precision of `like`: products of a pass in float32 are wrong by a tenth of eps ‖d‖ ‖v‖, which is much for an
+    atom of which little is left. Bounds on these errors are kept, and `settle` recomputes from the definition what
+    would decide a choice and is not known well enough.
     """
 
     def __init__(
@@ -78,22 +93,25 @@ class Deflation:
         weights: Array | None = None,
         intercept: bool = True,
         orthogonal: bool = True,
+        settles: bool = False,
     ):
         n, m = dictionary.shape
         if like.shape[0] != n:
             raise ValueError(f"targets must have as many rows as the dictionary, got {like.shape[0]} and {n}")
-        xp = namespace(like)
+        xp = self._xp = namespace(like)
         self.D = dictionary
         self.orthogonal = orthogonal
         self.intercept = intercept
         self.eps = eps(like)
         self.passes = 0.0
-        # Norms down-dated in float32 still have two digits when an atom is barred; those in float64 would have none.
-        self._stale = np.sqrt(self.eps) if self.eps < 1e-10 else 0.0
+        self._dtype = like.dtype  # of a pass; all else is float64
+        self.single = self.eps > 1e-10
         self._tie = tie_tolerance(like)
         self._ties: np.ndarray | None = None  # of each atom, until the next step
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
-        self._limit = in_span_limit(like) if alpha == 0 else max(in_span_limit(like), 1e-10)
+        wide = xp.empty((n, 0), dtype=xp.float64, device=like.device)
+        self._limit = max(in_span_limit(wide if settles else like), 1e-10 if alpha > 0 else 0.0)
+        like = wide
         self._root = self._least_share = None
         self.total_weight, self.unit = float(n), 1.0
         if weights is not None:
@@ -104,13 +122,14 @@ class Deflation:
             self._least_share = from_host(1 / np.maximum(w, 1), like)
             self.total_weight = float(np.sum(root**2))
         self.basis = Basis(like)
-        self.ridge = Ridge(dictionary, alpha / self.unit) if alpha > 0 else None
+        self.ridge = Ridge(dictionary, alpha / self.unit, like) if alpha > 0 else None
         if intercept:
             ones = xp.ones((n, 1), dtype=like.dtype, device=like.device)
             self.basis.append(self.weigh(ones)[:, 0])
         self._size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
+        self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
         self._kept: KeptProducts | None = None  # from the first rehearsal on
         self._lengths: list[tuple[int, float, float]] = []  # atom, norm and constant part, where nothing is orthogonal
 
@@ -129,9 +148,13 @@ class Deflation:
         """
         return sample * sample if self._least_share is None else sample * sample * self._least_share
 
+    def columns(self, J: np.ndarray) -> Array:
+        """Atoms `J`, weighted, in float64."""
+        return self.weigh(exact_columns(self.D, J))
+
     def deflate(self, J: np.ndarray) -> Deflated:
         """Atoms `J` outside the span, from the definition."""
-        columns = self.weigh(self.D.columns(J))
+        columns = self.columns(J)
         raw = start = squared_norms(columns)
         tails, rest = np.zeros((len(J), 0)), np.zeros(len(J))
         if self.ridge is not None:
@@ -144,6 +167,8 @@ class Deflation:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = squared_norms(columns)
+        if self._size == self.intercept:
+            return Deflated(columns, tails, start + penalty, start + penalty, raw + penalty)
         columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self._size)
         squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
         return Deflated(columns, tails, squared, start + penalty, raw + penalty)
@@ -223,6 +248,7 @@ class Deflation:
         joined, self.squared, self.start, self._raw = sweep(self.D, tile)
         self._ties = None
         self._reference = self.squared.copy()
+        self._error = np.zeros_like(self.squared)
         self.passes += 1
         return joined
 
@@ -238,10 +264,10 @@ class Deflation:
         tails : ndarray of shape (any, t)
         """
         size, Q = self._size, self.basis.directions[: self._size, :]
-        vectors = namespace(samples).concat([Q.T, samples], axis=1)
+        vectors = self._xp.concat([Q.T, samples], axis=1)
 
         def tile(J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            columns = self.weigh(self.D.columns(J))
+            columns = self.weigh(in_double(self.D.columns(J)))  # summed in float64: most of a wide kernel is constant
             raw, products = squared_norms(columns), to_host(columns.T @ vectors)
             if not np.all(np.isfinite(raw)):
                 raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
@@ -255,36 +281,39 @@ class Deflation:
 
         products, raw, penalty = sweep(self.D, tile)
         self._raw = raw + penalty
-        inside = products[:, :size] ** 2
-        self.start = self._raw - (inside[:, 0] if self.intercept else 0.0)
+        inside = products[:, :size]
+        self.start = self._raw - (inside[:, 0] ** 2 if self.intercept else 0.0)
         self.squared, self._reference = self._raw.copy(), self._raw.copy()
+        self._error = self.pass_error(np.sqrt(self._raw))  # of the sums of squares
         self.passes += 1
         a = products[:, size:].copy()
-        for J, part in self.downdate_norms(np.sum(inside, axis=1)):
+        for J, part in self.downdate_norms(inside):
             self.start[J], a[J] = part.start, part.products(samples, tails)
         return a
+
+    def pass_error(self, length: Any) -> np.ndarray:
+        """Error of the products of all atoms with a vector of this `length` in one pass."""
+        return _PASS_ERROR * self.eps * np.sqrt(self._raw) * length
 
     def extend(self, block: list[int]) -> list[Direction]:
         """Unit directions that the atoms of `block` add one after the other, up to the first that adds none."""
         if not self.orthogonal:
             return [self._normalise(atom) for atom in block]
-        tails = [np.zeros(0) if self.ridge is None else self.ridge.append(atom) for atom in block]
-        width = max(len(tail) for tail in tails)
-        joined = np.stack([np.pad(tail, (0, width - len(tail))) for tail in tails])
+        tails = np.zeros((len(block), 0)) if self.ridge is None else self.ridge.extend(np.array(block))
         before = self.basis.size
-        taken = self.basis.extend(self.weigh(self.D.columns(np.array(block))), joined)
+        taken = self.basis.extend(self.columns(np.array(block)), tails)
         if taken == 0:  # others may lie in the span of the block only
             self.alive[block[0]] = False
         directions, rests = self.basis.directions, self.basis.tails
         return [
-            Direction(atom, directions[row, :], rests[row, : len(tail)])
-            for row, (atom, tail) in enumerate(zip(block[:taken], tails[:taken], strict=True), start=before)
+            Direction(atom, directions[row, :], rests[row, : tails.shape[1]])
+            for row, atom in enumerate(block[:taken], start=before)
         ]
 
     def _normalise(self, atom: int) -> Direction:
         """Unit vector along an atom, the constant taken out."""
-        tail = np.zeros(0) if self.ridge is None else self.ridge.append(atom)
-        rest, _, inside = self.basis.complement(self.weigh(self.D.columns(np.array([atom]))), np.zeros((1, 0)))
+        tail = np.zeros(0) if self.ridge is None else self.ridge.extend(np.array([atom]))[0]
+        rest, _, inside = self.basis.complement(self.columns(np.array([atom])), np.zeros((1, 0)))
         length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
         self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
         return Direction(atom, rest[:, 0] / length, tail / length)
@@ -309,7 +338,7 @@ class Deflation:
         directions were taken; kept from the first rehearsal on, they save the deflation of the pool's columns.
         """
         if self._kept is None:
-            dtype = np.dtype(np.float64 if self.eps < 1e-10 else np.float32)
+            dtype = np.dtype(np.float32 if self.single else np.float64)
             two_tiles = 2 * self.D.tile * self.D.shape[0] * dtype.itemsize
             self._kept = KeptProducts(self._size, len(self.alive), dtype, memory=two_tiles)
         missing = self._kept.missing(self._size)
@@ -327,19 +356,48 @@ class Deflation:
         self.passes += len(J) / len(self.alive)
         return gram
 
+    def little_is_left(self, J: np.ndarray) -> bool:
+        """Whether inner products of atoms `J` by differences would be wrong: columns must be deflated instead."""
+        return self.single and bool(np.min(self.squared[J] / self._raw[J], initial=1.0) < _LITTLE)
+
+    def deflated_gram(self, J: np.ndarray, products: Callable[[Deflated], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Inner products of deflated atoms `J` from their columns, and `products` of them; their norms are settled."""
+        columns, tails, rows = [], [], []
+        for start in range(0, len(J), self.D.tile):
+            tile = J[start : start + self.D.tile]
+            part = self.deflate(tile)
+            self.squared[tile] = self._reference[tile] = part.squared
+            self._error[tile] = 0
+            columns.append(self._narrowed(part.columns))  # all digits of what is left
+            tails.append(part.tails)
+            rows.append(products(part))
+        joined = self._xp.concat(columns, axis=1)
+        gram = to_host(joined.T @ joined)
+        if self.ridge is not None:
+            left, inside = np.concatenate(tails), self.ridge.tails(J)
+            gram += left @ left.T + self.ridge.gram(J) - inside @ inside.T
+        self._ties = None
+        self.passes += len(J) / len(self.alive)
+        return gram, np.concatenate(rows)
+
+    def _narrowed(self, vectors: Array) -> Array:
+        """Sample-space vectors in the precision of a pass."""
+        return self._xp.astype(vectors, self._dtype) if self.single else vectors
+
     def _products(self, missing: list[slice], J: np.ndarray, columns: Array) -> np.ndarray:
         """Products of atoms `J` with some ranges of the directions."""
         tails = np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
         T = self.basis.tails[:, : tails.shape[1]]
         products = [
-            to_host(self.basis.directions[rows, :] @ columns) + T[rows] @ tails[:, : T.shape[1]].T for rows in missing
+            to_host(self._narrowed(self.basis.directions[rows, :]) @ columns) + T[rows] @ tails[:, : T.shape[1]].T
+            for rows in missing
         ]
         return np.concatenate([np.zeros((0, len(J))), *products])
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data."""
         self.passes += 1
-        products = self.D.correlate(self.weigh(samples))
+        products = self.D.correlate(self._narrowed(self.weigh(samples)))
         if self.ridge is not None:
             products += self.ridge.correlate(tails)
         return products
@@ -351,23 +409,70 @@ class Deflation:
         """
         if self._kept is not None and self.orthogonal:
             self._kept.append(products)
-        yield from self.downdate_norms(products**2)
+        yield from self.downdate_norms(products[:, None])
 
-    def downdate_norms(self, loss: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
-        """The same for what all atoms lose of their squared norms."""
-        self.squared -= loss
+    def downdate_norms(self, products: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
+        """The same for several directions, (n_atoms, b)."""
+        self.squared -= np.sum(products**2, axis=1)
         self._ties = None
+        if self.single:
+            self._error += self.pass_error(2 * np.sum(np.abs(products), axis=1))
+            self.alive &= self.squared + self._error > self._limit * self._raw  # where that is certain
+            return
         lost = np.where(self.alive, self.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
         stale = np.zeros(0, dtype=np.intp)
-        if lost.min() <= self._stale:  # those that would follow soon come along: few large blocks, not many small
-            stale = np.flatnonzero(lost <= 4 * self._stale)
-        for start in range(0, len(stale), self.D.tile):
-            J = stale[start : start + self.D.tile]
+        if lost.min() <= np.sqrt(self.eps):  # those that would follow soon come along: few large blocks, not many small
+            stale = np.flatnonzero(lost <= 4 * np.sqrt(self.eps))
+        yield from self._recompute(stale)
+        self.alive &= self.squared > self._limit * self._raw
+
+    def settle(
+        self, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
+    ) -> None:
+        """Recompute from the definition what passes in float32 leave in doubt: scores that may be the best.
+
+        Parameters
+        ----------
+        a : ndarray of shape (n_atoms, t)
+            Running products of all atoms, changed in place.
+        error : ndarray of shape (n_atoms,)
+            Bound on their error, changed in place.
+        products : callable
+            Products of deflated atoms, the definition.
+        jointly : bool
+            As in `scores`.
+        """
+        while self.single and len(doubtful := self._doubtful(a, error, jointly)):
+            for J, part in self._recompute(doubtful):
+                a[J], error[J] = products(part), 0
+                self.bar(J, part)
+
+    def _doubtful(self, a: np.ndarray, error: np.ndarray, jointly: bool) -> np.ndarray:
+        """Atoms whose score is not known and may be among the best."""
+        alive = np.flatnonzero(self.alive)
+        size, error, norm_error = np.sqrt(np.sum(a[alive] ** 2, axis=1)), error[alive], self._error[alive]
+        squared = self.squared[alive]
+        norms = squared if jointly else self.start[alive]
+        least = np.maximum(norms - norm_error if jointly else norms, self._limit * self._raw[alive])
+        high = (size + error) ** 2 / least
+        low = np.maximum(size - error, 0) ** 2 / (norms + norm_error if jointly else norms)
+        unknown = (high > (1 + _KNOWN) * low) & (error + norm_error > 0)
+        unknown |= norm_error > 0.5 * squared
+        best = np.max(low, initial=0)
+        if not np.any(unknown & (high > best)):
+            return np.zeros(0, dtype=np.intp)
+        return alive[unknown & (high > 0.7 * best)]  # those that would follow soon come along
+
+    def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
+        """Norms of some atoms from the definition, tile by tile."""
+        for start in range(0, len(atoms), self.D.tile):
+            J = atoms[start : start + self.D.tile]
             part = self.deflate(J)
             self.squared[J] = self._reference[J] = part.squared
+            self._error[J] = 0
             yield J, part
-        self.alive &= self.squared > self._limit * self._raw
-        self.passes += len(stale) / len(self.alive)
+        self._ties = None
+        self.passes += len(atoms) / len(self.alive)
 
     def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
         """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""

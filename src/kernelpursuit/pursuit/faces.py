@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import WIDEST_TIE, Array, eps, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit._array import (
+    WIDEST_TIE,
+    Array,
+    eps,
+    from_host,
+    in_double,
+    namespace,
+    squared_norms,
+    tie_tolerance,
+    to_host,
+)
 from kernelpursuit.pursuit.deflation import Deflated, Deflation
 from kernelpursuit.pursuit.loop import Step, tied
 
@@ -88,8 +98,8 @@ class Faces:
     def __init__(self, dictionary: Any, y: Array, *, release: bool = True, guard: bool = False, intercept: bool = True):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension: faces pursuit fits one target, got shape {tuple(y.shape)}")
-        self._y = y[:, None]
-        self.atoms = Deflation(dictionary, self._y, intercept=intercept)
+        self.atoms = Deflation(dictionary, y[:, None], intercept=intercept)
+        self._y = in_double(y[:, None])
         self._release, self._guard = release, guard
         self._close = tie_tolerance(y)
         self.active: list[int] = []
@@ -140,7 +150,7 @@ class Faces:
 
     def moments(self, J: np.ndarray) -> np.ndarray:
         """Definition of the running quantities: kᵀr and kᵀc of atoms `J`, (len(J), 2)."""
-        return to_host(self.atoms.D.columns(J).T @ self._V)
+        return to_host(self.atoms.columns(J).T @ self._V)
 
     def running_moments(self, J: np.ndarray) -> np.ndarray:
         """The same as they are kept up to date."""

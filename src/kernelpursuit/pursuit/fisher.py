@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, Array, from_host, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit._array import (
+    WIDEST_TIE,
+    Array,
+    from_host,
+    in_double,
+    namespace,
+    squared_norms,
+    tie_tolerance,
+    to_host,
+)
 from kernelpursuit.heads.discriminants import LABELS, Discriminants, Within, check_index, class_codes
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
 from kernelpursuit.pursuit.loop import Step, certificate
@@ -76,8 +85,8 @@ class Fisher:
         like = dictionary.columns(np.array([0]))
         self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
         counts = None if weights is None else to_host(weights) / self.atoms.unit
-        self._codes = self.atoms.weigh(from_host(class_codes(index, labels, counts), like))
-        self.within = Within(index, like, counts)
+        self._codes = self.atoms.weigh(from_host(class_codes(index, labels, counts), in_double(like)))
+        self.within = Within(index, self._codes, counts)
         self._u = self._codes
         self._tie = tie_tolerance(like)
         # Running d̃ᵀũ (n_atoms, T), d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖².

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
 from kernelpursuit.heads.weights import KeptWeights
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.deflation import Deflated, Deflation
@@ -77,8 +77,15 @@ class Gradient:
         targets = targets if targets.ndim == 2 else targets[:, None]
         orthogonal = variant != "basic"
         self.atoms = Deflation(
-            dictionary, targets, alpha=alpha, weights=weights, intercept=intercept, orthogonal=orthogonal
+            dictionary,
+            targets,
+            alpha=alpha,
+            weights=weights,
+            intercept=intercept,
+            orthogonal=orthogonal,
+            settles=True,
         )
+        targets = in_double(targets)
         self._variant = variant
         self._refit_every = refit_every if orthogonal else None
         self._shrinkage = 1.0 if orthogonal else shrinkage
@@ -225,9 +232,11 @@ class Gradient:
         tails[: len(slope_tail), 1:] = slope_tail
         products = self.atoms.correlate(both, tails)
         self._a = products[:, 1:].copy()
+        error = self.atoms.pass_error(float(np.sqrt(np.sum(squared_norms(slope)) + np.sum(slope_tail**2))))
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products[:, 0]):
-                self._a[J] = self._products(part)
+                self._a[J], error[J] = self._products(part), 0
+        self.atoms.settle(self._a, error, self._products, jointly=self._variant == "prefit")
 
     def _value(self, f: Array) -> float:
         """Weighted sum of the loss."""

@@ -310,11 +310,13 @@ def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookA
     for look in [None] if sample is None else [sample, np.flatnonzero(criterion.alive)]:
         scores = criterion.scores(look)
         if len(scores) and scores.max() > 0:
+            block = [] if ahead is None or look is not None else ahead(criterion, scores)
+            if block:  # what was computed for the pool may have made scores more exact
+                scores = criterion.scores()
             tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]
             winner = int(np.argmax(tied(scores, tie)))
             if look is not None:
                 return [int(look[winner])]
-            block = [] if ahead is None else ahead(criterion, scores)
             return [winner] + [atom for atom in block if atom != winner]
     return []
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+
 _DEPENDENT = 1e-12  # relative pivot below which an atom has no penalty coordinate of its own
 
 
@@ -22,55 +24,75 @@ class Ridge:
     ----------
     dictionary : Dictionary
     alpha : float
+    like : array
+        Where the coordinates of all atoms are kept, in float64: they are as many numbers as the basis has.
     """
 
-    def __init__(self, dictionary: Any, alpha: float):
+    def __init__(self, dictionary: Any, alpha: float, like: Array):
         self._D = dictionary
         self._alpha = alpha
+        self._like = like
+        self._diagonal = alpha * dictionary.gram_diagonal(None)
         self._pivots: list[int] = []
-        self._factor = np.zeros((0, 0))  # lower triangular, of alpha * G on the pivots
-        self._all: np.ndarray | None = None  # (n_atoms, n_pivots), made when running products are first asked for
+        self._factor = np.zeros((0, 0))  # lower triangular, of alpha * G on the pivots, until there are rows
+        # Row t holds coordinate t of all atoms, and there is room for more; made when all are first asked for.
+        self._rows: Array | None = None
 
     def tails(self, J: np.ndarray) -> np.ndarray:
         """Coordinates of atoms `J`, (len(J), n_pivots)."""
-        if self._all is not None:
-            return self._all[J]
         if not self._pivots:
             return np.zeros((len(J), 0))
+        if self._rows is not None:
+            return to_host(gather(self._rows[: len(self._pivots), :], J, axis=1)).T
         products = self._alpha * self._D.gram(np.array(self._pivots), J)
         return solve_triangular(self._factor, products, lower=True).T
 
-    def rest(self, J: np.ndarray | None, tails: np.ndarray) -> np.ndarray:
-        """Squared norm of atoms `J` (None: all) outside the span of the chosen, given their `tails`."""
-        diagonal = self._alpha * self._D.gram_diagonal(J)
-        return np.maximum(diagonal - np.sum(tails**2, axis=1), 0)
+    def rest(self, J: np.ndarray, tails: np.ndarray) -> np.ndarray:
+        """Squared norm of atoms `J` outside the span of the chosen, given their `tails`."""
+        return np.maximum(self._diagonal[J] - np.sum(tails**2, axis=1), 0)
 
     def gram(self, J: np.ndarray) -> np.ndarray:
         """Inner products of the coordinates of atoms `J`, all of them."""
         return self._alpha * self._D.gram(J, J)
 
-    def append(self, j: int) -> np.ndarray:
-        """Make atom `j` one of the chosen and return its coordinates."""
-        index = np.array([j])
-        tail = self.tails(index)[0]
-        diagonal = self._alpha * float(self._D.gram_diagonal(index)[0])
-        left = diagonal - tail @ tail
-        if left <= _DEPENDENT * diagonal:
-            return tail
-        pivot = np.sqrt(left)
-        if self._all is not None:
-            products = self._alpha * self._D.gram(None, index)[:, 0]
-            self._all = np.column_stack([self._all, (products - self._all @ tail) / pivot])
-        k = len(self._pivots)
-        grown = np.zeros((k + 1, k + 1))
-        grown[:k, :k], grown[k, :k], grown[k, k] = self._factor, tail, pivot
-        self._factor = grown
-        self._pivots.append(j)
-        return grown[k]
+    def extend(self, block: np.ndarray) -> np.ndarray:
+        """Make the atoms of `block` chosen ones and return their coordinates, (len(block), n_pivots).
+
+        An atom that depends on those before it gets no coordinate of its own.
+        """
+        inside = self.tails(block)
+        own = self._alpha * self._D.gram(block, block) - inside @ inside.T
+        L = np.zeros((len(block), len(block)))
+        new: list[int] = []
+        for place, atom in enumerate(block):
+            left = own[place, place] - L[place] @ L[place]
+            if left > _DEPENDENT * self._diagonal[atom]:
+                L[place:, len(new)] = (own[place:, place] - L[place:] @ L[place]) / np.sqrt(left)
+                new.append(place)
+        L = L[:, : len(new)]
+        if new:
+            self._grow(block[new], inside[new], L[new])
+            self._pivots += block[new].tolist()
+        return np.concatenate([inside, L], axis=1)
 
     def correlate(self, tails: np.ndarray) -> np.ndarray:
         """Products of the coordinates of all atoms with `tails` (any, b), (n_atoms, b)."""
-        if self._all is None:
-            self._all = self.tails(np.arange(self._D.shape[1]))
-        width = min(len(tails), self._all.shape[1])
-        return self._all[:, :width] @ tails[:width]
+        if self._rows is None:
+            self._rows = from_host(np.ascontiguousarray(self.tails(np.arange(self._D.shape[1])).T), self._like)
+        width = min(len(tails), len(self._pivots))
+        return to_host(from_host(tails[:width].T, self._like) @ self._rows[:width, :]).T
+
+    def _grow(self, atoms: np.ndarray, inside: np.ndarray, L: np.ndarray) -> None:
+        """More pivots: their rows of the factor, or coordinates L⁻¹ (alpha G[atoms, :] − inside Φᵀ) of all atoms."""
+        xp, k, more = namespace(self._like), len(self._pivots), len(atoms)
+        if self._rows is None:
+            factor = np.zeros((k + more, k + more))
+            factor[:k, :k], factor[k:, :k], factor[k:, k:] = self._factor, inside, L
+            self._factor = factor
+            return
+        if k + more > self._rows.shape[0]:
+            room = xp.empty((max(more, k, 16), self._rows.shape[1]), dtype=self._rows.dtype, device=self._rows.device)
+            self._rows = xp.concat([self._rows, room], axis=0)
+        inverse = np.linalg.inv(L)
+        products = from_host(inverse @ (self._alpha * self._D.gram(None, atoms)).T, self._like)
+        self._rows[k : k + more, :] = products - from_host(inverse @ inside, self._like) @ self._rows[:k, :]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, namespace, squared_norms, to_host
+from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
 from kernelpursuit.pursuit.loop import Step, certificate
@@ -76,14 +76,22 @@ class Squares:
         orthogonal = variant != "basic"
         targets = targets if targets.ndim == 2 else targets[:, None]
         self.atoms = Deflation(
-            dictionary, targets, alpha=alpha, weights=weights, intercept=intercept, orthogonal=orthogonal
+            dictionary,
+            targets,
+            alpha=alpha,
+            weights=weights,
+            intercept=intercept,
+            orthogonal=orthogonal,
+            settles=True,
         )
         self._variant = variant
         self._shrinkage = shrinkage
-        self._r = self.atoms.weigh(targets)
+        self._r = self.atoms.weigh(in_double(targets))
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._a: np.ndarray | None = None  # (n_atoms, n_targets), running d̃ᵀr
+        self._error = np.zeros(0)  # bound on its error, where passes are in float32
         self._scores: np.ndarray | None = None  # of all atoms, until the next step
+        self._looked: dict[int, float] = {}  # scores of a sample of atoms, until the next step
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         # Leave-one-out needs the leverages h of the rows: the left-out residual is r / (1 - h).
         self._gap = namespace(self._r).ones_like(self._r[:, 0]) if orthogonal else None
@@ -131,10 +139,15 @@ class Squares:
         """Score of atoms `J` (None: all), weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
+            self._error = self.atoms.pass_error(np.sqrt(self._energy()))
+            self._settle()
         if J is None and self._scores is not None:
             return self._scores
         scores = self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
-        self._scores = scores if J is None else self._scores
+        if J is None:
+            self._scores = scores
+        elif self._a is None:
+            self._looked = dict(zip(J.tolist(), scores.tolist(), strict=True))
         return scores
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
@@ -165,9 +178,15 @@ class Squares:
         """The criterion on atoms `J` alone."""
         if self._a is None:
             return None
+        if self.atoms.little_is_left(J):
+            gram, self._a[J] = self.atoms.deflated_gram(J, self._products)
+            self._error[J] = 0
+            self._settle()
+        else:
+            gram = self.atoms.rehearsed_gram(J)
         norms = self.atoms.squared[J] if self._variant != "basic" else self.atoms.start[J]
         return SquaresRehearsal(
-            self.atoms.rehearsed_gram(J),
+            gram,
             self._a[J].copy(),
             norms.copy(),
             self.atoms.start[J] if self._variant != "prefit" else None,
@@ -216,7 +235,8 @@ class Squares:
     def _certify(self, atom: int) -> tuple[float, float]:
         """Score of `atom` now, and its share of the best of all where that is known."""
         if self._a is None:
-            return float(self.scores(np.array([atom]))[0]), 1.0
+            known = self._looked.get(atom)
+            return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
         scores = self.scores()
         return float(scores[atom]), certificate(scores, self.tie, atom)
 
@@ -225,6 +245,7 @@ class Squares:
         sample, tail = direction.sample, direction.tail
         if len(tail) > len(self._r_tail):
             self._r_tail = np.pad(self._r_tail, ((0, len(tail) - len(self._r_tail)), (0, 0)))
+        self._looked = {}
         length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
         self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
@@ -241,16 +262,28 @@ class Squares:
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
         assert self._a is not None
         self._a -= products[:, None] * length[None, :]
+        self._error += self.atoms.pass_error(np.linalg.norm(length))
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products):
                 self._a[J] = self._products(part)
         if loss < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did dᵀr
             self._refreshed_at = loss
             self._a = self.atoms.correlate(self._r, self._r_tail)
+            self._error = self.atoms.pass_error(np.sqrt(self._energy()))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Know the scores that may be the best, where passes are in float32."""
+        assert self._a is not None
         self._scores = None
+        self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
+
+    def _energy(self) -> float:
+        """Squared norm of the residuals, penalty included."""
+        return float(np.sum(squared_norms(self._r)) + np.sum(self._r_tail**2))
 
     def _loss(self) -> float:
-        return float((np.sum(squared_norms(self._r)) + np.sum(self._r_tail**2)) / self.atoms.total_weight)
+        return self._energy() / self.atoms.total_weight
 
     def _leave_one_out(self) -> float:
         if self._gap is None:
