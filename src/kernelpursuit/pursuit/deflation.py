@@ -417,7 +417,9 @@ class Deflation:
         self._ties = None
         if self.single:
             self._error += self.pass_error(2 * np.sum(np.abs(products), axis=1))
-            self.alive &= self.squared + self._error > self._limit * self._raw  # where that is certain
+            floor = self._limit * self._raw
+            self.alive &= self.squared + self._error > floor  # where that is certain
+            np.maximum(self.squared, floor, out=self.squared)
             return
         lost = np.where(self.alive, self.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
         stale = np.zeros(0, dtype=np.intp)
