@@ -226,7 +226,9 @@ class Deflation:
             return self._tie
         if self._ties is None:
             kept = np.maximum(np.where(self.alive, self.squared, 1.0), np.finfo(float).tiny)
-            self._ties = np.clip(self._tie * self._raw / kept, self._tie, max(self._tie, WIDEST_TIE))
+            with np.errstate(over="ignore"):
+                known = (self._error if self.single else self._tie * self._raw) / kept
+            self._ties = np.clip(known, self._tie, _KNOWN if self.single else WIDEST_TIE)
         return self._ties
 
     def bar(self, J: np.ndarray, part: Deflated) -> None:

@@ -112,9 +112,10 @@ class Fisher:
         if self._a is None:
             return self._tie
         eta = np.maximum(self._eta, _FLOOR * self._raw)
-        kept = np.where(self.alive, np.minimum(eta, self.atoms.squared), 1.0)
-        known = self._tie * self._raw / np.maximum(kept, np.finfo(float).tiny)
-        return np.clip(known, self._tie, max(self._tie, WIDEST_TIE))
+        kept = np.maximum(np.where(self.alive, np.minimum(eta, self.atoms.squared), 1.0), np.finfo(float).tiny)
+        if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
+            return np.clip(self._error / kept, self._tie, 1e-3)
+        return np.clip(self._tie * self._raw / kept, self._tie, WIDEST_TIE)
 
     @property
     def in_memory(self) -> bool:
