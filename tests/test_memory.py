@@ -3,9 +3,11 @@
 import re
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from kernelpursuit import KMPRegressor
+from kernelpursuit.estimators import _memory
 from problems import data
 
 
@@ -46,3 +48,18 @@ def test_memory_refused_with_the_numbers():
     with pytest.raises(ValueError, match=r"memory=100\b.*\b3200\b") as error:
         KMPRegressor(1, memory=100).fit(X, y)
     assert "n_atoms=0" not in str(error.value)
+
+
+def test_the_default_is_a_share_of_what_is_free(monkeypatch):
+    """Ten per cent more rows do not fall off the edge of a fixed number of bytes."""
+    monkeypatch.setattr(_memory, "free_memory", lambda X: 8 * 10**9)
+    for n in (10_000, 12_000, 15_000):
+        matrix, most = _memory.plan_memory(None, n, 300, 8, None)
+        assert matrix == 2 * 10**9 >= n * n * 8 and most == 300
+    assert _memory.plan_memory(None, 20_000, 300, 8, None)[0] < 20_000**2 * 8
+    with pytest.raises(ValueError, match="bytes that are free"):
+        _memory.plan_memory(None, 10**7, 300, 8, None)
+
+
+def test_free_memory_is_no_more_than_there_is():
+    assert 0 < _memory.free_memory(np.zeros(1)) <= _memory.physical_memory()

@@ -54,8 +54,8 @@ DESCRIPTIONS = {
         Stop when the training loss has fallen to this share of what it was without atoms.""",
     "memory": """memory : int, optional
         Bytes that the fit may take. The kernel matrix is kept if it fits; otherwise its values are computed again, tile
-        by tile, at each pass over the data. By default the matrix may take scikit-learn's ``working_memory``, and none
-        is kept where only some columns are looked at. 0 never keeps it.""",
+        by tile, at each pass over the data. By default the matrix may take a quarter of the memory that is free where X
+        is, and none is kept where only some columns are looked at. 0 never keeps it.""",
     "verbose": """verbose : int, default=0
         1 prints how the atoms are held, a line at 1, 2, 5, 10, 20, ... steps and why it stopped. 2 prints a line for
         every step.""",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -12,10 +11,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from kernelpursuit._sklearn import fit_context, get_config
+from kernelpursuit._sklearn import fit_context
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
-from kernelpursuit.dictionaries.kernel import MIB
+from kernelpursuit.estimators._memory import plan_memory
 from kernelpursuit.estimators._placement import host_dtype
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
@@ -103,7 +102,7 @@ def run(
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
     itemsize = itemsize or host_dtype(data.X).itemsize
-    memory, most = plan_memory(len(data.rows), basis, itemsize * len(atoms), settings.memory)
+    memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
     storage = storage_for(settings, worth_keeping)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries if settings.verbose else []:
@@ -216,32 +215,3 @@ def in_units(path: Path, unit: float, score: float) -> Path:
     path.start = convert(path.start)
     path.steps, path.discarded = [convert(s) for s in path.steps], [convert(s) for s in path.discarded]
     return path
-
-
-def plan_memory(n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
-    """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
-
-    `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take scikit-learn's
-    ``working_memory``, and the machine's memory is the bound. A fit of `limit` atoms that cannot fit is refused; with
-    no limit half of the bound is for the basis.
-    """
-    memory = memory or None
-    column = n * itemsize
-    basis = column * min(limit or 1, n)
-    bound = physical_memory() if memory is None else memory
-    if basis > bound:
-        what = f"memory={bound}" if memory is not None else f"the {bound} bytes of this machine"
-        fit = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
-        raise ValueError(f"{limit} atoms on {n} rows need {basis} bytes, more than {what} allows; {fit}")
-    if limit is None:
-        basis = bound // 2
-    matrix = int(get_config()["working_memory"] * MIB) if memory is None else memory - basis
-    return max(matrix, column), max(1, basis // column)
-
-
-def physical_memory() -> int:
-    """Bytes of memory of this machine; unbounded where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**62

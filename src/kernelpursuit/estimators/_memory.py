@@ -1,0 +1,54 @@
+"""How much memory a fit may take, and what of it the kernel matrix."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SHARE = 4  # the matrix may take one part in so many of what is free: other processes may be about to do the same
+
+
+def plan_memory(X: Any, n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
+    """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
+
+    `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take a quarter of
+    the memory that is free where X is, and all of that is the bound. A fit of `limit` atoms that cannot fit is refused;
+    with no limit half of the bound is for the basis.
+    """
+    memory = memory or None
+    column = n * itemsize
+    basis = column * min(limit or 1, n)
+    bound = free_memory(X) if memory is None else memory
+    if basis > bound:
+        what = f"memory={bound}" if memory is not None else f"the {bound} bytes that are free"
+        fit = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
+        raise ValueError(f"{limit} atoms on {n} rows need {basis} bytes, more than {what} allows; {fit}")
+    if limit is None:
+        basis = bound // 2
+    matrix = bound // SHARE if memory is None else memory - basis
+    return max(matrix, column), max(1, basis // column)
+
+
+def free_memory(X: Any) -> int:
+    """Bytes free on the device of X: an accelerator, or this machine within the limit of its container."""
+    if getattr(X, "is_cuda", False):
+        return int(sys.modules["torch"].cuda.mem_get_info(X.device)[0])
+    free = [physical_memory()]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+        container = Path("/sys/fs/cgroup")
+        free.append(int((container / "memory.max").read_text()) - int((container / "memory.current").read_text()))
+    except (OSError, ValueError):  # no such files, or no limit: "max"
+        pass
+    return max(1, min(free))
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine; unbounded where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**62
