@@ -41,9 +41,9 @@ class AtomFamily:
         *,
         kernel: Any,
         gamma: float | str,
-        degree: float,
-        coef0: float,
-        kernel_params: dict | None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
         functions: Sequence[Callable] | None = None,
         centers: Any = None,
     ):
