@@ -26,7 +26,7 @@ test-data: .venv/test
 
 # The suite with the oldest libraries allowed, in an environment of its own; OLDEST=tests/test_estimators.py runs a part.
 test-oldest: .venv-oldest/test
-	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n 2 $(OLDEST)
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n 2 $(OLDEST)
 
 lint: .venv/test
 	$(BIN)/ruff check .

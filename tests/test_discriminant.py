@@ -302,7 +302,7 @@ def test_search_of_precomputed_and_linear_kernels():
 
 def test_wide_sparse_data_stay_sparse():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((200, 100_000), density=5e-4, rng=rng, format="csr")
+    X = sparse.random_array((200, 100_000), density=5e-4, random_state=rng, format="csr")
     y = np.asarray(X[:, :50_000].sum(axis=1) > X[:, 50_000:].sum(axis=1)).ravel().astype(int)
     dense = X.toarray()
     for kernel in ("linear", "rbf"):

@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators import widths as module
 
 
@@ -90,7 +91,7 @@ def test_weights_below_one_stand_for_whole_rows(constant):
 
 def test_bad_sample_weights():
     X, y = problem(30)
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="at least one"):
         FeatureWidths().fit(X, y, sample_weight=np.zeros(30))
     with pytest.raises(ValueError, match="Negative"):
         FeatureWidths().fit(X, y, sample_weight=-np.ones(30))
@@ -202,6 +203,8 @@ def test_what_cannot_be_used():
 @pytest.mark.parametrize("space", ["torch", "array_api_strict"])
 def test_other_arrays(space):
     xp = pytest.importorskip(space)
+    if not ARRAY_API_SUPPORT:
+        pytest.skip("scikit-learn before 1.9")
     X, y = problem(60)
     expected = FeatureWidths(n_landmarks=20, random_state=0).fit(X, y)
     with sklearn.config_context(array_api_dispatch=True):
