@@ -18,7 +18,7 @@ from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Stop, certificate
-from kernelpursuit.pursuit.pool import Downdated, pairs
+from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
 LOOKAHEADS = (2, 5, 64, "auto")
 PROBLEMS = ("wide", "narrow", "linear", "duplicates")

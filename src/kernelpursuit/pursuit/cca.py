@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit._array import WIDEST_TIE, Array, eps, gather, namespace, tie_tolerance, to_host
-from kernelpursuit.dictionaries import sweep
+from kernelpursuit.dictionaries.protocol import Dictionary, sweep
+from kernelpursuit.pursuit.deflated_kernels import FeatureSpace, OutputSpace, View, feature_space_limit
 from kernelpursuit.pursuit.loop import Step, certificate
-from kernelpursuit.pursuit.pool import Downdated, pairs
-from kernelpursuit.pursuit.views import FeatureSpace, OutputSpace, View, feature_space_limit
+from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
 __all__ = ["DEFLATIONS", "SHIFT", "CanonicalCorrelation", "feature_space_limit"]
 
@@ -88,7 +88,7 @@ class CanonicalCorrelation:
     array([1, 2])
     """
 
-    def __init__(self, x: Any, y: Any, *, deflation: str = "symmetric", signed: bool = True):
+    def __init__(self, x: Dictionary, y: Dictionary, *, deflation: str = "symmetric", signed: bool = True):
         if deflation not in DEFLATIONS:
             raise ValueError(f"deflation must be one of {DEFLATIONS}, got {deflation!r}")
         if not x.shape[0] == x.shape[1] == y.shape[0] == y.shape[1]:

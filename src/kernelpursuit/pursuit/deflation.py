@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import (
     WIDEST_TIE,
     Array,
     eps,
-    from_host,
     in_double,
     in_span_limit,
     namespace,
@@ -21,36 +19,15 @@ from kernelpursuit._array import (
     to_host,
 )
 from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries import exact_columns, sweep
-from kernelpursuit.pursuit.pool import KeptProducts, pairs
+from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, sweep
+from kernelpursuit.pursuit.directions import Apart, Deflated, Direction, Joined
+from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
+from kernelpursuit.pursuit.row_weights import RowWeights
 
 _PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
 _KNOWN = 0.01  # relative error of a score that is let be
 _LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
-
-
-class Deflated(NamedTuple):
-    """Some atoms with the span removed, in float64."""
-
-    columns: Array  # (n_samples, b), the part outside the span, weighted
-    tails: np.ndarray  # (b, any), the same for the penalty coordinates
-    squared: np.ndarray  # squared norm of that part, penalty included
-    start: np.ndarray  # squared norm with only the constant removed
-    raw: np.ndarray  # squared norm of the atom as it is
-
-    def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
-        """Products with vectors given by their sample parts (n_samples, t) and tails (any, t), (b, t) on the host."""
-        width = min(self.tails.shape[1], len(tails))
-        return to_host(self.columns.T @ samples) + self.tails[:, :width] @ tails[:width]
-
-
-class Direction(NamedTuple):
-    """A unit vector that an atom adds to the fit."""
-
-    atom: int
-    sample: Array
-    tail: np.ndarray
 
 
 class Deflation:
@@ -86,7 +63,7 @@ class Deflation:
 
     def __init__(
         self,
-        dictionary: Any,
+        dictionary: Dictionary,
         like: Array,
         *,
         alpha: float = 0.0,
@@ -111,55 +88,36 @@ class Deflation:
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         wide = xp.empty((n, 0), dtype=xp.float64, device=like.device)
         self._limit = max(in_span_limit(wide if settles else like), 1e-10 if alpha > 0 else 0.0)
-        like = wide
-        self._root = self._least_share = None
-        self.total_weight, self.unit = float(n), 1.0
-        if weights is not None:
-            w = to_host(weights)
-            self.unit = unit_of_weights(w)
-            root = np.sqrt(w) / np.sqrt(self.unit)
-            self._root = from_host(root[:, None], like)
-            self._least_share = from_host(1 / np.maximum(w, 1), like)
-            self.total_weight = float(np.sum(root**2))
-        self.basis = Basis(like)
-        self.ridge = Ridge(dictionary, alpha / self.unit, like) if alpha > 0 else None
+        rows = RowWeights(weights, wide)
+        self.weigh, self.unweigh, self.leverage = rows.weigh, rows.unweigh, rows.leverage
+        self.total_weight, self.unit = rows.total, rows.unit
+        self.basis = Basis(wide)
+        self.ridge = Ridge(dictionary, alpha / self.unit, wide) if alpha > 0 else None
         if intercept:
-            ones = xp.ones((n, 1), dtype=like.dtype, device=like.device)
+            ones = xp.ones((n, 1), dtype=wide.dtype, device=wide.device)
             self.basis.append(self.weigh(ones)[:, 0])
         self._size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
+        self._directions = (Joined if orthogonal else Apart)(self.basis, self.ridge, self.columns)
+        self.give_back, self.solve = self._directions.give_back, self._directions.solve
+        self.coefficients = self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
         self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
         self._kept: KeptProducts | None = None  # from the first rehearsal on
-        self._lengths: list[tuple[int, float, float]] = []  # atom, norm and constant part, where nothing is orthogonal
-
-    def weigh(self, columns: Array) -> Array:
-        """Rows times the root of their weights."""
-        return columns if self._root is None else columns * self._root
-
-    def unweigh(self, columns: Array) -> Array:
-        """Inverse of `weigh`."""
-        return columns if self._root is None else columns / self._root
-
-    def leverage(self, sample: Array) -> Array:
-        """Share of each row's own target in its fitted value that a unit direction adds, per unit of weight.
-
-        A row of weight w counts as w rows, of which leave-one-out removes one (all of it if w < 1).
-        """
-        return sample * sample if self._least_share is None else sample * sample * self._least_share
 
     def columns(self, J: np.ndarray) -> Array:
         """Atoms `J`, weighted, in float64."""
         return self.weigh(exact_columns(self.D, J))
 
+    def _tails(self, J: np.ndarray) -> np.ndarray:
+        return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
+
     def deflate(self, J: np.ndarray) -> Deflated:
         """Atoms `J` outside the span, from the definition."""
         columns = self.columns(J)
         raw = start = squared_norms(columns)
-        tails, rest = np.zeros((len(J), 0)), np.zeros(len(J))
-        if self.ridge is not None:
-            tails = self.ridge.tails(J)
-            rest = self.ridge.rest(J, tails)
+        tails = self._tails(J)
+        rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
         penalty = np.sum(tails**2, axis=1) + rest
         if not np.all(np.isfinite(raw)):
             raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
@@ -273,13 +231,12 @@ class Deflation:
             raw, products = squared_norms(columns), to_host(columns.T @ vectors)
             if not np.all(np.isfinite(raw)):
                 raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
-            if self.ridge is None:
-                return products, raw, np.zeros(len(J))
-            own = self.ridge.tails(J)
+            own = self._tails(J)
             for part, other in ((products[:, :size], self.basis.tails[:size].T), (products[:, size:], tails)):
                 width = min(own.shape[1], len(other))
                 part += own[:, :width] @ other[:width]
-            return products, raw, np.sum(own**2, axis=1) + self.ridge.rest(J, own)
+            rest = 0.0 if self.ridge is None else self.ridge.rest(J, own)
+            return products, raw, np.sum(own**2, axis=1) + rest
 
         products, raw, penalty = sweep(self.D, tile)
         self._raw = raw + penalty
@@ -299,33 +256,10 @@ class Deflation:
 
     def extend(self, block: list[int]) -> list[Direction]:
         """Unit directions that the atoms of `block` add one after the other, up to the first that adds none."""
-        if not self.orthogonal:
-            return [self._normalise(atom) for atom in block]
-        tails = np.zeros((len(block), 0)) if self.ridge is None else self.ridge.extend(np.array(block))
-        before = self.basis.size
-        taken = self.basis.extend(self.columns(np.array(block)), tails)
-        if taken == 0:  # others may lie in the span of the block only
+        directions = self._directions.extend(block)
+        if not directions:  # others may lie in the span of the block only
             self.alive[block[0]] = False
-        directions, rests = self.basis.directions, self.basis.tails
-        return [
-            Direction(atom, directions[row, :], rests[row, : tails.shape[1]])
-            for row, atom in enumerate(block[:taken], start=before)
-        ]
-
-    def _normalise(self, atom: int) -> Direction:
-        """Unit vector along an atom, the constant taken out."""
-        tail = np.zeros(0) if self.ridge is None else self.ridge.extend(np.array([atom]))[0]
-        rest, _, inside = self.basis.complement(self.columns(np.array([atom])), np.zeros((1, 0)))
-        length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
-        self._lengths.append((atom, length, float(inside[0, 0]) if self.intercept else 0.0))
-        return Direction(atom, rest[:, 0] / length, tail / length)
-
-    def give_back(self, directions: list[Direction]) -> None:
-        """Undo `extend` for its last `directions`; penalty coordinates without a user do no harm and stay."""
-        if directions and self.orthogonal:
-            self.basis.truncate(self.basis.size - len(directions))
-        elif directions:
-            del self._lengths[-len(directions) :]
+        return directions
 
     def chosen(self, atom: int) -> None:
         """Record that `atom` was taken: it is in the span now."""
@@ -346,7 +280,9 @@ class Deflation:
         missing = self._kept.missing(self._size)
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
-        for part, other, columns, others in pairs(J, self.D.tile, lambda part: self.weigh(self.D.columns(part))):
+        for part, other, columns, others in pairs(
+            J, self.D.tile, lambda part: self._narrowed(self.weigh(self.D.columns(part)))
+        ):
             products = to_host(columns.T @ others)
             gram[part, other] += products
             if other == part:
@@ -388,7 +324,7 @@ class Deflation:
 
     def _products(self, missing: list[slice], J: np.ndarray, columns: Array) -> np.ndarray:
         """Products of atoms `J` with some ranges of the directions."""
-        tails = np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
+        tails = self._tails(J)
         T = self.basis.tails[:, : tails.shape[1]]
         products = [
             to_host(self._narrowed(self.basis.directions[rows, :]) @ columns) + T[rows] @ tails[:, : T.shape[1]].T
@@ -453,19 +389,16 @@ class Deflation:
 
     def _doubtful(self, a: np.ndarray, error: np.ndarray, jointly: bool) -> np.ndarray:
         """Atoms whose score is not known and may be among the best."""
-        alive = np.flatnonzero(self.alive)
-        size, error, norm_error = np.sqrt(np.sum(a[alive] ** 2, axis=1)), error[alive], self._error[alive]
-        squared = self.squared[alive]
-        norms = squared if jointly else self.start[alive]
-        least = np.maximum(norms - norm_error if jointly else norms, self._limit * self._raw[alive])
-        high = (size + error) ** 2 / least
-        low = np.maximum(size - error, 0) ** 2 / (norms + norm_error if jointly else norms)
-        unknown = (high > (1 + _KNOWN) * low) & (error + norm_error > 0)
-        unknown |= norm_error > 0.5 * squared
+        J = np.flatnonzero(self.alive)
+        squared, norm_error, size = self.squared[J], self._error[J], np.sqrt(np.sum(a[J] ** 2, axis=1))
+        norms, spread = (squared, norm_error) if jointly else (self.start[J], 0.0)
+        high = (size + error[J]) ** 2 / np.maximum(norms - spread, self._limit * self._raw[J])
+        low = np.maximum(size - error[J], 0) ** 2 / (norms + spread)
+        unknown = (high > (1 + _KNOWN) * low) & (error[J] + norm_error > 0) | (norm_error > 0.5 * squared)
         best = np.max(low, initial=0)
         if not np.any(unknown & (high > best)):
             return np.zeros(0, dtype=np.intp)
-        return alive[unknown & (high > 0.7 * best)]  # those that would follow soon come along
+        return J[unknown & (high > 0.7 * best)]  # those that would follow soon come along
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
@@ -477,44 +410,3 @@ class Deflation:
             yield J, part
         self._ties = None
         self.passes += len(atoms) / len(self.alive)
-
-    def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
-        """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""
-        if not self.orthogonal:
-            return self.coefficients(atoms)[:, 1 - self.intercept :] @ theta
-        size = len(theta)
-        coef = solve_triangular(self.basis.R[:size, :size], theta)
-        return coef if self.intercept else np.concatenate([np.zeros((1, theta.shape[1])), coef])
-
-    def coefficients(self, atoms: list[int]) -> np.ndarray:
-        """Directions taken so far as combinations of the constant and the atoms.
-
-        Returns
-        -------
-        ndarray of shape (1 + n_distinct_atoms, 1 + len(atoms))
-            Column 0 is the direction of the constant, zero without an intercept; row 0 holds its coefficients.
-        """
-        order = {atom: row for row, atom in enumerate(dict.fromkeys(atoms), start=1)}
-        out = np.zeros((1 + len(order), 1 + len(atoms)))
-        if self.orthogonal:
-            size = len(atoms) + self.intercept
-            out[1 - self.intercept :, 1 - self.intercept :] = self.basis.inverse()[:size, :size]
-            return out
-        if self.intercept:
-            out[0, 0] = 1 / self.basis.R[0, 0]
-        for column, (atom, length, constant) in enumerate(self._lengths[: len(atoms)], start=1):
-            out[order[atom], column] = 1 / length
-            out[0, column] = -constant / length * out[0, 0]
-        return out
-
-
-def unit_of_weights(weights: np.ndarray) -> float:
-    """The power of four next to the mean of `weights`: dividing by it, or by its root, costs no digit.
-
-    Examples
-    --------
-    >>> unit_of_weights(np.array([1.0, 2.0])), unit_of_weights(np.array([1e-3, 2e-3])) * 4**5
-    (1.0, 1.0)
-    """
-    largest = float(np.max(weights))
-    return 4.0 ** int(np.round(np.log2(largest) / 2 + np.log2(np.mean(weights / largest)) / 2))

@@ -19,7 +19,9 @@ from kernelpursuit._array import (
     tie_tolerance,
     to_host,
 )
-from kernelpursuit.pursuit.deflation import Deflated, Deflation
+from kernelpursuit.dictionaries.protocol import Dictionary
+from kernelpursuit.pursuit.deflation import Deflation
+from kernelpursuit.pursuit.directions import Deflated
 from kernelpursuit.pursuit.loop import Step, tied
 
 
@@ -95,7 +97,9 @@ class Faces:
     array([0.  , 0.8 , 0.25])
     """
 
-    def __init__(self, dictionary: Any, y: Array, *, release: bool = True, guard: bool = False, intercept: bool = True):
+    def __init__(
+        self, dictionary: Dictionary, y: Array, *, release: bool = True, guard: bool = False, intercept: bool = True
+    ):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension: faces pursuit fits one target, got shape {tuple(y.shape)}")
         self.atoms = Deflation(dictionary, y[:, None], intercept=intercept)

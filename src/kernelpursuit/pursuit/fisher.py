@@ -17,10 +17,12 @@ from kernelpursuit._array import (
     tie_tolerance,
     to_host,
 )
+from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.discriminants import LABELS, Discriminants, Within, check_index, class_codes
-from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
+from kernelpursuit.pursuit.deflation import Deflation
+from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step, certificate
-from kernelpursuit.pursuit.pool import Downdated, pairs
+from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
 _FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
 _NO_TAIL = np.zeros((0, 1))
@@ -74,7 +76,9 @@ class Fisher:
     [0]
     """
 
-    def __init__(self, dictionary: Any, classes_index: Any, *, labels: str = "centred", weights: Array | None = None):
+    def __init__(
+        self, dictionary: Dictionary, classes_index: Any, *, labels: str = "centred", weights: Array | None = None
+    ):
         if labels not in LABELS:
             raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
         index = check_index(classes_index)

@@ -9,9 +9,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
+from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import KeptWeights
 from kernelpursuit.losses import Loss
-from kernelpursuit.pursuit.deflation import Deflated, Deflation
+from kernelpursuit.pursuit.deflation import Deflation
+from kernelpursuit.pursuit.directions import Deflated
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.squares import VARIANTS
 
@@ -61,7 +63,7 @@ class Gradient:
 
     def __init__(
         self,
-        dictionary: Any,
+        dictionary: Dictionary,
         targets: Array,
         loss: Loss,
         *,

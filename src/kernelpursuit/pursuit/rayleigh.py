@@ -19,8 +19,9 @@ from kernelpursuit._array import (
     to_host,
 )
 from kernelpursuit.dictionaries import WeighedDictionary, sweep
+from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.pursuit.loop import Step, certificate
-from kernelpursuit.pursuit.pool import Downdated, pairs
+from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
 SELECTIONS = ("rayleigh", "diagonal", "random")
 
@@ -80,7 +81,7 @@ class Rayleigh:
 
     def __init__(
         self,
-        dictionary: Any,
+        dictionary: Dictionary,
         *,
         selection: str = "rayleigh",
         weights: np.ndarray | None = None,

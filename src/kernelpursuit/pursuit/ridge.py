@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit.dictionaries.protocol import Dictionary
 
 _DEPENDENT = 1e-12  # relative pivot below which an atom has no penalty coordinate of its own
 
@@ -28,7 +27,7 @@ class Ridge:
         Where the coordinates of all atoms are kept, in float64: they are as many numbers as the basis has.
     """
 
-    def __init__(self, dictionary: Any, alpha: float, like: Array):
+    def __init__(self, dictionary: Dictionary, alpha: float, like: Array):
         self._D = dictionary
         self._alpha = alpha
         self._like = like

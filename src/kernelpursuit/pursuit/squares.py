@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
+from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
-from kernelpursuit.pursuit.deflation import Deflated, Deflation, Direction
+from kernelpursuit.pursuit.deflation import Deflation
+from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step, certificate
-from kernelpursuit.pursuit.pool import Downdated
+from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 
 VARIANTS = ("prefit", "backfit", "basic")
 _DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
@@ -62,7 +64,7 @@ class Squares:
 
     def __init__(
         self,
-        dictionary: Any,
+        dictionary: Dictionary,
         targets: Array,
         *,
         variant: str = "prefit",

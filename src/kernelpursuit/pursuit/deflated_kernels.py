@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from kernelpursuit._array import Array, eps, from_host, gather, in_span_limit, namespace, squared_norms, to_host
 from kernelpursuit.basis import Basis
+from kernelpursuit.dictionaries.protocol import Dictionary
 
 
 def feature_space_limit(x: Array) -> float:
@@ -45,7 +46,7 @@ class View(Protocol):
     atoms taken: K̃ does not know them until they are accepted.
     """
 
-    D: Any
+    D: Dictionary
     limit: float  # share of its first size below which a column lies in the span
     norm_limit: float  # the same for its squared norm
 
@@ -100,7 +101,7 @@ class FeatureSpace:
     kept in float64: a small pivot would spread the rounding errors of float32 over all columns.
     """
 
-    def __init__(self, dictionary: Any):
+    def __init__(self, dictionary: Dictionary):
         self.D = dictionary
         like = dictionary.columns(np.array([0]))
         self._dtype = like.dtype
@@ -184,7 +185,7 @@ class OutputSpace:
     The size of a column is its squared norm.
     """
 
-    def __init__(self, dictionary: Any):
+    def __init__(self, dictionary: Dictionary):
         self.D = dictionary
         like = dictionary.columns(np.array([0]))
         self.limit = self.norm_limit = in_span_limit(like)

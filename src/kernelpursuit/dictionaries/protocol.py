@@ -1,0 +1,61 @@
+"""What every dictionary can do, and what can be said of all of them: imported by those who use dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from kernelpursuit._array import Array, in_double
+
+
+class Dictionary(Protocol):
+    """What the criteria need of a dictionary: an (n_samples, n_atoms) matrix D behind products.
+
+    Attributes
+    ----------
+    shape : (n_samples, n_atoms)
+    tile : int
+        How many columns may be in memory at once.
+    in_memory : bool
+        Whether the matrix is kept, so that a pass only reads it.
+    """
+
+    shape: tuple[int, int]
+    tile: int
+
+    @property
+    def in_memory(self) -> bool: ...  # noqa: D102
+
+    def columns(self, J: np.ndarray) -> Array:
+        """Columns `J`, (n_samples, len(J)), in sample space."""
+
+    def correlate(self, V: Array) -> np.ndarray:
+        """DᵀV, (n_atoms, V.shape[1]), on the host: one pass over the data, in the precision of `columns`."""
+
+    def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Inner products of atoms `I` (None: all) with atoms `J` under the ridge penalty, on the host.
+
+        Kernel values of the centres for kernel atoms, the identity for others.
+        """
+
+    def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
+        """Diagonal of `gram` at atoms `J` (None: all)."""
+
+
+def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
+    """Columns `J` in float64, (n_samples, len(J)).
+
+    A dictionary of fewer digits may have a method of this name that computes them anew; else they are converted.
+    """
+    method = getattr(dictionary, "exact_columns", None)
+    return in_double(dictionary.columns(J)) if method is None else method(J)
+
+
+def sweep(dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    """Apply `f` to tiles of atom indices and join its results along the atoms."""
+    m = dictionary.shape[1]
+    tiles = [np.arange(start, min(start + dictionary.tile, m)) for start in range(0, m, dictionary.tile)]
+    parts = [f(J) for J in tiles]
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))

@@ -1,0 +1,126 @@
+"""What atoms add to a fit: their parts outside the span, and the unit vectors along those that are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from kernelpursuit._array import Array, squared_norms, to_host
+from kernelpursuit.basis import Basis
+from kernelpursuit.pursuit.ridge import Ridge
+
+
+class Deflated(NamedTuple):
+    """Some atoms with the span removed, in float64."""
+
+    columns: Array  # (n_samples, b), the part outside the span, weighted
+    tails: np.ndarray  # (b, any), the same for the penalty coordinates
+    squared: np.ndarray  # squared norm of that part, penalty included
+    start: np.ndarray  # squared norm with only the constant removed
+    raw: np.ndarray  # squared norm of the atom as it is
+
+    def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
+        """Products with vectors given by their sample parts (n_samples, t) and tails (any, t), (b, t) on the host."""
+        width = min(self.tails.shape[1], len(tails))
+        return to_host(self.columns.T @ samples) + self.tails[:, :width] @ tails[:width]
+
+
+class Direction(NamedTuple):
+    """A unit vector that an atom adds to the fit."""
+
+    atom: int
+    sample: Array
+    tail: np.ndarray
+
+
+class Joined:
+    """Directions of atoms that join the span: each is orthogonal to those before it.
+
+    Parameters
+    ----------
+    basis : Basis
+        Holds the constant if there is an intercept, and then the directions.
+    ridge : Ridge or None
+    columns : callable
+        ``columns(atoms)``, (n_samples, len(atoms)), weighted.
+    """
+
+    def __init__(self, basis: Basis, ridge: Ridge | None, columns: Callable[[np.ndarray], Array]):
+        self._basis, self._ridge, self._columns = basis, ridge, columns
+        self._constants = basis.size  # directions before the first atom: 1 with an intercept
+
+    def extend(self, block: list[int]) -> list[Direction]:
+        """Directions that the atoms of `block` add one after the other, up to the first that adds none."""
+        atoms, basis = np.array(block), self._basis
+        tails = np.zeros((len(block), 0)) if self._ridge is None else self._ridge.extend(atoms)
+        before = basis.size
+        taken = basis.extend(self._columns(atoms), tails)
+        return [
+            Direction(atom, basis.directions[row, :], basis.tails[row, : tails.shape[1]])
+            for row, atom in enumerate(block[:taken], start=before)
+        ]
+
+    def give_back(self, directions: list[Direction]) -> None:
+        """Undo `extend` for its last `directions`; penalty coordinates without a user do no harm and stay."""
+        self._basis.truncate(self._basis.size - len(directions))
+
+    def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
+        """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""
+        size = len(theta)
+        coef = solve_triangular(self._basis.R[:size, :size], theta)
+        return coef if self._constants else np.concatenate([np.zeros((1, theta.shape[1])), coef])
+
+    def coefficients(self, atoms: list[int]) -> np.ndarray:
+        """Directions taken so far as combinations of the constant and the atoms.
+
+        Returns
+        -------
+        ndarray of shape (1 + n_distinct_atoms, 1 + len(atoms))
+            Column 0 is the direction of the constant, zero without an intercept; row 0 holds its coefficients.
+        """
+        out = np.zeros((1 + len(atoms), 1 + len(atoms)))
+        first, size = 1 - self._constants, len(atoms) + self._constants
+        out[first:, first:] = self._basis.inverse()[:size, :size]
+        return out
+
+
+class Apart:
+    """Directions of basic matching pursuit: each along its atom, the constant taken out. Same methods as `Joined`."""
+
+    def __init__(self, basis: Basis, ridge: Ridge | None, columns: Callable[[np.ndarray], Array]):
+        self._basis, self._ridge, self._columns = basis, ridge, columns
+        self._taken: list[tuple[int, float, float]] = []  # atom, its length, its part along the constant
+
+    def extend(self, block: list[int]) -> list[Direction]:
+        """Unit vectors along the atoms of `block`."""
+        return [self._normalise(atom) for atom in block]
+
+    def _normalise(self, atom: int) -> Direction:
+        index = np.array([atom])
+        tail = np.zeros(0) if self._ridge is None else self._ridge.extend(index)[0]
+        rest, _, inside = self._basis.complement(self._columns(index), np.zeros((1, 0)))
+        length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
+        self._taken.append((atom, length, float(inside[0, 0]) if len(inside) else 0.0))
+        return Direction(atom, rest[:, 0] / length, tail / length)
+
+    def give_back(self, directions: list[Direction]) -> None:
+        """Undo `extend` for its last `directions`."""
+        del self._taken[len(self._taken) - len(directions) :]
+
+    def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
+        """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""
+        return self.coefficients(atoms)[:, 1 - self._basis.size :] @ theta
+
+    def coefficients(self, atoms: list[int]) -> np.ndarray:
+        """Directions taken so far as combinations of the constant and the distinct atoms."""
+        order = {atom: row for row, atom in enumerate(dict.fromkeys(atoms), start=1)}
+        out = np.zeros((1 + len(order), 1 + len(atoms)))
+        if self._basis.size:
+            out[0, 0] = 1 / self._basis.R[0, 0]
+        for column, (atom, length, constant) in enumerate(self._taken[: len(atoms)], start=1):
+            out[order[atom], column] = 1 / length
+            out[0, column] = -constant / length * out[0, 0]
+        return out
