@@ -31,7 +31,7 @@ from kernelpursuit.estimators._placement import (
 from kernelpursuit.estimators._training import TrainingData, training_data, warn_if_one_column_rules
 from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
-from kernelpursuit.pursuit.cca import DEFLATIONS, SHIFT, CanonicalCorrelation, feature_space_limit
+from kernelpursuit.pursuit.cca import DEFLATIONS, CanonicalCorrelation, feature_space_limit
 from kernelpursuit.pursuit.stopping import n_atoms
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -243,7 +243,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         )
         self.path_ = path
         self._chosen = data.rows[path.atoms].tolist()
-        self.cosines_ = follow(path.values("score")[1:] - SHIFT, X)
+        self.cosines_ = follow(path.values("score")[1:], X)
         self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
         self.x_support_vectors_ = self._x_expansion.centers
         self.y_support_vectors_ = self._y_expansion.centers

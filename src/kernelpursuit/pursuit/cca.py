@@ -16,7 +16,7 @@ from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 __all__ = ["DEFLATIONS", "SHIFT", "CanonicalCorrelation", "feature_space_limit"]
 
 DEFLATIONS = ("symmetric", "projection")
-SHIFT = 2.0  # scores are correlations plus this: positive, so that no live atom looks as if it changed nothing
+SHIFT = 2.0  # `scores` are correlations plus this: positive, so that no live atom looks as if it changed nothing
 
 
 class Moments(NamedTuple):
@@ -42,13 +42,13 @@ class Changes(NamedTuple):
 class CanonicalCorrelation:
     """Criterion of sparse kernel CCA: the object whose two kernel columns are most alike.
 
-    With k̃ₓ and k̃ᵧ columns i of the two deflated matrices, the score is 2 + ρᵢ, where
+    With k̃ₓ and k̃ᵧ columns i of the two deflated matrices, an atom is worth its correlation
 
         ρᵢ = k̃ₓᵀ k̃ᵧ / (‖k̃ₓ‖ ‖k̃ᵧ‖),
 
-    or 2 + |ρᵢ| if not `signed`. The 2 makes scores positive without changing their order: an atom of negative
-    correlation is still an atom. Both matrices are deflated by the same object, in either of two ways
-    (`FeatureSpace`, `OutputSpace`).
+    or |ρᵢ| if not `signed`. The score of a step is the correlation of its atom, and its loss 1 less that. Inside the
+    loop 2 is added to all of them: an atom of negative correlation is still an atom. Both matrices are deflated by the
+    same object, in either of two ways (`FeatureSpace`, `OutputSpace`).
 
     *Why the update is exact.* Both deflations change columns by k̃ ← k̃ − a u, so that χ = k̃ₓᵀk̃ᵧ and h = ‖k̃‖² obey
 
@@ -121,8 +121,8 @@ class CanonicalCorrelation:
         return all(view.D.in_memory for view in self._views)
 
     def start(self) -> Step:
-        """State before the first atom."""
-        return Step(atom=-1)
+        """State before the first atom: nothing is correlated yet."""
+        return Step(atom=-1, loss=1.0)
 
     def moments(self, J: np.ndarray) -> Moments:
         """Definition of the running quantities of atoms `J`, from deflated columns."""
@@ -167,7 +167,8 @@ class CanonicalCorrelation:
                     view.accept()
                 if changes is not None:
                     self._downdate(changes, place)
-                yield Step(atom, score=score, weakness=share)
+                rho = score - SHIFT
+                yield Step(atom, score=rho, weakness=share, loss=1 - rho)
         finally:
             for view in self._views:
                 view.give_back()
