@@ -153,6 +153,8 @@ certificate holds for all of them at once. It is `stop="certificate"` of `KMPCla
 
 def _guessed() -> list[str]:
     return [
+        "**Chosen with a result in view:** the certificate gives the preferred number of atoms nine tenths of delta. "
+        "It was one half until the first split of twonorm, one of the sets judged here, had been seen.",
         "Sets: the IDA benchmarks with 400 training rows and more, five published splits each; forest cover (class 2 "
         "against the others), 5,000 rows to train, 10,000 to test, two splits. delta = 0.05 everywhere.",
         "Gaussian kernel; width (of four) and number of atoms by generalised cross-validation on the rows that a "
