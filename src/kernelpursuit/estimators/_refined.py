@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, to_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
 from kernelpursuit.estimators._expansion import Expansion
@@ -94,7 +94,7 @@ class RefinedModel(BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
+        tags.array_api_support = ARRAY_API_SUPPORT
         tags.input_tags.sparse = False
         return tags
 
@@ -147,6 +147,7 @@ class RefinedModel(BaseEstimator):
             say(sentence)
 
     def _set_coefficients(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self._expansion.coef = np.vstack([intercept, coef])
         self.dual_coef_ = follow(coef[:, 0] if self._one_target else coef, X)
         self.intercept_ = float(intercept[0]) if self._one_target else follow(intercept, X)
 
@@ -155,8 +156,7 @@ class RefinedModel(BaseEstimator):
 
     def _values(self, X: Array) -> Array:
         """Values of the expansion, (n, q), with the dtype of X."""
-        coef, intercept = to_host(self.dual_coef_), np.atleast_1d(to_host(self.intercept_))
-        return self._expansion.predict(X, np.vstack([intercept, coef.reshape(len(coef), len(intercept))]))
+        return self._expansion.predict(X)
 
 
 def few_rows(task: Task) -> bool:
