@@ -15,7 +15,9 @@ from kernelpursuit.refinement.evidence import settle
 
 STARTS = (1.0, 4.0, 16.0)  # gamma times the number of inputs
 TRIED = 100  # atoms that a width is judged by
-NARROWER = 4.0  # than the best of these is where a descent ends lower: it widens an atom sooner than it makes it narrow
+NARROWER = (
+    4.0  # than the best of these, and by the root of how many more atoms there are: descents end lower from there
+)
 SOLVED_ON = 10_000  # rows that the first coefficients come from
 ROWS_AT_ONCE = 4096
 
@@ -65,7 +67,7 @@ def start_of(task: Task, k: int, rng: np.random.Generator, say: Say) -> Model:
         tried.append((float(np.mean(task.error(held.Y, to_host(fit.values(held.X))))), start))
     error, start = min(tried)
     say(f"choice at gamma = {start:g} / d: error of rows held out {error:.4g} with {min(k, TRIED)} atoms")
-    atoms = choose(task, k, NARROWER * start, rng)
+    atoms = choose(task, k, NARROWER * start * max(1.0, k / TRIED) ** 0.5, rng)
     part = task if n <= SOLVED_ON else task.subset(np.sort(order[:SOLVED_ON]))
     fit = solve(settle(atoms, part.rows()), part)
     return Model(fit.coef, fit.intercept, atoms)
@@ -80,6 +82,7 @@ def descend_from(
     epochs: int,
     batch: int,
     rates: Rates,
+    penalty: float,
     rng: np.random.Generator,
     say: Say,
 ) -> Descended:
@@ -104,9 +107,8 @@ def descend_from(
                 best[:] = value, here, epoch
         return False
 
-    model, interrupted = descend(
-        start, X, Y, loss=loss, weights=weights, epochs=epochs, batch=batch, rates=rates, rng=rng, report=report
-    )
+    options: dict[str, Any] = {"epochs": epochs, "batch": batch, "rates": rates, "penalty": penalty, "rng": rng}
+    model, interrupted = descend(start, X, Y, loss=loss, weights=weights, report=report, **options)
     if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
         best[:] = value, model, 1
     return Descended(best[1], first_loss, best[0], best[2] > 0, interrupted)

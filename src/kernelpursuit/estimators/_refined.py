@@ -44,6 +44,7 @@ BY_EVIDENCE = {
     "softmax": 500,
 }  # rows up to which classes are fitted by it; losses of their own pay above
 LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the variance of either being near 1
+PENALTIES = (0.01, 0.2)  # of the coefficients, by the number of rows: for little noise and for more
 WARM_UP = 40  # steps of the evidence before a descent
 FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
 FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
@@ -241,14 +242,22 @@ def by_descent(
     codes = [part._replace(Y=(part.Y + 1) / 2) if loss == "softmax" else part for part in parts]
 
     def run(terms: int, length: int) -> Any:
-        """The better of two descents: from the chosen atoms, and from where the evidence takes them."""
-        found = []
-        for start in starts_of(parts[0], terms, loss, rng, say):
-            options: dict[str, Any] = {"epochs": length, "batch": batch, "rates": Rates(), "rng": rng, "say": say}
-            found.append(descend_from(start, codes[0], codes[1], loss, **options))
-            if found[-1].interrupted:
-                break
-        return min(found, key=lambda one: one.loss)._replace(interrupted=found[-1].interrupted)
+        """The better of two descents: from the chosen atoms; and, held back more, from where the evidence takes them.
+
+        The second is kept unless the first is lower by more than a little: few rows held out cannot tell them apart.
+        """
+        options: dict[str, Any] = {"epochs": length, "batch": batch, "rates": Rates(), "rng": rng, "say": say}
+        found: list[Any] = []
+        try:
+            for start, penalty in zip(starts_of(parts[0], terms, loss, rng, say), PENALTIES, strict=False):
+                found.append(descend_from(start, codes[0], codes[1], loss, penalty=penalty / n, **options))
+                if found[-1].interrupted:
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if not found:  # nothing but a choice has been made
+                raise
+            return min(found, key=lambda one: one.loss)._replace(interrupted=True)
+        return found[0] if found[0].loss < (1 - GAIN) * found[-1].loss else found[-1]
 
     terms = most_useful(n, lambda k: run(k, max(1, epochs // SHORT)), say) if wanted is None else wanted
     found = run(min(terms, len(parts[0].Y)), epochs)
