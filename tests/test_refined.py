@@ -140,12 +140,12 @@ def test_tensors_are_fitted_where_they_are():
     assert np.corrcoef(values.numpy(), host.predict(X))[0, 1] > 0.99
 
 
-@pytest.mark.parametrize("route", ["evidence", "descent"])
-def test_an_interrupt_leaves_a_model_and_is_raised(route, monkeypatch):
-    X, y = smooth()
+@pytest.mark.parametrize(("route", "n_atoms"), [("evidence", 5), ("descent", 5), ("descent", "auto")])
+def test_an_interrupt_leaves_a_model_and_is_raised(route, n_atoms, monkeypatch):
+    X, y = smooth(400)
     if route == "descent":
         monkeypatch.setattr(routes, "AFFORDABLE", 0)
-    model = RefinedKMPRegressor(n_atoms=5, random_state=0)
+    model = RefinedKMPRegressor(n_atoms=n_atoms, random_state=0)
     calls = []
 
     def interrupt(self, sentence):

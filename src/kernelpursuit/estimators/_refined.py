@@ -259,8 +259,11 @@ def by_descent(
             return min(found, key=lambda one: one.loss)._replace(interrupted=True)
         return found[0] if found[0].loss < (1 - GAIN) * found[-1].loss else found[-1]
 
-    terms = most_useful(n, lambda k: run(k, max(1, epochs // SHORT)), say) if wanted is None else wanted
-    found = run(min(terms, len(parts[0].Y)), epochs)
+    tried = None
+    if wanted is None:
+        wanted, tried = most_useful(n, lambda k: run(k, max(1, epochs // SHORT)), say)
+    found = tried if tried is not None and tried.interrupted else run(min(wanted, len(parts[0].Y)), epochs)
+    terms = len(found.model.coef)
     setting = Setting(terms, 0, "all" if found.refined else "nothing", epochs if found.refined else 0)
     held_out = (held, values_of(found.model, parts[1].X))
     inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
@@ -281,13 +284,15 @@ def starts_of(task: Task, terms: int, loss: str, rng: np.random.Generator, say: 
         yield Model(slope * fit.coef, slope * fit.intercept, moved.atoms)
 
 
-def most_useful(n: int, run: Callable[[int], Any], say: Say) -> int:
-    """Number of terms of which twice as many lower the loss of rows held out by little, in short descents."""
-    terms, loss = 50, run(50).loss
-    while 2 * terms <= min(n // ROWS_A_TERM, 4 * MOST_TERMS):
-        next_loss = run(2 * terms).loss
-        say(f"{terms} terms: loss of rows held out {loss:.4g}; {2 * terms}: {next_loss:.4g}")
-        if next_loss > (1 - GAIN) * loss:
+def most_useful(n: int, run: Callable[[int], Any], say: Say) -> tuple[int, Any]:
+    """Number of terms of which twice as many lower the loss of rows held out by little, and its short descent."""
+    terms, found = 50, run(50)
+    while 2 * terms <= min(n // ROWS_A_TERM, 4 * MOST_TERMS) and not found.interrupted:
+        more = run(2 * terms)
+        say(f"{terms} terms: loss of rows held out {found.loss:.4g}; {2 * terms}: {more.loss:.4g}")
+        if more.interrupted:
+            return terms, found._replace(interrupted=True)
+        if more.loss > (1 - GAIN) * found.loss:
             break
-        terms, loss = 2 * terms, next_loss
-    return terms
+        terms, found = 2 * terms, more
+    return terms, found
