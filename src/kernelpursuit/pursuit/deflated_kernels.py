@@ -54,9 +54,9 @@ class View(Protocol):
         """Columns `J` of K̃, from the definition."""
 
     def extend(self, block: list[int]) -> int:
-        """Let the directions wait that the atoms of `block` add one after the other, up to the first that adds none.
+        """Compute the directions of the atoms of `block`, in order, and keep them waiting; return how many there are.
 
-        Returns their number.
+        The block ends before the first atom that lies in the span of those before it.
         """
 
     def waiting(self, count: int) -> Array:
