@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import reference_fisher as literal
 from kernelpursuit import SparseKernelFDA, SparseKernelFDACV
 from kernelpursuit.estimators.discriminant import weights_along_path
+from kernelpursuit.heads.discriminants import feature_factor
 
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA") or "no folder")
 
@@ -376,3 +377,11 @@ def test_wide_real_data(name, kernel, atoms, allowed):
     assert time.perf_counter() - began < 10
     assert len(model.support_) == atoms
     assert error <= allowed
+
+
+def test_features_of_nearly_equal_atoms_are_told_apart():
+    """What is left of the second atom is a millionth of it, far above rounding: it is no feature of its own."""
+    gram = rbf_kernel(np.array([[0.0], [1e-3], [2.0]]), gamma=0.5)
+    assert 0 < 1 - gram[0, 1] ** 2 < 2e-6
+    factor = feature_factor(gram, np.eye(3), 100.0, np.finfo(float).eps)
+    np.testing.assert_allclose(factor @ factor.T, gram, rtol=1e-12)

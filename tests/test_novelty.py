@@ -100,7 +100,14 @@ def test_huge_values_are_refused():
     assert np.all(SparseKernelNovelty(gamma=0.1).fit(rows).predict(rows * 1e200) == -1)
 
 
-@pytest.mark.parametrize(("share", "rank"), [(0.1, 5), (0.05, 2), (0.3, 15), (0.001, 1)])
+@pytest.mark.parametrize("share", [0.05, 0.123, 0.5])
+def test_threshold_by_the_training_rows_is_a_quantile(share):
+    X = normal(90)
+    model = SparseKernelNovelty(20, contamination=share).fit(X)
+    assert model.offset_ == pytest.approx(np.quantile(model.score_samples(X), share), abs=1e-8)
+
+
+@pytest.mark.parametrize(("share", "rank"), [(0.1, 5), (0.0985, 5), (0.05, 2), (0.3, 15), (0.001, 1)])
 def test_threshold_is_the_score_of_the_rank_below(share, rank):
     """51 share is no integer: one rank more would call more than that share of exchangeable points outliers."""
     X = normal(250)

@@ -199,3 +199,8 @@ def test_search_charge_is_two_for_one_target_and_shared_by_several():
     assert search_charge(np.ones((5, 2))) == 2
     w = rng.integers(1, 4, 40)
     assert search_charge(Y, w.astype(float)) == pytest.approx(search_charge(np.repeat(Y, w, axis=0)))
+
+
+def test_a_rule_that_ended_the_path_is_quoted_once():
+    path = pursue(Squares(DenseDictionary(np.eye(5)), np.arange(5.0)), n_atoms(3))
+    assert path.sentence == n_atoms(3)(path).sentence
