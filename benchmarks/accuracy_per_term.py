@@ -48,7 +48,8 @@ from kernelpursuit import (
 )
 
 DESIGN = {"abalone", "cpusmall", "space_ga", "housing", "mg"} | {
-    "keel_phoneme", "keel_spambase", "keel_segment", "keel_vowel", "ida_banana", "ida_german",
+    "keel_phoneme", "keel_spambase", "keel_segment", "keel_vowel", "keel_satimage",
+    "ida_banana", "ida_german", "ida_splice", "ida_waveform",
 }  # fmt: skip
 REGRESSION = (
     "abalone", "cpusmall", "space_ga", "housing", "mg", "cal_housing", "bodyfat", "mpg", "pyrim", "triazines",
