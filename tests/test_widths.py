@@ -1,5 +1,7 @@
 """FeatureWidths: a width for each input."""
 
+import os
+
 import array_api_compat
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from sklearn.pipeline import make_pipeline
 from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators import widths as module
+from papers import s4_forest
+from papers.datasets import find_file
 
 
 def problem(n=150, p=6, noise=0.1, seed=0):
@@ -215,3 +219,17 @@ def test_other_arrays(space):
         np.testing.assert_allclose(np.asarray(found), expected.transform(X), rtol=1e-3, atol=1e-4)
         with pytest.raises(ValueError, match="same namespace"):
             widths.transform(X)
+
+
+@pytest.mark.data
+def test_all_rows_find_the_input_that_few_rows_lose(monkeypatch):
+    """Forest cover: from where the climb on a thousand rows ends, the one on ten thousand does not come back."""
+    folder = os.environ.get("KERNELPURSUIT_DATA")
+    if find_file("covtype", folder) is None:
+        pytest.skip("no covtype.npz: set KERNELPURSUIT_DATA to the folder with the data")
+    forest = s4_forest._scaled({"split": 0, "quick": False, "size": 15_000}, folder)
+    found = FeatureWidths(random_state=0).fit(forest.X, forest.y)
+    monkeypatch.setattr(module, "STARTS", module.STARTS[:1])
+    monkeypatch.setattr(module, "FEW_ROWS", 10**6)
+    plain = FeatureWidths(random_state=0).fit(forest.X, forest.y)
+    assert found.evidence_ >= plain.evidence_ - 0.01

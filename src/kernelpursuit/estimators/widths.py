@@ -191,7 +191,9 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class Climbs:
-    """The search for the weights: from several common widths on some of the rows, from the best end on all of them.
+    """The search for the weights: from several common widths on some of the rows, then on all of them.
+
+    On all rows it climbs from the best end on some, and once more from a common width: the higher top is kept.
 
     Parameters
     ----------
@@ -222,8 +224,11 @@ class Climbs:
         starts = [(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
         self._evidence(starts[0][0], self.all_rows)  # an interrupt from now on leaves weights
         ends = in_threads(lambda start: self._climb(*start, self.few_rows, ROUGH), starts, threads)
-        top = self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE)
-        self.iterations = sum(end.steps for end in [*ends, top])
+        tops = [self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE)]
+        if len(self.few_rows["Y"]) < len(self.all_rows["Y"]):  # few rows may lose an input that all of them need
+            tops.append(self._climb(*starts[0], self.all_rows, FINE))
+        top = min(tops, key=lambda end: end.fun)
+        self.iterations = sum(end.steps for end in [*ends, *tops])
         steepness = np.max(np.abs(np.clip(top.x - top.jac, *LOG_WEIGHTS) - top.x), initial=0)
         if not top.success and steepness > STEEP:
             warn(
