@@ -13,7 +13,6 @@ Run: ``python benchmarks/cliffs.py [--rows 5000] [--inputs 54] [--atoms 300] [--
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from itertools import product
 from pathlib import Path
@@ -24,6 +23,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before scipy is imported, or te
 
 import numpy as np
 
+from _common import write
 from kernelpursuit import KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
@@ -125,9 +125,8 @@ def main() -> None:
     lines = ratios(records)
     for line in lines:
         show(line)
-    options.out.parent.mkdir(exist_ok=True)
     sizes = {k: v for k, v in vars(options).items() if k not in ("out", "gammas", "dtypes", "alphas")}
-    options.out.write_text(json.dumps({"sizes": sizes, "runs": records, "ratios": lines}, indent=1) + "\n")
+    write({"sizes": sizes, "runs": records, "ratios": lines}, options.out)
 
 
 if __name__ == "__main__":
