@@ -15,6 +15,8 @@ from kernelpursuit import (
     KMPRegressorCV,
     PolytopeFacesRegressor,
     PursuitNystroem,
+    RefinedKMPClassifier,
+    RefinedKMPRegressor,
     SparseKernelCCA,
     SparseKernelFDA,
     SparseKernelFDACV,
@@ -66,10 +68,11 @@ SETTINGS = [
 ]
 
 
-# By default a search fits 25 paths of 100 atoms, and the walk over faces 100 steps: settings for what fits often.
+# By default a search fits 25 paths of 100 atoms, the walk over faces takes 100 steps, and a refined model tries
+# several numbers of terms: settings for what fits often.
 SMALLER = {
     make: make(max_atoms=5, gammas=[0.1, 1.0], cv=3) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
-} | {PolytopeFacesRegressor: PolytopeFacesRegressor(n_atoms=10)}
+} | {make: make(n_atoms=10) for make in (PolytopeFacesRegressor, RefinedKMPRegressor, RefinedKMPClassifier)}
 
 
 def label(estimator):

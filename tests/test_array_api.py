@@ -189,6 +189,7 @@ def test_classifiers(name, n_classes, space):
     same_place(model.classes_, X_there)
 
 
+@pytest.mark.filterwarnings("ignore:column 1 of y has")
 @pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
 @pytest.mark.parametrize("name", OTHERS)
 def test_transformers_and_detectors(name, data, space):

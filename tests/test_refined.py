@@ -1,4 +1,4 @@
-"""The refined estimators: scikit-learn's checks, promises, bad input."""
+"""The refined estimators: promises, bad input."""
 
 import pickle
 
@@ -7,22 +7,9 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelpursuit.estimators._refined as routes
 from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([RefinedKMPRegressor(), RefinedKMPClassifier()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("estimator", [RefinedKMPRegressor(), RefinedKMPClassifier()], ids=repr)
-def test_parameters_are_checked(estimator):
-    estimator_checks.check_param_validation(type(estimator).__name__, estimator)
 
 
 def smooth(n=200, d=3, noise=0.1, seed=0):

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit._array import Array, eps, from_host, gather, namespace, to_host
 from kernelpursuit.dictionaries.kernel import KernelDictionary
+from kernelpursuit.estimators._placement import widest
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit.loop import pursue
 from kernelpursuit.pursuit.squares import Squares
@@ -41,7 +42,8 @@ class Frame(NamedTuple):
 
 def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
     """Weighted mean and standard deviation of each column, whatever its units."""
-    xp = namespace(X)
+    xp, precision = namespace(X), eps(X)
+    X = widest(X)  # sums in single precision differ between libraries, and what is chosen would with them
     largest = to_host(xp.max(xp.abs(X), axis=0))
     unit = np.where(largest > 0, largest, 1.0)
     scaled = X / from_host(unit, X)
@@ -49,7 +51,7 @@ def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
     of_rows = from_host(shares, scaled)
     mean = of_rows @ scaled
     variance = to_host(of_rows @ ((scaled - mean) * (scaled - mean)))
-    flat = variance <= (16 * float(xp.finfo(X.dtype).eps)) ** 2
+    flat = variance <= (16 * precision) ** 2
     return Frame(to_host(mean) * unit, np.where(flat, np.inf, np.sqrt(variance) * unit))
 
 

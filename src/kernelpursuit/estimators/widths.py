@@ -225,7 +225,9 @@ class Climbs:
         self._evidence(starts[0][0], self.all_rows)  # an interrupt from now on leaves weights
         ends = in_threads(lambda start: self._climb(*start, self.few_rows, ROUGH), starts, threads)
         tops = [self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE)]
-        if len(self.few_rows["Y"]) < len(self.all_rows["Y"]):  # few rows may lose an input that all of them need
+        if (
+            self.few_rows["Y"].shape[0] < self.all_rows["Y"].shape[0]
+        ):  # few rows may lose an input that all of them need
             tops.append(self._climb(*starts[0], self.all_rows, FINE))
         top = min(tops, key=lambda end: end.fun)
         self.iterations = sum(end.steps for end in [*ends, *tops])
