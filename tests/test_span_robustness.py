@@ -66,3 +66,11 @@ def test_more_atoms_than_the_rank():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(SparseKernelPCA(2, kernel="linear").fit(X).support_) == 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [SparseKernelPCA(2, kernel="linear"), PursuitNystroem("linear", n_components=2)])
+def test_values_whose_squares_vanish_are_refused(model):
+    X = np.random.default_rng(0).normal(size=(20, 3)) * 1e-150
+    with pytest.raises(ValueError, match="scale X"):
+        model.fit(X)

@@ -117,6 +117,8 @@ def rayleigh(
     criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng)
     if not criterion.alive.any():
         raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to span")
+    if selection == "rayleigh" and criterion.diagonal.max() < np.sqrt(np.finfo(float).tiny):  # no score would be left
+        raise ValueError("kernel gives values on X whose squares vanish: scale X, or change kernel or gamma")
     return criterion
 
 
