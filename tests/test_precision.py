@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn import config_context
+from sklearn.base import clone, is_classifier
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import kernelpursuit as kp
@@ -141,3 +143,30 @@ def test_a_far_row_does_not_spoil_a_fit():
     spoilt[0] = 1e10
     model = kp.KMPRegressor(15, gamma=1.0).fit(spoilt, y)
     assert model.score(spoilt[1:], y[1:]) > 0.9999
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+@pytest.mark.parametrize("gamma", [1e-4, 1e-3, 1e-2, 0.1])
+@pytest.mark.parametrize(
+    ("model", "value"),
+    [
+        (kp.KMPRegressor(60), "predict"),
+        (kp.KMPRegressor(60, alpha=1e-6, variant="backfit"), "predict"),
+        (kp.KMPClassifier(40, loss="logistic"), "decision_function"),
+        (kp.SparseKernelFDA(40), "decision_function"),
+        (kp.SparseKernelPCA(40), "transform"),
+        (kp.PursuitNystroem(n_components=40), "transform"),
+        (kp.SparseKernelNovelty(40), "score_samples"),
+    ],
+    ids=lambda x: type(x).__name__ if hasattr(x, "fit") else x,
+)
+def test_float32_rows_of_a_float32_model_lose_no_more_than_their_rounding(model, value, gamma, sparse_rows):
+    """Wide kernels have weights of both signs that are far larger than their sum."""
+    rng = np.random.default_rng(0)
+    X, X_test = rng.normal(size=(2, 200, 4)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    if sparse_rows:
+        X, X_test = sparse.csr_array(X), sparse.csr_array(X_test)
+    model = clone(model).set_params(gamma=gamma).fit(X, y > 0 if is_classifier(model) else y)
+    single, double = (np.asarray(getattr(model, value)(rows)) for rows in (X_test, X_test.astype(np.float64)))
+    assert np.abs(single - double).max() < 1e-3 * np.abs(double).max()

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
-from kernelpursuit._array import Array, from_host, gather, namespace
+from kernelpursuit._array import Array, from_host, gather, namespace, to_host
 from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
 from kernelpursuit.estimators._placement import (
@@ -27,6 +27,7 @@ from kernelpursuit.gaussian import centred, gaussian, gaussian_by_differences, g
 from kernelpursuit.kernels import Kernel
 
 BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
+LOST_DIGITS = 1e-3  # float32 has seven; where fewer than three may be left of a sum, its terms are made in float64
 
 
 @dataclass(eq=False)
@@ -165,21 +166,43 @@ class Expansion:
 
         Kernel values are made and used up in a core's cache, or on a device in its memory; two batches at a time where
         there are two cores. `wide` makes the product, and leaves the result, in the widest precision of the device.
+        Large weights that nearly cancel need kernel values in that precision too, and get them.
         """
         coef = self.coef if coef is None else coef
         assert coef is not None, "these atoms have no weights"
         like = model_precision(rows_between(X, slice(0, 0)), self.centers)
-        if wide:
+        cancelling = host_dtype(like).itemsize < 8 and self._cancelling(coef)
+        if wide or cancelling:
             like = np.empty(0) if sparse.issparse(like) else widest(like)
         constant, weights = beside(coef[0], like), beside(coef[1:], like)
 
         def part(batch: slice) -> Array:
-            columns = self.columns(rows_between(X, batch))
+            rows = rows_between(X, batch)
+            columns = self.columns(widest(rows) if cancelling else rows)
             values = (widest(columns) if wide else columns) @ weights + constant
             return values if wide else as_dtype(values, X.dtype)
 
         parts = in_threads(part, self.batches(X, coef.shape[1]), self._in_parallel(X))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+    def _cancelling(self, coef: np.ndarray) -> bool:
+        """Whether rounding errors of float32 kernel values, times the weights, would show in the sum.
+
+        They may reach eps max|k| Σ|cⱼ|, which is compared with the range of each function at some of the centres.
+        """
+        if self.precomputed is not None or not len(coef) > 1 or not self.centers.shape[0]:
+            return False
+        if coef is not self.coef:
+            return self._loses_digits(coef)
+        if "cancelling" not in self._prepared:
+            self._prepared["cancelling"] = self._loses_digits(coef)
+        return self._prepared["cancelling"]
+
+    def _loses_digits(self, coef: np.ndarray) -> bool:
+        some = np.linspace(0, self.centers.shape[0] - 1, min(self.centers.shape[0], 128)).astype(np.intp)
+        values = to_host(self.columns(widest(take_rows(self.centers, some))))
+        error = np.finfo(np.float32).eps * np.max(np.abs(values)) * np.sum(np.abs(coef[1:]), axis=0)
+        return bool(np.any(error > LOST_DIGITS * np.ptp(values @ coef[1:], axis=0)))
 
     def staged(self, X: Any, stages: Iterable[np.ndarray]) -> Iterator[Array]:
         """Predictions with other weights, one set of them after the other, (1 + k, n_targets) each.

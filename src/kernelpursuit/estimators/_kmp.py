@@ -15,7 +15,7 @@ from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
-from kernelpursuit.estimators._placement import beside
+from kernelpursuit.estimators._placement import beside, widest
 from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers, refuse_weights
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.gradient import Gradient
@@ -247,11 +247,12 @@ def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | No
     value = (loss or LOSSES["squared"]).value
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        rows = widest(held_out.X)  # the weights may be large and of both signs
         columns: dict[int, Any] = {}  # values of the chosen atoms at the rows held out
 
         def current_error(path: Path) -> float:
             for atom in set(path.atoms.tolist()) - columns.keys():
-                columns[atom] = family.expansion(np.array([atom])).columns(held_out.X)[:, 0]
+                columns[atom] = family.expansion(np.array([atom])).columns(rows)[:, 0]
             coef = criterion.coef()
             values = np.zeros((held_out.X.shape[0], coef.shape[1])) + coef[0]
             if len(coef) > 1:

@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import to_host
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._placement import is_precomputed
+from kernelpursuit.estimators._placement import is_precomputed, widest
 
 ENTRIES = 2**22  # of predictions by all models that are in memory at once
 
@@ -72,7 +72,7 @@ class LeftOut(NamedTuple):
 
 def columns(model: PursuitModel, X: Any) -> np.ndarray:
     """Values of the constant, if there is one, and of the atoms at rows of X, on the host in float64."""
-    values = to_host(model._expansion.columns(X)).astype(np.float64)
+    values = to_host(model._expansion.columns(widest(X)))
     return np.column_stack([np.ones((len(values), int(model.fit_intercept))), values])
 
 

@@ -114,8 +114,10 @@ def model_precision(X: Any, fitted: Any) -> Any:
     return as_dtype(X, X.dtype if host_dtype(X).itemsize > host_dtype(fitted).itemsize else fitted.dtype)
 
 
-def widest(x: Array) -> Array:
-    """The array in the widest precision that its device has."""
+def widest(x: Any) -> Any:
+    """The array or sparse matrix in the widest precision that its device has."""
+    if sparse.issparse(x):
+        return as_dtype(x, np.float64)
     if isinstance(x, np.ndarray):
         return np.asarray(x, dtype=np.float64)
     xp = namespace(x)
