@@ -38,6 +38,9 @@ _HOME = {
     "ResidualTraceDisplay": "plots",
     "SupportDisplay": "plots",
     "pursue": "pursuit.loop",
+    "ModelFileError": "saving",
+    "load": "saving",
+    "save": "saving",
 }
 
 # Reachable after `import kernelpursuit` alone.

@@ -1,0 +1,178 @@
+"""Pipelines and whatever else holds objects of other packages, as skops files read with a fixed list of types."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._warning import warn
+from kernelpursuit.saving.errors import ModelFileError
+from kernelpursuit.saving.tensors import FORMAT, VERSION, check_version, one_line
+from kernelpursuit.saving.tree import Writer, check_expansion
+from kernelpursuit.saving.types import full_names
+
+MIB = 1 << 20
+LARGEST_SCHEMA, LARGEST_CONTENT = 64 * MIB, 1024 * MIB  # bytes when inflated
+MADE_WITH = ("scikit-learn", "skrub", "numpy")  # whose objects are in the file
+
+# Beside the types of this package and those that skops trusts by itself (NumPy, SciPy, scikit-learn): the parts of a
+# fitted skrub.TableVectorizer. They are data and pure functions of a data frame.
+TRUSTED = [
+    "numpy.dtype",
+    "kernelpursuit.cli.model.TableModel",
+    *(
+        f"skrub.{name}"
+        for name in (
+            "_apply_to_cols.ApplyToCols",
+            "_apply_to_each_col.ApplyToEachCol",
+            "_apply_to_frame.ApplyToFrame",
+            "_check_input.CheckInputDataFrame",
+            "_clean_categories.CleanCategories",
+            "_clean_null_strings.CleanNullStrings",
+            "_dataframe._common.is_any_date",
+            "_dataframe._common.is_categorical",
+            "_dataframe._common.is_numeric",
+            "_dataframe._common.is_string",
+            "_datetime_encoder.DatetimeEncoder",
+            "_drop_uninformative.DropUninformative",
+            "_duration_to_float.DurationToFloat",
+            "_string_encoder.StringEncoder",
+            "_table_vectorizer.PassThrough",
+            "_table_vectorizer.ShortReprDict",
+            "_table_vectorizer.TableVectorizer",
+            "_table_vectorizer._created_by_predicate",
+            "_to_categorical.ToCategorical",
+            "_to_datetime.ToDatetime",
+            "_to_float.ToFloat",
+            "_to_str.ToStr",
+            "selectors._base.All",
+            "selectors._base.And",
+            "selectors._base.Cols",
+            "selectors._base.Filter",
+            "selectors._base.Not",
+            "selectors._base.Or",
+            "selectors._base.Sub",
+            "selectors._selectors._cardinality_below",
+        )
+    ),
+]
+
+
+def packed_archive(model: Any) -> bytes:
+    """The file of a model; TypeError where it holds a type that is not on the list."""
+    import skops.io
+
+    refuse_functions(model)
+    stream = io.BytesIO()
+    content = {"format": FORMAT, "version": VERSION, "made_with": versions(), "model": model}
+    skops.io.dump(content, stream, compression=zipfile.ZIP_DEFLATED)
+    data = stream.getvalue()
+    if unknown := untrusted(data):
+        raise TypeError(f"{type(model).__name__} holds {unknown[0]}, which model files may not hold: {ALLOWED}")
+    return data
+
+
+ALLOWED = "they hold what is of kernelpursuit, scikit-learn, NumPy, SciPy and skrub.TableVectorizer"
+
+
+def refuse_functions(model: Any) -> None:
+    """The error that `Writer` gives for parameters of ours, before skops finds words of its own."""
+    for name, value in model.get_params(deep=True).items() if hasattr(model, "get_params") else ():
+        if isinstance(value, (np.random.RandomState, np.random.Generator)):
+            Writer().node(value, f"{type(model).__name__}.{name}")
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries whose objects are in the file."""
+    found = {}
+    for name in MADE_WITH:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def untrusted(data: bytes) -> list[str]:
+    """Types in a file that are not on the list."""
+    import skops.io
+
+    return sorted(set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED) - set(full_names()))
+
+
+def load_archive(path: Path) -> Any:
+    """The model of a file, or ModelFileError."""
+    import skops.io
+
+    data = path.read_bytes()
+    try:
+        refuse_bombs(path, data)
+        if unknown := untrusted(data):
+            raise ModelFileError(f"{path}: holds {one_line(unknown[0])}, which model files may not hold")
+        content = skops.io.loads(data, trusted=[*TRUSTED, *full_names()])
+        if type(content) is not dict or content.get("format") != FORMAT:
+            raise ModelFileError(f"{path}: a skops file, but not one that kernelpursuit.save wrote")
+        check_version(path, content.get("version"))
+        compare_versions(path, content["made_with"])
+        model = content["model"]
+        if not hasattr(model, "predict") and not hasattr(model, "transform"):
+            raise ValueError(f"a {type(model).__name__} is not a model")
+        check_parts(model)
+        return model
+    except (ModelFileError, OSError, MemoryError):
+        raise
+    except Exception as error:  # whatever the parts of a damaged or forged file do when they are put together
+        raise ModelFileError(f"{path}: damaged, or not a model file: {one_line(error)}") from error
+
+
+def refuse_bombs(path: Path, data: bytes) -> None:
+    """Refuse an archive that would take far more memory than its size, by its directory and by the heads of arrays."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > LARGEST_CONTENT:
+            raise ModelFileError(f"{path}: would take more than {LARGEST_CONTENT // MIB} MiB when inflated")
+        for entry in entries:
+            if entry.filename == "schema.json" and entry.file_size > LARGEST_SCHEMA:
+                raise ModelFileError(f"{path}: a header of {entry.file_size} bytes; {LARGEST_SCHEMA} are allowed")
+            if entry.filename.endswith(".npy"):
+                with archive.open(entry) as stream:
+                    check_array_size(path, stream, entry.file_size)
+
+
+def check_array_size(path: Path, stream: Any, size: int) -> None:
+    """Refuse an array whose head says that it is larger than it is: memory is taken before the values are read."""
+    major, _ = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject or int(np.prod([1.0, *shape])) * dtype.itemsize > size:
+        raise ModelFileError(f"{path}: an array of shape {shape} in {size} bytes")
+
+
+def compare_versions(path: Path, made_with: dict[str, str]) -> None:
+    """Warn where the libraries whose objects are in the file are not those that are here."""
+    here = versions()
+    for name, was in made_with.items():
+        is_now = here.get(name)
+        if is_now is None:
+            raise ModelFileError(f"{path}: needs {name}, which is not installed (the file was made with {was})")
+        if was.split(".")[:2] != is_now.split(".")[:2] and name != "numpy":
+            warn(f"{path} was made with {name} {was}, and here is {is_now}: check its predictions, or fit again")
+
+
+def check_parts(model: Any, depth: int = 0) -> None:
+    """Look at the expansions of our estimators inside, as those of our own files are looked at."""
+    from kernelpursuit.estimators._expansion import Expansion
+
+    if isinstance(model, Expansion):
+        check_expansion(model)
+    elif depth < 6:
+        inside = (
+            model if isinstance(model, (list, tuple)) else vars(model).values() if hasattr(model, "__dict__") else ()
+        )
+        for part in inside:
+            check_parts(part, depth + 1)

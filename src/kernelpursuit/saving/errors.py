@@ -1,0 +1,11 @@
+"""What may go wrong with a model file."""
+
+from __future__ import annotations
+
+
+class ModelFileError(ValueError):
+    """A file that is not a whole model file of a known version; the message is one line."""
+
+
+class Foreign(Exception):
+    """The model holds an object that is not of this package."""

@@ -1,0 +1,98 @@
+"""The types of this package that model files may hold: a fixed list, so that a file cannot name another."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+# Name in the file -> module. A name stays when a class moves.
+HOMES = {
+    "ConformalRegressor": "estimators.conformal",
+    "FeatureWidths": "estimators.widths",
+    "KMPClassifier": "estimators.classification",
+    "KMPClassifierCV": "estimators.path_cv",
+    "KMPRegressor": "estimators.regression",
+    "KMPRegressorCV": "estimators.path_cv",
+    "PolytopeFacesRegressor": "estimators.faces",
+    "PursuitNystroem": "estimators.landmarks",
+    "RefinedKMPClassifier": "estimators.refined",
+    "RefinedKMPRegressor": "estimators.refined",
+    "SparseKernelCCA": "estimators.cca",
+    "SparseKernelFDA": "estimators.discriminant",
+    "SparseKernelFDACV": "estimators.discriminant_cv",
+    "SparseKernelNovelty": "estimators.novelty",
+    "SparseKernelPCA": "estimators.pca",
+    "Atoms": "refinement.atoms",
+    "Discriminants": "heads.discriminants",
+    "Evidence": "refinement.evidence",
+    "Expansion": "estimators._expansion",
+    "Fit": "estimators._refining",
+    "Fitted": "estimators._model",
+    "Frame": "estimators._refining",
+    "Kernel": "kernels",
+    "KeptWeights": "heads.weights",
+    "LeftOut": "estimators._left_out",
+    "Path": "pursuit.loop",
+    "Span": "estimators._span",
+    "Stage": "pursuit.faces",
+    "Step": "pursuit.loop",
+    "WeightPath": "heads.weights",
+}
+
+
+@cache
+def type_of(name: str) -> type:
+    """The class behind a name of the list."""
+    return getattr(import_module(f"kernelpursuit.{HOMES[name]}"), name)
+
+
+def name_of(kind: type) -> str | None:
+    """Name of a class, if it is one of the list."""
+    name = kind.__name__
+    return name if name in HOMES and kind.__module__ == type_of(name).__module__ else None
+
+
+def full_names() -> list[str]:
+    """The classes of the list as Python names them."""
+    return [f"{type_of(name).__module__}.{name}" for name in HOMES]
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """What an object of the list consists of: constructor arguments first, and for an estimator what a fit added."""
+    if isinstance(value, BaseEstimator):
+        return {"params": value.get_params(deep=False), "fitted": fitted_state(value)}
+    return {name: getattr(value, name) for name in field_names(type(value))}
+
+
+def fitted_state(estimator: BaseEstimator) -> dict[str, Any]:
+    """Attributes of an estimator that are no parameters."""
+    params = estimator.get_params(deep=False)
+    return {name: value for name, value in vars(estimator).items() if name not in params}
+
+
+def field_names(kind: type) -> list[str]:
+    """Fields of a named tuple or a dataclass."""
+    if is_dataclass(kind):
+        return [field.name for field in fields(kind) if field.init]
+    return list(kind._fields)  # type: ignore[attr-defined]
+
+
+def restored(kind: type, state: dict[str, Any]) -> Any:
+    """The object with a state of `state_of`; ValueError where they do not belong together."""
+    if not issubclass(kind, BaseEstimator):
+        if unknown := set(state) - set(field_names(kind)):
+            raise ValueError(f"{kind.__name__} has no field {sorted(unknown)}")
+        return kind(**state)
+    params, fitted = state["params"], state["fitted"]
+    if unknown := set(params) - set(kind().get_params(deep=False)):
+        raise ValueError(f"{kind.__name__} has no parameter {sorted(unknown)}")
+    estimator = kind(**params)
+    for name, value in fitted.items():
+        if name.startswith("__") or not name.isidentifier() or name in params or hasattr(kind, name):
+            raise ValueError(f"{kind.__name__} cannot have an attribute {name!r}")
+        setattr(estimator, name, value)
+    return estimator
