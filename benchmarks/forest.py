@@ -77,7 +77,7 @@ def kmp(name: str, data: Any, *, before: float = 0.0, **options: Any) -> dict[st
     """Record of a KMP classifier; `before` are seconds spent on its inputs."""
     X, X_test, y, y_test = data
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)
-    model = KMPClassifier(random_state=0, **options)
+    model = KMPClassifier(random_state=0, alpha=0.0, **options)
     fit, _ = seconds(lambda: model.fit(X, y))
     predict = min(seconds(lambda: model.predict(X_test))[0] for _ in range(3))
     errors = {

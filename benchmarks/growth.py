@@ -35,7 +35,7 @@ def measure(folder: str, atoms: int, largest: int) -> list[dict[str, Any]]:
     n = largest // 16
     while n <= largest:
         for way, options in WAYS.items():
-            model = KMPClassifier(atoms, gamma=2.0, memory=0, random_state=0, **options)
+            model = KMPClassifier(atoms, gamma=2.0, memory=0, alpha=0.0, random_state=0, **options)
             time, _ = seconds(lambda model=model, n=n: model.fit(X[order[:n]], y[order[:n]]))
             records.append({"way": way, "n": n, "atoms": atoms, "passes": model.path_.passes, "seconds": time})
             show(records[-1])

@@ -2,8 +2,9 @@
 
 `KMPRegressor` chooses its atoms without a ridge. In the span of these the ridge is chosen by the left-out error, by
 generalised cross-validation that charges two degrees of freedom for each, or by the evidence (marginal likelihood), all
-in closed form; then the pursuit is run again with it. The peer is KernelRidge with the same width and its penalty by
-five folds. Errors are mean squared ones on as many rows as were trained on, as shares of the peer's; "hindsight" is the
+in closed form; then the pursuit is run again with it. "auto" is ``alpha="auto"``: the ridge of the evidence for the
+atoms as they are, without a second pursuit. "auto, auto" leaves the number of atoms to the estimator as well. The
+peer is KernelRidge with the same width and its penalty by five folds. Errors are mean squared ones on as many rows as were trained on, as shares of the peer's; "hindsight" is the
 ridge with the least test error.
 
 Run: ``python benchmarks/ridge_rules.py [--data DIR] [--atoms 100] [--rows 400] [--splits 3] [--out FILE]``
@@ -62,7 +63,7 @@ def errors(X: np.ndarray, y: np.ndarray, rows: int, atoms: int, seed: int) -> di
     def error(model: Any) -> float:
         return float(np.mean((model.fit(X[train], y[train]).predict(X[test]) - y[test]) ** 2))
 
-    def pursuit(alpha: float) -> KMPRegressor:
+    def pursuit(alpha: float | str) -> KMPRegressor:
         return KMPRegressor(atoms, gamma=gamma, alpha=alpha)
 
     chosen = pursuit(0.0).fit(X[train], y[train]).support_vectors_
@@ -70,6 +71,7 @@ def errors(X: np.ndarray, y: np.ndarray, rows: int, atoms: int, seed: int) -> di
     peer = GridSearchCV(KernelRidge(kernel="rbf", gamma=gamma), {"alpha": 10.0 ** np.arange(-6, 2)}, cv=5)
     found = {"kernel_ridge": error(peer), "no_ridge": error(pursuit(0.0))}
     found |= {rule: error(pursuit(ridge)) for rule, ridge in ridges.items()}
+    found |= {"auto": error(pursuit("auto")), "auto, auto": error(KMPRegressor(gamma=gamma))}
     return found | {"hindsight": min(error(pursuit(ridge)) for ridge in RIDGES[2::2])}
 
 

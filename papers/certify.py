@@ -47,7 +47,7 @@ class Pursuit:
         self.X, self.y, n = X, y, len(y)
         rule, paths = median_gamma(X), []
         for width in WIDTHS:
-            model = fitted(KMPClassifier(min(atoms, n // 4), gamma=width * rule, **options), X, y)
+            model = fitted(KMPClassifier(min(atoms, n // 4), gamma=width * rule, alpha=0.0, **options), X, y)
             loss = model.path_.values("loss")
             score = loss / (1 - (1 + 2 * np.arange(len(loss))) / n) ** 2  # as n_atoms="auto" does
             paths.append((float(score.min()), int(score.argmin()), model))

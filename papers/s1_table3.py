@@ -108,10 +108,10 @@ def pursuits(X: Array, y: Array, gamma: float, seed: int) -> dict[str, Any]:
     """The paper's pursuits at the width of KernelRidge: 100 atoms, then the step of lowest training error (or θ)."""
     longest = min(100, len(y))
     options: dict[str, Any] = {"gamma": gamma, "centers": ROWS if len(y) > ROWS else None, "random_state": seed}
-    models: dict[str, Any] = {"KMP": lowest_training_error(KMPRegressor(longest, **options).fit(X, y))}
+    models: dict[str, Any] = {"KMP": lowest_training_error(KMPRegressor(longest, alpha=0.0, **options).fit(X, y))}
     folds = KFold(5, shuffle=True, random_state=seed)
     options_cv = {name: value for name, value in options.items() if name != "gamma"}
-    models["KMP, k by CV"] = KMPRegressorCV(longest, gammas=[gamma], cv=folds, **options_cv).fit(X, y)
+    models["KMP, k by CV"] = KMPRegressorCV(longest, gammas=[gamma], cv=folds, alpha=0.0, **options_cv).fit(X, y)
     for name, release in (("KPFPv", True), ("KPFP", False)):
         model = PolytopeFacesRegressor(longest, release=release, **options).fit(X, y)
         models[name] = lowest_training_error(model)

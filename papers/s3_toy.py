@@ -53,7 +53,7 @@ def measure(task: Task, data_dir: str | None) -> Record:
     models = _curved_models(X, y, task["gamma"])
     record: Record = {"basic_needs": _terms_to_separate(models["basic"], X, y)}
     for variant in ("backfit", "prefit"):
-        path = _fit(KMPClassifier(n_atoms=LONGEST_PATH, variant=variant, gamma=task["gamma"]), X, y)
+        path = _fit(KMPClassifier(n_atoms=LONGEST_PATH, variant=variant, gamma=task["gamma"], alpha=0.0), X, y)
         record[f"{variant}_needs"] = _terms_to_separate(path, X, y)
     for name, model in models.items():
         record[f"{name}_errors"] = _errors(model, X, y)
@@ -81,13 +81,13 @@ def _curved_models(X: Array, y: Any, gamma: float) -> dict[str, Any]:
     machine = SVC(C=HARD_MARGIN, gamma=gamma).fit(X, y)
     models = {"basic": KMPClassifier(n_atoms=BASIC_ITERATIONS, variant="basic", gamma=gamma)}
     for variant in ("backfit", "prefit"):
-        models[variant] = KMPClassifier(n_atoms=len(machine.support_), variant=variant, gamma=gamma)
+        models[variant] = KMPClassifier(n_atoms=len(machine.support_), variant=variant, gamma=gamma, alpha=0.0)
     return {name: _fit(model, X, y) for name, model in models.items()} | {"svm": machine}
 
 
 def _linear_models(X: Array, y: Any) -> dict[str, Any]:
     """The models of the second figure; two terms and the intercept are all lines of the plane."""
-    squared = KMPClassifier(n_atoms=2, kernel="linear")
+    squared = KMPClassifier(n_atoms=2, kernel="linear", alpha=0.0)
     tanh = KMPClassifier(n_atoms=2, kernel="linear", variant="backfit", loss="tanh")
     machine = SVC(C=HARD_MARGIN, kernel="linear").fit(X, y)
     return {"squared": _fit(squared, X, y), "tanh": _fit(tanh, X, y), "svm": machine}

@@ -122,7 +122,7 @@ def _pursuit(parts: Parts, width: float, most: int, **options: Any) -> Chosen:
     most = min(most, len(parts.y_train) - 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows: the path may end before that many terms
-        path = KMPClassifier(n_atoms=most, gamma=1 / width**2, **options).fit(parts.train, parts.y_train)
+        path = KMPClassifier(n_atoms=most, gamma=1 / width**2, alpha=0.0, **options).fit(parts.train, parts.y_train)
     errors = [float(np.mean(labels != parts.y_validation)) for labels in path.staged_predict(parts.validation)]
     best = int(np.argmin(errors))
     model = path.truncate(best + 1)
@@ -139,7 +139,7 @@ def _mushrooms(data: Any, task: Task) -> Record:
     gammas = [factor * median_gamma(X) for factor in MUSHROOM_FACTORS]
     folds = StratifiedKFold(4 if task["quick"] else 10, shuffle=True, random_state=task["split"])
     most = min(MOST_TERMS_MUSHROOMS, int(0.7 * size))
-    pursuit = KMPClassifierCV(max_atoms=most, gammas=gammas, cv=folds).fit(X, y)
+    pursuit = KMPClassifierCV(max_atoms=most, gammas=gammas, cv=folds, alpha=0.0).fit(X, y)
     machines, error = _equally_good(X, y, gammas, folds)
     sparsest = min(machines, key=lambda model: len(model.support_))
     return {

@@ -58,7 +58,7 @@ def measure(task: Task, data_dir: str | None) -> Record:
     y, y_test = (np.where(labels == task["digit"], 1, -1) for labels in (data.target[train], data.target_test[test]))
     machine = SVC(C=PENALTY, gamma=GAMMA, cache_size=500).fit(X, y)
     size = len(machine.support_)
-    path = KMPClassifier(n_atoms=size, gamma=GAMMA).fit(X, y)
+    path = KMPClassifier(n_atoms=size, gamma=GAMMA, alpha=0.0).fit(X, y)
     sizes = [max(1, round(share * size)) for share in SHARES]
     wrong = {k: path.truncate(k).predict(X_test) != y_test for k in {*sizes, size // 2}}
     wrong_machine = machine.predict(X_test) != y_test

@@ -122,7 +122,9 @@ def _pursuit(task: Task, data: Bunch) -> Record:
     if task["method"] == "kmp" and not kept:
         options |= {"centers": CANDIDATES, "memory": KEPT}
     options |= {"variant": "prefit" if task["method"] == "refit" else "basic", "random_state": _seed(task)}
-    model = KMPClassifier(task["iterations"], gamma=GAMMA, fit_intercept=False, **options).fit(data.X, data.y)
+    model = KMPClassifier(task["iterations"], gamma=GAMMA, fit_intercept=False, alpha=0.0, **options).fit(
+        data.X, data.y
+    )
     marks = range(task["every"], task["iterations"] + 1, task["every"])
     stages = [model.truncate(k) for k in marks]  # the kernel of 12 stages is less work than the sums of 2,400
     record: Record = {"errors": [_error(stage, data) for stage in stages]}
@@ -157,9 +159,8 @@ def _scaling(task: Task, data: Bunch) -> Record:
 def _best(task: Task, data: Bunch) -> Record:
     """Our own method at a few numbers of terms: pre-fitting over a tenth of the rows, several atoms for each pass."""
     data, sizes = _weighted(task, data), [k // 20 for k in BEST] if task["quick"] else list(BEST)
-    model = KMPClassifier(
-        sizes[-1], centers=min(len(data.y), max(1000, len(data.y) // 10)), weakness=0.5, random_state=_seed(task)
-    )
+    centers = min(len(data.y), max(1000, len(data.y) // 10))
+    model = KMPClassifier(sizes[-1], centers=centers, weakness=0.5, alpha=0.0, random_state=_seed(task))
     fewer = clone(model).set_params(n_atoms=min(600, sizes[-1]), centers=min(2000, len(data.y) // 2))
     model = fitted(model.set_params(gamma=_width(fewer, data, task["gammas"])), data.X, data.y)
     terms = [min(k, len(model.support_)) for k in sizes]

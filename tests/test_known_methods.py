@@ -16,7 +16,7 @@ def test_backfit_is_orthogonal_matching_pursuit(seed):
     X, y = data(60, seed=seed)
     K = rbf_kernel(X, gamma=0.5)
     coef = orthogonal_mp(K / np.linalg.norm(K, axis=0), y, n_nonzero_coefs=10)
-    model = KMPRegressor(10, variant="backfit", gamma=0.5, fit_intercept=False).fit(X, y)
+    model = KMPRegressor(10, variant="backfit", gamma=0.5, fit_intercept=False, alpha=0.0).fit(X, y)
     assert set(model.support_) == set(np.flatnonzero(coef))
     np.testing.assert_allclose(model.predict(X), (K / np.linalg.norm(K, axis=0)) @ coef, atol=1e-8 * np.abs(y).max())
 

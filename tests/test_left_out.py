@@ -25,7 +25,7 @@ def refits(model, X, y, new):
     constant = int(model.fit_intercept)
     A, B = (np.column_stack([np.ones((len(Z), constant)), kernel(Z, model.support_vectors_)]) for Z in (X, new))
     P = np.zeros((A.shape[1], A.shape[1]))
-    P[constant:, constant:] = model.alpha * kernel(model.support_vectors_, model.support_vectors_)
+    P[constant:, constant:] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
     own, others = [], []
     for i in range(len(y)):
         rest = np.delete(np.arange(len(y)), i)
@@ -44,7 +44,7 @@ def test_models_without_a_row_are_refits(options):
     found = LeftOut.of(model, X, y)
     A = np.column_stack([np.ones((len(X), int(model.fit_intercept))), kernel(X, model.support_vectors_)])
     P = np.zeros((A.shape[1], A.shape[1]))
-    P[A.shape[1] - 6 :, A.shape[1] - 6 :] = model.alpha * kernel(model.support_vectors_, model.support_vectors_)
+    P[A.shape[1] - 6 :, A.shape[1] - 6 :] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
     spent = np.trace(A @ np.linalg.solve(A.T @ A + P, A.T))
     inflation = (1 - spent / 60) / (1 - (2 * spent - int(model.fit_intercept)) / 60)
     np.testing.assert_allclose(found.errors, np.abs(y - own) * inflation, rtol=1e-6)
@@ -97,6 +97,11 @@ def test_other_forms_of_data_and_models():
     np.testing.assert_allclose(
         direct.predict_interval(X), single.predict_interval(X.astype("f4")), rtol=1e-3, atol=1e-3
     )
+    for alpha in ("auto", 0.3):
+        one = KMPRegressor(5, gamma=GAMMA, alpha=alpha)
+        listed = KMPRegressor(5, kernel=[("rbf", {"gamma": GAMMA})], alpha=alpha)
+        ends = [ConformalRegressor(m, calibration_fraction=None).fit(X, y).predict_interval(X) for m in (one, listed)]
+        np.testing.assert_allclose(*ends, rtol=1e-8)
     two = KMPRegressor(5, kernel=[("rbf", {"gamma": 0.5}), ("rbf", {"gamma": 2.0})], functions=[lambda X: X])
     assert np.all(np.isfinite(ConformalRegressor(two, calibration_fraction=None).fit(X, y).predict_interval(X)))
     searched = KMPRegressorCV(8, cv=3, one_standard_error=True)
@@ -109,14 +114,12 @@ def test_other_forms_of_data_and_models():
         (KMPRegressor(3, loss="huber"), "closed form"),
         (KMPRegressor(3, variant="basic"), "closed form"),
         (KMPRegressor(3, stop="certificate"), "all rows"),
-        (KMPRegressor(3, alpha=1.0, kernel="precomputed"), "single kernel"),
     ],
 )
 def test_what_is_refused(estimator, message):
     X, y = data()
-    K = X if estimator.kernel != "precomputed" else kernel(X, X)
     with pytest.raises(ValueError, match=message):
-        ConformalRegressor(estimator, calibration_fraction=None).fit(K, y)
+        ConformalRegressor(estimator, calibration_fraction=None).fit(X, y)
     with pytest.raises(ValueError, match="regressor"):
         ConformalRegressor(KMPClassifier(3), calibration_fraction=None).fit(X, y)
 
@@ -167,7 +170,7 @@ def test_adaptive_scores_are_errors_over_the_scale():
 def test_a_row_with_an_atom_of_its_own_counts_as_infinitely_wrong():
     """A kernel so narrow that an atom is one row: without that row it has no weight, and nothing else changes."""
     X, y = data()
-    model = KMPRegressor(3, gamma=1e9).fit(X, y)
+    model = KMPRegressor(3, gamma=1e9, alpha=0.0).fit(X, y)
     found = LeftOut.of(model, X, y)
     assert np.flatnonzero(np.isinf(found.errors)).tolist() == sorted(model.support_)
     assert np.all(found.steps[model.support_] == 0)

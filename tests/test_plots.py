@@ -61,7 +61,7 @@ def labels(display):
 
 def test_path_of_a_regressor(diabetes):
     A, a, B, b = diabetes
-    model = KMPRegressor(n_atoms=12).fit(A, a)
+    model = KMPRegressor(n_atoms=12, alpha=0.0).fit(A, a)
     other = KernelRidge(kernel="rbf").fit(A, a)
     display = PursuitPathDisplay.from_estimator(model, B, b, baseline=other)
     train, test = display.lines_["training error"], display.lines_["test error"]
@@ -77,11 +77,11 @@ def test_path_of_a_regressor(diabetes):
 
 def test_training_curve_goes_on_where_the_rule_looked(diabetes):
     A, a, B, b = diabetes
-    model = KMPRegressor(patience=7).fit(A, a)
+    model = KMPRegressor(patience=7, alpha=0.0).fit(A, a)
     display = PursuitPathDisplay.from_estimator(model, B, b)
     assert len(display.lines_["training error"].get_xdata()) == len(model.path_) + len(model.path_.discarded) + 1
     assert len(display.lines_["test error"].get_xdata()) == len(model.path_) + 8
-    longer = KMPRegressor(n_atoms=len(model.path_) + 7).fit(A, a)
+    longer = KMPRegressor(n_atoms=len(model.path_) + 7, alpha=0.0).fit(A, a)
     expected = [np.mean((prediction - b) ** 2) for prediction in longer.staged_predict(B)]
     np.testing.assert_allclose(display.lines_["test error"].get_ydata()[1:], expected)
     assert display.chosen == len(model.path_)

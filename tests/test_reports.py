@@ -132,8 +132,8 @@ def test_warnings_point_at_the_line_of_the_user(fit):
 
 def test_losses_are_printed_in_the_units_of_the_targets(capsys):
     X, y = data()
-    for make, scale in ((KMPRegressor, 500.0), (PolytopeFacesRegressor, 1e-4)):
-        model = make(7, verbose=2).fit(X, scale * y)
+    for model, scale in ((KMPRegressor(7, alpha=0.0), 500.0), (PolytopeFacesRegressor(7), 1e-4)):
+        model.set_params(verbose=2).fit(X, scale * y)
         lines = capsys.readouterr().out.splitlines()
         printed = [float(match[1]) for line in lines if (match := re.search(r"loss (\S+),", line))]
         np.testing.assert_allclose(printed, model.path_.values("loss")[1:], rtol=1e-3)
@@ -228,8 +228,8 @@ def test_a_search_judges_by_the_loss_that_is_fitted():
     X, y = outliers()
     loss = losses.huber(0.5)
     judge = make_scorer(lambda y, f: -np.mean(loss.value(y, f)))
-    own = KMPRegressorCV(8, loss=loss, gammas=[0.3, 1.0], cv=3).fit(X, y)
-    named = KMPRegressorCV(8, loss=loss, gammas=[0.3, 1.0], cv=3, scoring=judge).fit(X, y)
+    own = KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3).fit(X, y)
+    named = KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3, scoring=judge).fit(X, y)
     np.testing.assert_allclose(own.cv_results_["mean_test_score"], named.cv_results_["mean_test_score"])
     model = KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3).fit(X, y)
     assert mean_squared_error(np.sin(2 * X[:, 0]), model.predict(X)) < 0.03
@@ -310,8 +310,9 @@ def test_a_fold_without_weight_does_not_decide():
 @pytest.mark.parametrize(
     "estimator",
     [
-        KMPRegressor(12), KMPRegressor(), KMPRegressor(stop="gcv"), KMPRegressor(12, variant="basic"),
-        KMPClassifier(12), SparseKernelFDA(12), PolytopeFacesRegressor(12, release=False),
+        KMPRegressor(12, alpha=0.0), KMPRegressor(alpha=0.0), KMPRegressor(stop="gcv", alpha=0.0),
+        KMPRegressor(12, variant="basic"), KMPClassifier(12, alpha=0.0),
+        SparseKernelFDA(12), PolytopeFacesRegressor(12, release=False),
     ],
     ids=repr,
 )  # fmt: skip

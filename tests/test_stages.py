@@ -10,12 +10,12 @@ from kernelpursuit import KMPRegressor
 from problems import data
 
 PATHS = [
-    KMPRegressor(9),
+    KMPRegressor(9, alpha=0.0),
     KMPRegressor(9, variant="backfit", alpha=0.1),
     KMPRegressor(9, variant="basic", shrinkage=0.5),
-    KMPRegressor(9, loss="huber", refit_every=3),
-    KMPRegressor(9, kernel=["rbf", "linear"], functions=[np.sin], fit_intercept=False),
-    KMPRegressor(9, candidates=10, random_state=3),
+    KMPRegressor(9, loss="huber", refit_every=3, alpha=0.0),
+    KMPRegressor(9, kernel=["rbf", "linear"], functions=[np.sin], fit_intercept=False, alpha=0.0),
+    KMPRegressor(9, candidates=10, random_state=3, alpha=0.0),
 ]
 
 

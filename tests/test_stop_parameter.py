@@ -11,13 +11,13 @@ from problems import classes, data
 
 def test_stop_parameter():
     X, y = data(150)
-    auto = KMPRegressor().fit(X, y)
+    auto = KMPRegressor(alpha=0.0).fit(X, y)
     assert auto.path_.reason == "gcv"
     loss = np.concatenate([auto.path_.values("loss"), [s.loss for s in auto.path_.discarded]])
     curve = loss / (1 - (1 + 2 * np.arange(len(loss))) / len(X)) ** 2  # two degrees of freedom an atom
     assert np.argmin(curve) == len(auto.path_) and len(auto.path_.discarded) == 10
     np.testing.assert_array_equal(auto.support_, KMPRegressor(stop="gcv").fit(X, y).support_)
-    exact = KMPRegressor(stop="leave_one_out").fit(X, y).path_
+    exact = KMPRegressor(stop="leave_one_out", alpha=0.0).fit(X, y).path_
     curve = np.concatenate([exact.values("leave_one_out"), [s.leave_one_out for s in exact.discarded]])
     assert exact.reason == "leave_one_out" and np.argmin(curve) == len(exact) and len(exact.discarded) == 10
     named = KMPRegressor(stop="leave_one_out", patience=3).fit(X, y)

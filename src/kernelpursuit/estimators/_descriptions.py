@@ -43,9 +43,13 @@ DESCRIPTIONS = {
         How good an atom must be, as a share of the best score of all atoms at that moment. 1 takes exactly the atoms of
         plain greedy choice. With 0.5 most passes over the data are saved. ``path_.steps[i].weakness`` certifies what
         each atom reached.""",
-    "alpha": """alpha : float, default=0
+    "alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`). With all atoms this is kernel ridge regression.""",
+        kernel matrix (``alpha * c²`` for a column of `functions`). With all atoms this is kernel ridge regression.
+        "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
+        in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. The basic variant and
+        ``stop="bound"`` take "auto" for 0, and losses other than the squared one the ridge of the squared one,
+        translated.""",
     "shrinkage": """shrinkage : float, default=1
         Share of the full step that the basic variant takes. The other variants ignore it.""",
     "fit_intercept": """fit_intercept : bool, default=True
@@ -101,7 +105,7 @@ DESCRIPTIONS = {
     "gamma_": """gamma_ : float, list or None
         The number that `gamma` came to, or that was chosen. None for a kernel without one; a list for several.""",
     "alpha_": """alpha_ : float
-        The ridge chosen among `alphas`, or `alpha`.""",
+        The ridge: the number that `alpha` came to, or that was chosen among `alphas`.""",
     "best_score_": """best_score_ : float
         Mean score of that choice over the folds.""",
     "cv_results_": """cv_results_ : dict of ndarrays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
+from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._placement import beside, widest
@@ -71,10 +73,12 @@ class KernelMatchingPursuit(PursuitParameters):
         settings, centers = Settings.of(self), check_centers(self.centers, data.X)
         limit = None if self.n_atoms == "auto" else self.n_atoms
         stop = self._stop_rule(loss)
+        alpha = self._ridge(data, targets, loss, centers=centers, limit=limit, unit=unit)
+        shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit}
         if stop == "validation":
-            fitted = self._fit_validated(data, targets, loss, settings, centers=centers, split=split, unit=unit)
+            fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
         elif stop == "certificate":
-            fitted = self._fit_certified(data, targets, loss, settings, centers=centers, wrong=wrong, unit=unit)
+            fitted = self._fit_certified(data, targets, loss, settings, wrong=wrong, **shared)
         else:
             rules: Rules = no_rules
             if stop == "bound":
@@ -82,8 +86,7 @@ class KernelMatchingPursuit(PursuitParameters):
                 rules = bound_rule(targets, wrong, cuts, self.fit_intercept, self.patience)
             elif stop is not None:
                 rules = path_rule(stop, data, targets, self.patience)
-            options: dict[str, Any] = {"centers": centers, "limit": limit, "wanted": limit, "unit": unit}
-            fitted = self._fit_once(data, targets, loss, settings, rules=rules, **options)
+            fitted = self._fit_once(data, targets, loss, settings, rules=rules, limit=limit, wanted=limit, **shared)
         if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         return fitted
@@ -102,6 +105,36 @@ class KernelMatchingPursuit(PursuitParameters):
         """Whether the path knows its leave-one-out error."""
         return loss is None and self.variant != "basic"
 
+    def _ridge(
+        self,
+        data: TrainingData,
+        targets: np.ndarray,
+        loss: Loss | None,
+        *,
+        centers: Any,
+        limit: int | None,
+        unit: float,
+    ) -> float | str:
+        """The parameter `alpha`; "auto" where the ridge is chosen for the atoms of the pursuit, after it.
+
+        A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
+        curvatures of the two at this fit: there the two objectives then bend alike.
+        """
+        if not isinstance(self.alpha, str):
+            return self.alpha
+        if self.variant == "basic" or self.stop == "bound":  # no joint fit; a statement about the fit without a ridge
+            return 0.0
+        if loss is None:
+            return "auto"
+        if not loss.convex:  # bends both ways
+            return 0.0
+        rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
+        quiet = replace(Settings.of(self), verbose=0)
+        options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
+        squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
+        values = to_host(squares.expansion.predict(data.X, squares.weights.last(), wide=True))
+        return float(squares.alpha or 0) * mean_curvature(loss, targets.astype(np.float64), values, data.weights) / 2
+
     def _fit_validated(
         self,
         data: TrainingData,
@@ -109,6 +142,7 @@ class KernelMatchingPursuit(PursuitParameters):
         loss: Loss | None,
         settings: Settings,
         *,
+        alpha: float | str,
         centers: Any,
         split: Split,
         unit: float,
@@ -122,6 +156,7 @@ class KernelMatchingPursuit(PursuitParameters):
             targets[train],
             loss,
             settings,
+            alpha=alpha,
             centers=fewer_centers(centers, len(train)),
             limit=limit,
             rules=rules,
@@ -129,7 +164,8 @@ class KernelMatchingPursuit(PursuitParameters):
         )
         if first.path.reason == "interrupted":
             return first
-        fitted = self._fit_once(data, targets, loss, settings, centers=centers, limit=len(first.path), unit=unit)
+        shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit}
+        fitted = self._fit_once(data, targets, loss, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
@@ -141,6 +177,7 @@ class KernelMatchingPursuit(PursuitParameters):
         loss: Loss | None,
         settings: Settings,
         *,
+        alpha: float | str,
         centers: Any,
         wrong: Wrong,
         unit: float,
@@ -162,6 +199,7 @@ class KernelMatchingPursuit(PursuitParameters):
             targets[train],
             loss,
             settings,
+            alpha=alpha,
             centers=fewer_centers(centers, len(train)),
             limit=None if self.n_atoms == "auto" else self.n_atoms,
             rules=path_rule("gcv", some, targets[train], self.patience) if self._closed_form(loss) else no_rules,
@@ -181,6 +219,7 @@ class KernelMatchingPursuit(PursuitParameters):
         loss: Loss | None,
         settings: Settings,
         *,
+        alpha: float | str,
         centers: Any,
         limit: int | None,
         rules: Rules | None = None,
@@ -191,6 +230,8 @@ class KernelMatchingPursuit(PursuitParameters):
 
         Parameters
         ----------
+        alpha : float or "auto"
+            "auto" chooses atoms without a ridge, and then the ridge by their evidence; for the squared loss.
         centers : as the parameter, checked
         limit : int or None
             Most steps to take; None for as many as memory allows.
@@ -199,17 +240,16 @@ class KernelMatchingPursuit(PursuitParameters):
         wanted : int, optional
             Number of atoms that the user asked for.
         """
-        family = atoms_of(self, data, settings.rng, centers)
+        family, y = atoms_of(self, data, settings.rng, centers), beside(targets, data.X)
 
         def criterion(dictionary: Any) -> Any:
             options = {
                 "variant": self.variant,
-                "alpha": self.alpha,
+                "alpha": 0.0 if isinstance(alpha, str) else alpha,
                 "shrinkage": self.shrinkage if self.variant == "basic" else 1.0,
                 "weights": None if data.weights is None else beside(data.weights, data.X),
                 "intercept": self.fit_intercept,
             }
-            y = beside(targets, data.X)
             if loss is None:
                 return Squares(dictionary, y, **options)
             return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
@@ -233,8 +273,11 @@ class KernelMatchingPursuit(PursuitParameters):
             unit=unit * unit,
         )
         taken = path.truncate(len(path) + len(path.discarded))
-        atoms = taken.atoms
-        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.weight_path(len(taken)))
+        atoms, weights = taken.atoms, ready.weight_path(len(taken))
+        if isinstance(alpha, str):
+            fit = OrthogonalFit.of(ready, y, weights)
+            alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data))
+        return Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha)
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -264,6 +307,13 @@ def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | No
         return [validation(current_error, patience)]
 
     return rules
+
+
+def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
+    step = 0.5 * float(np.std(targets - values)) or 1e-3 * float(np.std(targets)) or 1.0
+    slopes = [loss.gradient(targets, values + sign * step) for sign in (1, -1)]
+    return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
 
 
 def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
@@ -296,15 +346,12 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
     if stop == "leave_one_out":
         stop = leave_one_out(patience)
     if stop == "gcv":
-        n: float = len(targets)
-        if data.weights is not None:
-            # A row of weight w counts as w rows, but weights that were scaled down still stand for whole rows.
-            n = max(n, float(np.sum(data.weights)))
-            if n > MANY * len(targets):
-                warn(
-                    f"sample_weight sums to {n:g} for {len(targets)} rows. A row of weight w counts as w rows, so more "
-                    "atoms seem worth their while: divide the weights by their mean if they are not counts"
-                )
+        n = rows_counted(data)
+        if n > MANY * len(targets):
+            warn(
+                f"sample_weight sums to {n:g} for {len(targets)} rows. A row of weight w counts as w rows, so more "
+                "atoms seem worth their while: divide the weights by their mean if they are not counts"
+            )
         stop = gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)
     return lambda family, criterion: [stop]
 

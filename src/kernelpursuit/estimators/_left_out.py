@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import to_host
+from kernelpursuit._array import gather, to_host
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._placement import is_precomputed, widest
+from kernelpursuit.estimators._placement import widest
 
 ENTRIES = 2**22  # of predictions by all models that are in memory at once
 
@@ -39,10 +39,10 @@ class LeftOut(NamedTuple):
         """
         A, n = columns(model, X), len(y)
         penalty = np.zeros((0, A.shape[1]))
-        if model.alpha:
-            G = columns(model, model.support_vectors_)[:, int(model.fit_intercept) :]
+        if model.alpha_:
+            G = inner_products(model, X)
             values, vectors = np.linalg.eigh((G + G.T) / 2)
-            root = np.sqrt(model.alpha * np.maximum(values, 0))[:, None] * vectors.T
+            root = np.sqrt(model.alpha_ * np.maximum(values, 0))[:, None] * vectors.T
             penalty = np.pad(root, [(0, 0), (int(model.fit_intercept), 0)])  # the constant has none
         Q, R = np.linalg.qr(np.concatenate([A, penalty]))
         Q = Q[:n]
@@ -76,6 +76,22 @@ def columns(model: PursuitModel, X: Any) -> np.ndarray:
     return np.column_stack([np.ones((len(values), int(model.fit_intercept))), values])
 
 
+def inner_products(model: PursuitModel, X: Any) -> np.ndarray:
+    """Inner products of the atoms under the ridge penalty; X are the rows that the model was fitted to.
+
+    Atoms of different kernels are orthogonal, and so are columns of functions.
+    """
+    expansion = model._expansion
+    if expansion.precomputed is not None:
+        return to_host(gather(gather(X, expansion.precomputed), expansion.precomputed, axis=1))
+    out = np.eye(len(expansion.sources))
+    for source in np.unique(expansion.sources[expansion.sources >= 0]):
+        mine = np.flatnonzero(expansion.sources == source)
+        some = expansion.subset(mine)
+        out[np.ix_(mine, mine)] = to_host(some.columns(some.centers))
+    return out
+
+
 def check_leaves_out(model: Any, asked: str) -> None:
     """Refuse models whose left-out residuals have no closed form; `asked` is the parameter that needs them."""
     known = isinstance(model, PursuitModel) and hasattr(model, "alpha")
@@ -86,5 +102,3 @@ def check_leaves_out(model: Any, asked: str) -> None:
         )
     if getattr(model, "stop", None) == "certificate":
         raise ValueError(f"{asked} needs a model of all rows, which stop='certificate' does not give")
-    if model.alpha and (is_precomputed(model.kernel) or isinstance(model.kernel, list) or model.functions):
-        raise ValueError(f"{asked} with alpha > 0 needs a single kernel that is not precomputed")

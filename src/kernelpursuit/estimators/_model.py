@@ -32,6 +32,7 @@ class Fitted(NamedTuple):
     support: np.ndarray
     expansion: Expansion
     weights: WeightPath | KeptWeights  # of the atoms after each step
+    alpha: float | None = None  # the ridge, where the estimator has one
 
 
 class PursuitModel(BaseEstimator):
@@ -93,6 +94,8 @@ class PursuitModel(BaseEstimator):
     def _set(self, fitted: Fitted) -> None:
         """Attributes of a fitted model."""
         self._taken, self.path_ = fitted, fitted.path
+        if fitted.alpha is not None:
+            self.alpha_ = fitted.alpha
         k, weights = len(self.support_), self._weights.last()
         kept = fitted.expansion if k == len(fitted.support) else fitted.expansion.truncate(k)
         self._expansion = replace(kept, coef=weights)

@@ -56,9 +56,7 @@ class SearchModel:
         self.cv_results_ = cv_results(found.table, found.settings)
         self.best_n_atoms_ = found.n_atoms
         self.best_score_ = float(mean_scores(found.table)[found.chosen, found.n_atoms - 1])
-        self.gamma_, alpha = found.settings[found.chosen]
-        if hasattr(self, "alphas"):
-            self.alpha_ = self.alpha if alpha is None else alpha
+        self.gamma_ = found.settings[found.chosen].gamma
 
 
 def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any) -> Found:

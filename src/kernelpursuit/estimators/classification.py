@@ -193,6 +193,7 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
     support_vectors_
     support_kernels_
     gamma_
+    alpha_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the atoms, for more than two classes a column for each.
     intercept_ : float or ndarray of shape (n_classes,)

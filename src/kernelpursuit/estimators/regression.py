@@ -122,6 +122,7 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
     support_vectors_
     support_kernels_
     gamma_
+    alpha_
     dual_coef_ : ndarray of shape (k,) or (k, n_targets)
         Weights of the atoms.
     intercept_ : float or ndarray of shape (n_targets,)

@@ -137,7 +137,8 @@ class PursuitPathDisplay:
         if X_train is not None:
             curves["training error"] = staged_errors(estimator, X_train, y_train, measure)
         elif same_units:
-            curves["training error + penalty" if estimator.alpha else "training error"] = _losses(path)
+            penalised = getattr(estimator, "alpha_", estimator.alpha)
+            curves["training error + penalty" if penalised else "training error"] = _losses(path)
         if X is not None:
             curves["test error"] = staged_errors(estimator, X, y, measure)
         if getattr(estimator, "scoring", "") is None:

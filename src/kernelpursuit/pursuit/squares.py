@@ -16,7 +16,7 @@ from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 
 VARIANTS = ("prefit", "backfit", "basic")
-_DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
+DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
 
 
 class Squares:
@@ -255,7 +255,7 @@ class Squares:
             xp = namespace(self._r)
             self._gap = self._gap - self.atoms.leverage(sample)
             # A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
-            determined = (self._gap <= _DETERMINED)[:, None]
+            determined = (self._gap <= DETERMINED)[:, None]
             gap = xp.where(determined, xp.ones_like(self._gap)[:, None], self._gap[:, None])
             self._left_out = xp.where(determined, self._left_out, self._r / gap)
         return length

@@ -1,0 +1,128 @@
+"""A fit with the squared loss along orthonormal directions over the rows: a ridge for it, and rows left out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms
+from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.heads.shrinkage import Shrunk, evidence_ridge, shrunk
+from kernelpursuit.heads.weights import WeightPath
+from kernelpursuit.pursuit.loop import Path
+from kernelpursuit.pursuit.squares import DETERMINED, Squares
+
+_AT_ONCE = 32  # directions that are turned by one product
+
+
+@dataclass(frozen=True, eq=False)
+class OrthogonalFit:
+    """The fits after 0, 1, ... steps: along direction t, of the constant or of an atom, all of them have length t.
+
+    Parameters
+    ----------
+    criterion : Squares
+        After its pursuit; it holds the directions and the weights of the rows.
+    targets : array of shape (n_samples, n_targets)
+    lengths : ndarray of shape (size, n_targets)
+    turn : ndarray of shape (size, size), optional
+        Directions as columns, in those of the criterion, where they are others.
+    """
+
+    criterion: Squares
+    targets: Array
+    lengths: np.ndarray
+    turn: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, criterion: Squares, targets: Array, weights: WeightPath) -> OrthogonalFit:
+        """The fit of a pursuit with the `weights` of its path."""
+        lengths = weights.lengths
+        if criterion.atoms.intercept:
+            constant = weights.constants[:1] * criterion.atoms.basis.R[0, 0]
+            lengths = np.concatenate([constant, lengths])
+        return cls(criterion, targets, lengths)
+
+    def left_out(self) -> Iterator[Array]:
+        """Residuals y_i - f⁻ⁱ(x_i) after 0, 1, ... steps, (n_samples, n_targets): weights refitted without row i.
+
+        A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
+        """
+        atoms = self.criterion.atoms
+        r = atoms.weigh(in_double(self.targets))
+        xp = namespace(r)
+        gap, out = xp.ones_like(r[:, 0]), r
+        if not atoms.intercept:
+            yield atoms.unweigh(out)
+        for t, sample in enumerate(self._directions()):
+            r = r - sample[:, None] * from_host(self.lengths[t], r)[None, :]
+            gap = gap - atoms.leverage(sample)
+            determined = (gap <= DETERMINED)[:, None]
+            out = xp.where(determined, out, r / xp.where(determined, xp.ones_like(r[:, :1]), gap[:, None]))
+            yield atoms.unweigh(out)
+
+    def _directions(self) -> Iterator[Array]:
+        """Directions over the rows, one after the other."""
+        Q = self.criterion.atoms.basis.directions[: len(self.lengths), :]
+        for start in range(0, len(self.lengths), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            block = Q[some, :] if self.turn is None else from_host(self.turn[:, some].T, Q) @ Q
+            for row in range(block.shape[0]):
+                yield block[row, :]
+
+
+def rows_counted(data: TrainingData) -> float:
+    """How many rows the weights stand for; weights that were scaled down still stand for whole rows."""
+    return max(float(len(data.rows)), data.total)
+
+
+def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:
+    """The same atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
+
+    The ridge is that of the steps which the path keeps. Scores, and what they certify, are those of the choice, which
+    was made without a ridge. `n` is the number of rows.
+    """
+    atoms = fit.criterion.atoms
+    constants, kept, taken = int(atoms.intercept), len(path), path.truncate(len(path) + len(path.discarded))
+    size = constants + len(taken)
+    R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
+    G = atoms.D.gram(taken.atoms, taken.atoms)
+    mine = slice(constants, constants + kept)
+    centred = atoms.weigh(in_double(fit.targets))
+    centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
+    energy = squared_norms(centred)
+    ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants)
+    if ridge == 0:
+        return 0.0, fit, fit.criterion.weight_path(len(taken)), path
+    small = shrunk(R, G, theta, ridge)
+    turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
+    return ridge * atoms.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
+
+
+def weight_path(fit: Shrunk, constants: int) -> WeightPath:
+    """Weights of the atoms after each step, the intercept first."""
+    first, size = 1 - constants, len(fit.lengths)
+    directions = np.zeros((first + size, first + size))
+    directions[first:, first:] = fit.coefficients
+    lengths = np.concatenate([np.zeros((first, fit.lengths.shape[1])), fit.lengths])
+    return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
+
+
+def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
+    """Path with the losses, left-out errors and step lengths of another fit of its atoms.
+
+    `energy` is the squared norm of each target without its constant.
+    """
+    atoms = fit.criterion.atoms
+    lengths = fit.lengths[int(atoms.intercept) :]
+    losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
+    left_out = [float(np.sum(squared_norms(atoms.weigh(one))) / atoms.total_weight) for one in fit.left_out()]
+    steps: list[Any] = [
+        step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))
+        for step, loss, error, z in zip(path.steps + path.discarded, losses, left_out[1:], lengths, strict=True)
+    ]
+    path.steps, path.discarded = steps[: len(path)], steps[len(path) :]
+    return path

@@ -1,0 +1,112 @@
+"""A ridge for atoms that are chosen already: how strong, and the weights under it. Small matrices alone, no data.
+
+The fit is given by its coordinates θ along the orthonormal directions of the constant and the atoms, whose columns are
+A = Q R, and by the inner products G of the atoms under the penalty ``alpha * cᵀ G c``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+_FLOOR = 1e-10  # of the largest eigenvalue of G: directions with less have as much
+_SMALLEST, _LARGEST, _GRID = 1e-13, 1e2, 46  # ridges to try, in units of the largest squared singular value
+
+
+def evidence_ridge(R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np.ndarray, n: float) -> float:
+    """Ridge under which the targets are most probable, their noise and the scale of the weights being unknown.
+
+    With weights of prior covariance s G⁻¹ and noise of variance ``ridge * s``, the logarithm of the density of a target
+    is, up to constants, ``-(n log(|y|² - Σ f u²) + Σ log(1 + S²/ridge)) / 2`` at the best s. Here ``R G^(-1/2)`` is
+    U S Vᵀ, ``u = Uᵀ lengths`` and ``f = S² / (S² + ridge)``. Targets share the ridge and have a variance each.
+
+    Parameters
+    ----------
+    R : ndarray of shape (k, k)
+        Triangular factor of the atoms, the constant taken out.
+    G : ndarray of shape (k, k)
+    lengths : ndarray of shape (k, n_targets)
+        Coordinates of the targets along the directions of the atoms.
+    energy : ndarray of shape (n_targets,)
+        Squared norms of the targets, the constant taken out.
+    n : float
+        Number of rows, less one for the constant.
+
+    Returns
+    -------
+    float
+        0 where the targets have no noise that a ridge could take out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> evidence_ridge(np.eye(2), np.eye(2), np.array([[3.0], [1.0]]), np.array([10.0]), 10.0)  # a perfect fit
+    0.0
+    """
+    varied = energy > 0
+    lengths, energy = lengths[:, varied], energy[varied]
+    if lengths.size == 0:
+        return 0.0
+    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    if not values[-1] > 0:
+        return 0.0
+    U, S, _ = np.linalg.svd(R @ vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1])))
+    captured, S2 = (U.T @ lengths) ** 2, S**2
+    floor = 16 * np.finfo(np.float64).eps * energy  # a residual that is rounding error says nothing
+
+    def surprise(ridge: float) -> float:
+        left = np.maximum(energy - (S2 / (S2 + ridge)) @ captured, floor)
+        return float(np.sum(n * np.log(left)) + len(energy) * np.sum(np.log1p(S2 / ridge)))
+
+    ridges = S2[0] * np.geomspace(_SMALLEST, _LARGEST, _GRID)
+    curve = [surprise(ridge) for ridge in ridges]
+    best = int(np.argmin(curve))
+    if best == 0 or not np.isfinite(curve[best]):
+        return 0.0
+    if best < len(ridges) - 1:  # the lowest point of the parabola through three points, on the scale of logarithms
+        left, middle, right = curve[best - 1 : best + 2]
+        bend = left - 2 * middle + right
+        shift = 0.5 * (left - right) / bend if bend > 0 else 0.0
+        return float(ridges[best] * (ridges[best + 1] / ridges[best]) ** shift)
+    return float(ridges[best])
+
+
+class Shrunk(NamedTuple):
+    """A fit under a ridge, along orthonormal directions of its own."""
+
+    turn: np.ndarray  # (size, size): column t holds new direction t in the old ones; its length may be below 1
+    lengths: np.ndarray  # (size, n_targets)
+    coefficients: np.ndarray  # (size, size), upper triangular: the new directions in the constant and the atoms
+
+
+def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float) -> Shrunk:
+    """The fits with 1, 2, ... atoms under the ridge, as lengths along directions: each step adds one.
+
+    ``|θ - R c|² + alpha cᵀ G c`` is the squared norm of what [R; P] c leaves of [θ; 0], with PᵀP = alpha G. So the new
+    directions are those of a QR factorisation of [R; P], of which the lower part is a matter of the penalty alone.
+
+    Parameters
+    ----------
+    R : ndarray of shape (size, size)
+        Triangular factor of the atoms, the constant before them if there is one.
+    G : ndarray of shape (k, k)
+        Of the atoms: `size` less one for the constant.
+    theta : ndarray of shape (size, n_targets)
+    alpha : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fit = shrunk(np.eye(1), np.eye(1), np.array([[3.0]]), 2.0)
+    >>> fit.coefficients @ fit.lengths  # 3 / (1 + 2)
+    array([[1.]])
+    """
+    size, k = len(R), len(G)
+    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    penalty = np.sqrt(alpha * np.maximum(values, 0))[:, None] * vectors.T
+    Q, triangle = np.linalg.qr(np.concatenate([R, np.pad(penalty, ((0, 0), (size - k, 0)))]))
+    sign = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+    turn = Q[:size] * sign
+    return Shrunk(turn, turn.T @ theta, solve_triangular(triangle * sign[:, None], np.eye(size)))
