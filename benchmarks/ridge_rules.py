@@ -4,8 +4,8 @@
 generalised cross-validation that charges two degrees of freedom for each, or by the evidence (marginal likelihood), all
 in closed form; then the pursuit is run again with it. "auto" is ``alpha="auto"``: the ridge of the evidence for the
 atoms as they are, without a second pursuit. "auto, auto" leaves the number of atoms to the estimator as well. The
-peer is KernelRidge with the same width and its penalty by five folds. Errors are mean squared ones on as many rows as were trained on, as shares of the peer's; "hindsight" is the
-ridge with the least test error.
+peer is KernelRidge with the same width and its penalty by five folds. Errors are mean squared ones on as many rows as
+were trained on, as shares of the peer's; "hindsight" is the ridge with the least test error.
 
 Run: ``python benchmarks/ridge_rules.py [--data DIR] [--atoms 100] [--rows 400] [--splits 3] [--out FILE]``
 """

@@ -21,7 +21,10 @@ def interrupting(calls, form=rbf_kernel):
     return kernel
 
 
-@pytest.mark.parametrize("options", [{}, {"variant": "basic"}, {"loss": "huber"}, {"alpha": 0.1}], ids=str)
+PLAIN = [{"alpha": 0.0}, {"variant": "basic"}, {"loss": "huber", "alpha": 0.0}, {"alpha": 0.1}]
+
+
+@pytest.mark.parametrize("options", PLAIN, ids=str)
 @pytest.mark.parametrize("calls", [4, 5, 6, 7])
 def test_interrupt_leaves_a_usable_model(options, calls):
     X, y = data()
@@ -36,6 +39,19 @@ def test_interrupt_leaves_a_usable_model(options, calls):
     np.testing.assert_array_equal(model.support_, plain.truncate(k).support_)
     np.testing.assert_allclose(model.predict(X), plain.truncate(k).predict(X), rtol=1e-5, atol=1e-6)
     assert len(list(model.staged_predict(X))) == k
+
+
+@pytest.mark.parametrize("calls", range(2, 9))
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_an_interrupt_while_the_ridge_is_looked_for_is_one(loss, calls):
+    X, y = data()
+    model = KMPRegressor(20, kernel=interrupting(calls), memory=0, loss=loss)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    if hasattr(model, "path_"):
+        k = len(model.path_)
+        if loss == "squared":
+            np.testing.assert_allclose(model.predict(X), KMPRegressor(k, gamma=0.5).fit(X, y).predict(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, {"stop": "leave_one_out"}, {"loss": "huber"}, {"stop": "validation"}], ids=str)

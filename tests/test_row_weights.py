@@ -26,8 +26,8 @@ VIEW = np.column_stack([Y, np.cos(X[:, 1]), X[:, 0]]) + 0.05 * rng.normal(size=(
 COUNTS = rng.integers(0, 4, size=60)
 ROWS = np.repeat(np.arange(60), COUNTS)
 ESTIMATORS = {
-    "regressor": (KMPRegressor(8), Y),
-    "classifier": (KMPClassifier(8), CLASSES),
+    "regressor": (KMPRegressor(8, alpha=0.0), Y),
+    "classifier": (KMPClassifier(8, alpha=0.0), CLASSES),
     "fda": (SparseKernelFDA(8), CLASSES),
     "fda-two": (SparseKernelFDA(8, alpha=0.1, labels="raw"), CLASSES > 1),
     "fda-sampled": (SparseKernelFDA(8, candidates=1000, random_state=0), CLASSES),

@@ -24,7 +24,7 @@ def test_stop_parameter():
     assert len(named.path_.discarded) <= 3
     capped = KMPRegressor(4, stop="leave_one_out").fit(X, y)
     assert len(capped.support_) <= 4
-    held_out = KMPRegressor(stop="validation", random_state=0).fit(X, y)
+    held_out = KMPRegressor(stop="validation", alpha=0.0, random_state=0).fit(X, y)
     assert held_out.path_.reason == "validation" and 0 < len(held_out.path_) < 120
     assert held_out.path_.values("loss")[-1] == pytest.approx(np.mean((y - held_out.predict(X)) ** 2))
     own = KMPRegressor(stop=lambda path: Stop(len(path) - 1, "mine") if len(path) == 6 else None).fit(X, y)

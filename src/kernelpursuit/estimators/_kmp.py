@@ -52,6 +52,7 @@ class KernelMatchingPursuit(PursuitParameters):
         wrong: Wrong,
         cuts: int,
         unit: float = 1.0,
+        calm: Callable[[np.ndarray], np.ndarray] = lambda targets: targets,
     ) -> Fitted:
         """Fit with the stop rule that `n_atoms` and `stop` ask for.
 
@@ -69,11 +70,13 @@ class KernelMatchingPursuit(PursuitParameters):
             How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
         unit : float
             What the targets were divided by.
+        calm : callable
+            ``calm(targets)`` without their outliers, for a look at them with the squared loss.
         """
         settings, centers = Settings.of(self), check_centers(self.centers, data.X)
         limit = None if self.n_atoms == "auto" else self.n_atoms
         stop = self._stop_rule(loss)
-        alpha = self._ridge(data, targets, loss, centers=centers, limit=limit, unit=unit)
+        alpha = self._ridge(data, calm(targets), loss, centers=centers, limit=limit, unit=unit)
         shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit}
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
@@ -132,7 +135,10 @@ class KernelMatchingPursuit(PursuitParameters):
         quiet = replace(Settings.of(self), verbose=0)
         options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
         squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
-        values = to_host(squares.expansion.predict(data.X, squares.weights.last(), wide=True))
+        if squares.path.reason == "interrupted":
+            raise KeyboardInterrupt(f"{squares.path.sentence}, while the ridge was looked for")
+        kept = squares.expansion.truncate(len(squares.path.atoms))
+        values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
         return float(squares.alpha or 0) * mean_curvature(loss, targets.astype(np.float64), values, data.weights) / 2
 
     def _fit_validated(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -179,7 +180,8 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
         data = training_data(X, targets, sample_weight)
         loss = regression_loss(self.loss, data)
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * targets.shape[1]}
-        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit)
+        calm = partial(without_outliers, weights=data.weights)
+        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, calm=calm)
         path = in_units(fitted.path, unit, score=unit * unit)
         self._set(fitted._replace(path=path, weights=fitted.weights.times(unit)))
         return self
@@ -221,6 +223,15 @@ def spread(data: TrainingData) -> float:
     deviation = np.concatenate([np.abs(y - weighted_median(y, weights)) for y in data.y.T])
     weights = np.tile(weights, data.y.shape[1])
     return float(1.4826 * weighted_median(deviation, weights)) or float(np.average(deviation, weights=weights)) or 1.0
+
+
+def without_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Targets that stay within three standard deviations of their median, by a robust estimate of these."""
+    weights = np.ones(len(y)) if weights is None else weights
+    middle = np.array([weighted_median(column, weights) for column in y.T])
+    scale = np.array([weighted_median(column, weights) for column in np.abs(y - middle).T])
+    reach = np.where(scale > 0, 3 * 1.4826 * scale, np.inf)
+    return np.clip(y, middle - reach, middle + reach).astype(y.dtype)
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
