@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import reference_refinement as reference
+from kernelpursuit.refinement import evidence
 from kernelpursuit.refinement.atoms import Atoms, evaluate
 from kernelpursuit.refinement.descent import Model, Rates, descend, gradient, mean_loss, one_cycle, slope
 from kernelpursuit.refinement.evidence import (
@@ -277,3 +278,13 @@ def test_unknown_losses_are_refused():
     with pytest.raises(ValueError, match="loss must be 'squared', 'logistic' or 'softmax', got 'hinge'"):
         slope("hinge", np.ones((1, 1)), np.ones((1, 1)))
     assert one_cycle(0) == pytest.approx(0.1) and one_cycle(1) == pytest.approx(0)
+
+
+def test_targets_without_noise_are_fitted():
+    """The ratio of the variances is 1e15 there: rounding leaves no Cholesky factor."""
+    X = np.linspace(-3, 3, 80)[:, None]
+    phi = np.exp(-0.01 * (X - X[::4, 0]) ** 2)
+    solved = evidence._solve(phi, np.sin(X), 1e15)
+    assert np.abs(solved.residual).max() < 1e-3
+    eigenvalues = np.linalg.svd(phi, compute_uv=False) ** 2
+    assert solved.log_determinant == pytest.approx(np.sum(np.log1p(1e15 * eigenvalues)), rel=0.2)

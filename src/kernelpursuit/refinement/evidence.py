@@ -93,7 +93,7 @@ class Solution(NamedTuple):
     mean : ndarray of shape (k,)
         Mean of the atoms over the rows.
     factor : ndarray of shape (k, k)
-        Triangular; the variance at x is ``noise (1 + 1 / n) + ‖factor (φ(x) - mean)‖²``.
+        The variance at x is ``noise (1 + 1 / n) + ‖factor (φ(x) - mean)‖²``.
     """
 
     coef: np.ndarray
@@ -107,17 +107,24 @@ class _Solved(NamedTuple):
 
     beta: np.ndarray
     residual: Array
-    inverse_factor: np.ndarray  # L⁻¹, L Lᵀ = I + (s / v) ΦᵀΦ
+    inverse_factor: np.ndarray  # T with TᵀT = (I + (s / v) ΦᵀΦ)⁻¹
     log_determinant: float
 
 
 def _solve(phi: Array, Y: Array, ratio: float) -> _Solved:
-    """Ridge regression through the Cholesky factor of I + ratio ΦᵀΦ: never through the inverse of ΦᵀΦ + I / ratio."""
-    k = phi.shape[1]
-    L = np.linalg.cholesky(np.eye(k) + ratio * to_host(phi.T @ phi))
-    inverse = solve_triangular(L, np.eye(k), lower=True, check_finite=False)
+    """Ridge regression through a factor of I + ratio ΦᵀΦ: never through the inverse of ΦᵀΦ + I / ratio."""
+    k, gram = phi.shape[1], to_host(phi.T @ phi)
+    try:
+        L = np.linalg.cholesky(np.eye(k) + ratio * gram)
+        inverse = solve_triangular(L, np.eye(k), lower=True, check_finite=False)
+        log_determinant = 2 * float(np.sum(np.log(np.diag(L))))
+    except np.linalg.LinAlgError:  # targets without noise: the rounding of ΦᵀΦ, times the ratio, is larger than I
+        eigenvalues, directions = np.linalg.eigh(gram)
+        stretched = ratio * np.maximum(eigenvalues, 0)
+        inverse = (directions / np.sqrt(1 + stretched)).T
+        log_determinant = float(np.sum(np.log1p(stretched)))
     beta = ratio * (inverse.T @ (inverse @ to_host(phi.T @ Y)))
-    return _Solved(beta, Y - phi @ from_host(beta, phi), inverse, 2 * float(np.sum(np.log(np.diag(L)))))
+    return _Solved(beta, Y - phi @ from_host(beta, phi), inverse, log_determinant)
 
 
 def negative_evidence(
