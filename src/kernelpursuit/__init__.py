@@ -15,6 +15,7 @@ _HOME = {
     "FeatureWidths": "estimators.widths",
     "KMPClassifier": "estimators.classification",
     "KMPClassifierCV": "estimators.path_cv",
+    "KMPRanker": "estimators.ranker",
     "KMPRegressor": "estimators.regression",
     "KMPRegressorCV": "estimators.path_cv",
     "ConformalRegressor": "estimators.conformal",
@@ -44,7 +45,7 @@ _HOME = {
 }
 
 # Reachable after `import kernelpursuit` alone.
-_MODULES = {"bounds", "dictionaries", "kernels", "losses", "plots", "pursuit"}
+_MODULES = {"bounds", "dictionaries", "kernels", "losses", "plots", "pursuit", "ranking"}
 __all__ = sorted(_HOME)
 
 

@@ -12,8 +12,9 @@ from kernelpursuit._array import Array, from_host, in_double, namespace, squared
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.heads.shrinkage import Shrunk, evidence_ridge, shrunk
 from kernelpursuit.heads.weights import WeightPath
+from kernelpursuit.pursuit.left_out import DETERMINED
 from kernelpursuit.pursuit.loop import Path
-from kernelpursuit.pursuit.squares import DETERMINED, Squares
+from kernelpursuit.pursuit.squares import Squares
 
 _AT_ONCE = 32  # directions that are turned by one product
 

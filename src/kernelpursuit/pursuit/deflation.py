@@ -21,6 +21,7 @@ from kernelpursuit._array import (
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, sweep
 from kernelpursuit.pursuit.directions import Apart, Deflated, Direction, Joined
+from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
 from kernelpursuit.pursuit.row_weights import RowWeights
@@ -47,6 +48,8 @@ class Deflation:
         Ridge penalty, see `Squares`.
     weights : array of shape (n_samples,), optional
     intercept : bool
+    groups : ndarray of shape (n_samples,), optional
+        Group of each row: a constant for each group is taken out of all vectors. Then there is no intercept.
     orthogonal : bool
         Whether chosen atoms join the span. If not, only the constant is in it.
     settles : bool
@@ -69,10 +72,13 @@ class Deflation:
         alpha: float = 0.0,
         weights: Array | None = None,
         intercept: bool = True,
+        groups: np.ndarray | None = None,
         orthogonal: bool = True,
         settles: bool = False,
     ):
         n, m = dictionary.shape
+        if intercept and groups is not None:
+            raise ValueError("intercept must be False with groups: each of them has a constant of its own")
         if like.shape[0] != n:
             raise ValueError(f"targets must have as many rows as the dictionary, got {like.shape[0]} and {n}")
         xp = self._xp = namespace(like)
@@ -91,6 +97,7 @@ class Deflation:
         rows = RowWeights(weights, wide)
         self.weigh, self.unweigh, self.leverage = rows.weigh, rows.unweigh, rows.leverage
         self.total_weight, self.unit = rows.total, rows.unit
+        self.groups = None if groups is None else Groups(groups, weights, wide)
         self.basis = Basis(wide)
         self.ridge = Ridge(dictionary, alpha / self.unit, wide) if alpha > 0 else None
         if intercept:
@@ -106,21 +113,31 @@ class Deflation:
         self._kept: KeptProducts | None = None  # from the first rehearsal on
 
     def columns(self, J: np.ndarray) -> Array:
-        """Atoms `J`, weighted, in float64."""
-        return self.weigh(exact_columns(self.D, J))
+        """Atoms `J`, weighted, in float64, without the constants of groups."""
+        return self.centre(self.centre(self.weigh(exact_columns(self.D, J))))  # once leaves eps of what was taken out
+
+    def centre(self, columns: Array) -> Array:
+        """Weighted `columns` without the constants of groups, where there are groups."""
+        return columns if self.groups is None else self.groups.centre(columns)
+
+    def _read(self, columns: Array) -> tuple[Array, np.ndarray, np.ndarray]:
+        """Atoms weighted and centred, with their squared norms before and after that."""
+        columns = self.weigh(columns)
+        raw = squared_norms(columns)
+        if not np.all(np.isfinite(raw)):
+            raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
+        columns = self.centre(columns)
+        return columns, raw, raw if self.groups is None else squared_norms(columns)
 
     def _tails(self, J: np.ndarray) -> np.ndarray:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
 
     def deflate(self, J: np.ndarray) -> Deflated:
         """Atoms `J` outside the span, from the definition."""
-        columns = self.columns(J)
-        raw = start = squared_norms(columns)
+        columns, raw, start = self._read(exact_columns(self.D, J))
         tails = self._tails(J)
         rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
         penalty = np.sum(tails**2, axis=1) + rest
-        if not np.all(np.isfinite(raw)):
-            raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
         if self.intercept:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
@@ -226,23 +243,22 @@ class Deflation:
         size, Q = self._size, self.basis.directions[: self._size, :]
         vectors = self._xp.concat([Q.T, samples], axis=1)
 
-        def tile(J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            columns = self.weigh(in_double(self.D.columns(J)))  # summed in float64: most of a wide kernel is constant
-            raw, products = squared_norms(columns), to_host(columns.T @ vectors)
-            if not np.all(np.isfinite(raw)):
-                raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
+        def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
+            # summed in float64: most of a wide kernel is constant
+            columns, raw, start = self._read(in_double(self.D.columns(J)))
+            products = to_host(columns.T @ vectors)
             own = self._tails(J)
             for part, other in ((products[:, :size], self.basis.tails[:size].T), (products[:, size:], tails)):
                 width = min(own.shape[1], len(other))
                 part += own[:, :width] @ other[:width]
             rest = 0.0 if self.ridge is None else self.ridge.rest(J, own)
-            return products, raw, np.sum(own**2, axis=1) + rest
+            return products, raw, start, np.sum(own**2, axis=1) + rest
 
-        products, raw, penalty = sweep(self.D, tile)
-        self._raw = raw + penalty
+        products, raw, start, penalty = sweep(self.D, tile)
+        self._raw, start = raw + penalty, start + penalty
         inside = products[:, :size]
-        self.start = self._raw - (inside[:, 0] ** 2 if self.intercept else 0.0)
-        self.squared, self._reference = self._raw.copy(), self._raw.copy()
+        self.start = start - (inside[:, 0] ** 2 if self.intercept else 0.0)
+        self.squared, self._reference = start.copy(), start.copy()
         self._error = self.pass_error(np.sqrt(self._raw))  # of the sums of squares
         self.passes += 1
         a = products[:, size:].copy()
@@ -281,7 +297,7 @@ class Deflation:
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
         for part, other, columns, others in pairs(
-            J, self.D.tile, lambda part: self._narrowed(self.weigh(self.D.columns(part)))
+            J, self.D.tile, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
         ):
             products = to_host(columns.T @ others)
             gram[part, other] += products

@@ -43,6 +43,8 @@ class Gradient:
         Steps from one refit of all weights to the next; None never refits.
     alpha, weights, intercept
         As in `Squares`; the objective is ``sum(w * L(y, f)) + alpha * cᵀGc``.
+    groups : ndarray of shape (n_samples,), optional
+        As in `Squares`, for a loss that no constant of a group changes: `pairwise_logistic`.
     shrinkage : float
         Share of the full step that the basic variant takes.
 
@@ -72,6 +74,7 @@ class Gradient:
         alpha: float = 0.0,
         weights: Array | None = None,
         intercept: bool = True,
+        groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
     ):
         if variant not in VARIANTS:
@@ -84,6 +87,7 @@ class Gradient:
             alpha=alpha,
             weights=weights,
             intercept=intercept,
+            groups=groups,
             orthogonal=orthogonal,
             settles=True,
         )

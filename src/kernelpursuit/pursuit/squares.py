@@ -12,11 +12,11 @@ from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
+from kernelpursuit.pursuit.left_out import GroupsLeftOut, RowsLeftOut
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 
 VARIANTS = ("prefit", "backfit", "basic")
-DETERMINED = 1e-8  # a row with less than this share left to the others is fitted by its own atom alone
 
 
 class Squares:
@@ -44,6 +44,9 @@ class Squares:
         Positive weights of the rows.
     intercept : bool
         Whether a constant is in the span from the start.
+    groups : ndarray of shape (n_samples,), optional
+        Group of each row; then a constant for each group is in the span, which predictions leave out. The loss is that
+        of all pairs inside the groups (see `Groups`), and what is left out of the leave-one-out error is a group.
     shrinkage : float
         Share of the full step that the basic variant takes.
 
@@ -71,6 +74,7 @@ class Squares:
         alpha: float = 0.0,
         weights: Array | None = None,
         intercept: bool = True,
+        groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
     ):
         if variant not in VARIANTS:
@@ -83,21 +87,24 @@ class Squares:
             alpha=alpha,
             weights=weights,
             intercept=intercept,
+            groups=groups,
             orthogonal=orthogonal,
             settles=True,
         )
         self._variant = variant
         self._shrinkage = shrinkage
-        self._r = self.atoms.weigh(in_double(targets))
+        self._r = self.atoms.centre(self.atoms.weigh(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._a: np.ndarray | None = None  # (n_atoms, n_targets), running d̃ᵀr
         self._error = np.zeros(0)  # bound on its error, where passes are in float32
         self._scores: np.ndarray | None = None  # of all atoms, until the next step
         self._looked: dict[int, float] = {}  # scores of a sample of atoms, until the next step
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        # Leave-one-out needs the leverages h of the rows: the left-out residual is r / (1 - h).
-        self._gap = namespace(self._r).ones_like(self._r[:, 0]) if orthogonal else None
-        self._left_out = self._r
+        self._left_out: RowsLeftOut | GroupsLeftOut | None = None
+        if orthogonal and self.atoms.groups is None:
+            self._left_out = RowsLeftOut(self._r, self.atoms.leverage)
+        elif orthogonal and self.atoms.groups is not None and self.atoms.groups.count > 1:
+            self._left_out = GroupsLeftOut(self._r, self.atoms.groups)
         self._constant = np.zeros(targets.shape[1])
         if intercept:
             self._constant = self._advance(Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), 1.0)
@@ -217,9 +224,11 @@ class Squares:
     def left_out(self) -> Array:
         """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
 
-        The atoms stay as they are; their weights are refitted without row i. Not for the basic variant.
+        The atoms stay as they are; their weights are refitted without row i, or without its group. Not for the basic
+        variant, nor for a single group.
         """
-        return self.atoms.unweigh(self._left_out)
+        assert self._left_out is not None
+        return self.atoms.unweigh(self._left_out.residual)
 
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(self._r, self._r_tail)
@@ -251,13 +260,8 @@ class Squares:
         length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
         self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
-        if self._gap is not None:
-            xp = namespace(self._r)
-            self._gap = self._gap - self.atoms.leverage(sample)
-            # A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
-            determined = (self._gap <= DETERMINED)[:, None]
-            gap = xp.where(determined, xp.ones_like(self._gap)[:, None], self._gap[:, None])
-            self._left_out = xp.where(determined, self._left_out, self._r / gap)
+        if self._left_out is not None:
+            self._left_out.move(sample, length, self._r)
         return length
 
     def _downdate(self, products: np.ndarray, length: np.ndarray, loss: float) -> None:
@@ -288,9 +292,9 @@ class Squares:
         return self._energy() / self.atoms.total_weight
 
     def _leave_one_out(self) -> float:
-        if self._gap is None:
+        if self._left_out is None:
             return np.nan
-        return float(np.sum(squared_norms(self._left_out)) / self.atoms.total_weight)
+        return float(np.sum(squared_norms(self._left_out.residual)) / self.atoms.total_weight)
 
 
 class SquaresRehearsal:

@@ -15,6 +15,7 @@ HOMES = {
     "FeatureWidths": "estimators.widths",
     "KMPClassifier": "estimators.classification",
     "KMPClassifierCV": "estimators.path_cv",
+    "KMPRanker": "estimators.ranker",
     "KMPRegressor": "estimators.regression",
     "KMPRegressorCV": "estimators.path_cv",
     "PolytopeFacesRegressor": "estimators.faces",

@@ -1,0 +1,395 @@
+"""Kernel matching pursuit for ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from kernelpursuit._array import Array, on_host
+from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
+from kernelpursuit.estimators._descriptions import described
+from kernelpursuit.estimators._kmp import Rules, no_rules, validation_rule, warn_if_constant
+from kernelpursuit.estimators._model import Fitted, PursuitModel
+from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
+from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
+from kernelpursuit.estimators._training import (
+    TrainingData,
+    check_centers,
+    check_training,
+    fewer_centers,
+    training_data,
+)
+from kernelpursuit.estimators.regression import cast_targets, random_split, scale_targets
+from kernelpursuit.pursuit.gradient import Gradient
+from kernelpursuit.pursuit.loop import StopRule
+from kernelpursuit.pursuit.pairs import pairwise_logistic, pairwise_squared
+from kernelpursuit.pursuit.squares import Squares
+from kernelpursuit.pursuit.stopping import gcv, leave_one_out, n_atoms, tolerance
+from kernelpursuit.ranking import group_numbers, ndcg
+
+PAIRWISE = {"squared": pairwise_squared, "logistic": pairwise_logistic}
+
+
+@described
+class KMPRanker(PursuitModel):
+    """Order the rows of a group by a kernel model on a few training points, chosen one at a time by matching pursuit.
+
+    The model is ``f(x) = sum_j dual_coef_[j] * k(x, support_vectors_[j])``; the higher its value, the further in front
+    a row comes. Rows come in groups: answers to one query, products of one page, judgements of one person. Only
+    differences inside a group count. With the squared loss each step takes the atom that most lowers
+
+        ``sum over groups of 1/m * sum over pairs (i, j) of ((y_i - y_j) - (f_i - f_j))**2``
+
+    with m the rows of the group: this is least squares after the mean of each group is taken out of targets and atoms,
+    and costs no more than `KMPRegressor`. With all atoms and ``alpha > 0`` it is RankRLS.
+
+    Parameters
+    ----------
+    n_atoms : int or "auto", default="auto"
+        Number of steps. "auto" means ``stop="gcv"``, and ``stop="validation"`` for the logistic loss and for the basic
+        variant. With `stop` given, a number is the most steps to take.
+    variant
+    loss : {"squared", "logistic"}, default="squared"
+        Loss of a pair. "squared" is that above. "logistic" is ``log(1 + exp(f_j - f_i))`` for each pair with y_i > y_j,
+        which asks for the order alone and not for differences; an evaluation takes as long as there are pairs.
+    refit_every
+    kernel : str, callable, (str, dict), list of these or None, default="rbf"
+        As in `KMPRegressor`.
+    gamma
+    degree
+    coef0
+    kernel_params
+    functions
+    centers
+    candidates
+    weakness
+    alpha : float, default=0
+        Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
+        kernel matrix (``alpha * c²`` for a column of `functions`).
+    shrinkage
+    tol
+    stop : {"gcv", "leave_one_group_out", "validation"}, callable or None, default=None
+        Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges two degrees of freedom
+        for an atom, one of them for having searched for it, and one for the level of each group. "leave_one_group_out"
+        is the exact error in groups that had no part in the weights; it does not know that the atoms were chosen with
+        them. "validation" holds groups out (rows, if there is a single group) and judges by the loss that is fitted.
+        Or write a rule of your own, ``stop(path) -> Stop | None``.
+    validation_fraction : float, default=0.2
+        Share of the groups that ``stop="validation"`` holds out. The final model is fitted to all of them.
+    patience
+    memory
+    random_state : int, RandomState or None, default=None
+        Seed for `centers`, `candidates` and the groups held out.
+    verbose
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (k,)
+        Atoms in the order chosen, as in `KMPRegressor`.
+    support_vectors_
+    support_kernels_
+    gamma_
+    dual_coef_ : ndarray of shape (k,)
+        Weights of the atoms.
+    intercept_ : float
+        Always 0: a constant changes no order.
+    path_
+    n_features_in_
+    feature_names_in_
+
+    Notes
+    -----
+    scikit-learn has no contract for ranking, so this follows LightGBM: `group` holds the sizes of groups of consecutive
+    rows, and the default measure is NDCG with gains ``2**y - 1``. A label for each row, as XGBoost's ``qid``, is turned
+    into sizes by `ranking.group_sizes`. `group` is optional in `fit` and `score`: without it all rows are one group. As
+    it has not one entry for each row, scikit-learn's cross-validation cannot split it: give the rows of each fold, and
+    their sizes, yourself. A `Pipeline` takes ``kmpranker__group`` in `fit`; its `score` leaves `group` out, without a
+    word, unless metadata routing is on.
+
+    ``path_.steps[i].leave_one_out`` is the left-out error of groups, nan where there is one group.
+
+    References
+    ----------
+    Pahikkala, Tsivtsivadze, Airola, Järvinen and Boberg, An efficient algorithm for learning to rank from preference
+    graphs, Machine Learning 75 (2009).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import KMPRanker
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> y = np.sin(X[:, 0]) + np.repeat([5.0, 1.0], 100)  # groups have levels of their own
+    >>> model = KMPRanker(n_atoms=5).fit(X, y, group=[100, 100])
+    >>> round(model.score(X, y, group=[100, 100]), 4)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **STOP_CONSTRAINTS,
+        **PURSUIT_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
+        "loss": [StrOptions(set(PAIRWISE))],
+        "stop": [StrOptions({"gcv", "leave_one_group_out", "validation"}), callable, None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+    }
+    _parameter_constraints.pop("fit_intercept")
+    _one_target = True
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        variant="prefit",
+        loss="squared",
+        refit_every=1,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        functions=None,
+        centers=None,
+        candidates=None,
+        weakness=1.0,
+        alpha=0.0,
+        shrinkage=1.0,
+        tol=1e-10,
+        stop=None,
+        validation_fraction=0.2,
+        patience=10,
+        memory=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.variant = variant
+        self.loss = loss
+        self.refit_every = refit_every
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.candidates = candidates
+        self.weakness = weakness
+        self.alpha = alpha
+        self.shrinkage = shrinkage
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.memory = memory
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fits
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, group: Any = None) -> KMPRanker:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Grades, or any numbers of which larger ones come first. Only their differences inside a group matter.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w rows: a pair counts ``w_i w_j / W``, W the sum of the weights of the group. A
+            row of weight 0 is absent and cannot become an atom. The size of its group as the weight of each row makes
+            all pairs count alike.
+        group : array-like of shape (n_groups,), optional
+            Sizes of the groups of consecutive rows, which sum to n_samples. None: all rows are one group.
+
+        Returns
+        -------
+        self
+        """
+        X, y = check_training(self, X, y, y_numeric=True)
+        numbers = group_numbers(None if group is None else labels_on_host(group), X.shape[0])
+        # The logistic loss sees the order of the targets alone: its weights have no unit.
+        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=self.loss == "squared")
+        data = training_data(X, targets, sample_weight)
+        check_pairs(numbers[data.rows])
+        fitted = self._choose_and_fit(data, numbers, unit)
+        path = in_units(fitted.path, unit, score=unit * unit)
+        self._set(fitted._replace(path=path, weights=fitted.weights.times(unit) if unit != 1 else fitted.weights))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Scores of X: within a group, rows of higher scores come first. Across groups they mean nothing.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._raw(X, "predict")[:, 0]
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:
+        """Scores of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        for values in self._staged_raw(X, "staged_predict"):
+            yield values[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, group: Any = None) -> float:
+        """Mean NDCG over the groups, `ranking.ndcg` with all places and gains ``2**y - 1``: 1 for a perfect order.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Grades, at least 0.
+        sample_weight : array-like of shape (n_samples,), optional
+            A group counts by the mean weight of its rows.
+        group : array-like of shape (n_groups,), optional
+            Sizes of the groups of consecutive rows. None: all rows are one group.
+
+        Returns
+        -------
+        float
+        """
+        sizes, weights = (None if given is None else labels_on_host(given) for given in (group, sample_weight))
+        return ndcg(labels_on_host(y), on_host(self.predict(X)), sizes, sample_weight=weights)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _closed_form(self) -> bool:
+        """Whether the path knows the error of groups left out."""
+        return self.loss == "squared" and self.variant != "basic"
+
+    def _choose_and_fit(self, data: TrainingData, numbers: np.ndarray, unit: float) -> Fitted:
+        """Fit with the stop rule that `n_atoms` and `stop` ask for; `numbers` are the groups of all rows given."""
+        settings, stop = Settings.of(self), self.stop
+        limit = None if self.n_atoms == "auto" else self.n_atoms
+        if stop is None and limit is None:
+            stop = "gcv" if self._closed_form() else "validation"
+        if stop == "validation":
+            fitted = self._fit_validated(data, numbers, settings, limit=limit, unit=unit)
+        else:
+            rules = no_rules if stop is None else self._path_rule(stop, data, numbers)
+            fitted = self._fit_once(data, numbers, settings, limit=limit, rules=rules, wanted=limit, unit=unit)
+        if limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
+            warn_if_constant(fitted.path)
+        return fitted
+
+    def _path_rule(self, stop: Any, data: TrainingData, numbers: np.ndarray) -> Rules:
+        """Rule that reads the path alone."""
+        count = len(np.unique(numbers[data.rows]))
+        if isinstance(stop, str) and not self._closed_form():
+            raise ValueError(
+                f"stop={stop!r} needs loss='squared' and variant 'prefit' or 'backfit'; 'validation' does not"
+            )
+        if stop == "leave_one_group_out":
+            if count == 1:
+                raise ValueError("stop='leave_one_group_out' needs several groups, got one; 'gcv' does not")
+            stop = leave_one_out(self.patience)
+        elif stop == "gcv":
+            stop = gcv(max(data.total, len(data.rows)) - (count - 1), 2.0, self.patience)
+        return lambda family, criterion: [stop]
+
+    def _fit_validated(
+        self, data: TrainingData, numbers: np.ndarray, settings: Settings, *, limit: int | None, unit: float
+    ) -> Fitted:
+        """Choose the number of steps on groups held out, then fit that many on all of them."""
+        train, aside = split_groups(data, numbers[data.rows], self.validation_fraction, settings.rng)
+        some, held_out = data.subset(train), data.subset(aside)
+        loss = PAIRWISE[self.loss](numbers[held_out.rows], held_out.weights)
+        rules = validation_rule(held_out, held_out.y, loss, self.patience)
+        first = self._fit_once(some, numbers, settings, limit=limit, rules=rules, unit=unit)
+        if first.path.reason == "interrupted":
+            return first
+        fitted = self._fit_once(data, numbers, settings, limit=len(first.path), unit=unit)
+        if fitted.path.reason != "interrupted":
+            fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
+        return fitted
+
+    def _fit_once(
+        self,
+        data: TrainingData,
+        numbers: np.ndarray,
+        settings: Settings,
+        *,
+        limit: int | None,
+        rules: Rules = no_rules,
+        wanted: int | None = None,
+        unit: float,
+    ) -> Fitted:
+        """Run one pursuit on the rows of `data`."""
+        centers = fewer_centers(check_centers(self.centers, data.X), len(data.rows))
+        family: AtomFamily = atoms_of(self, data, settings.rng, centers)
+        groups, targets = numbers[data.rows], beside(data.y, data.X)
+        options = {
+            "variant": self.variant,
+            "alpha": self.alpha,
+            "shrinkage": self.shrinkage if self.variant == "basic" else 1.0,
+            "weights": None if data.weights is None else beside(data.weights, data.X),
+            "intercept": False,
+            "groups": groups,
+        }
+
+        def criterion(dictionary: Any) -> Any:
+            if self.loss == "squared":
+                return Squares(dictionary, targets, **options)
+            loss = PAIRWISE[self.loss](groups, data.weights)
+            return Gradient(dictionary, targets, loss, refit_every=self.refit_every, **options)
+
+        def stop_rules(criterion: Any) -> list[StopRule]:
+            largest = float(np.max(np.abs(data.y), initial=0))
+            floor = (16 * np.finfo(data.y.dtype).eps * largest) ** 2 if self.loss == "squared" else 0.0
+            most = [] if limit is None else [n_atoms(limit)]
+            return [*most, tolerance(settings.tol, floor), *rules(family, criterion)]
+
+        path, ready, _ = run(
+            [family.dictionary],
+            criterion,
+            stop_rules,
+            settings,
+            data,
+            basis=1 if self.variant == "basic" else limit,
+            itemsize=16 if self._closed_form() else 8,  # the directions, and as much for groups left out
+            wanted=wanted,
+            unit=unit * unit,
+        )
+        taken = path.truncate(len(path) + len(path.discarded))
+        atoms = taken.atoms
+        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.weight_path(len(taken)))
+
+
+def check_pairs(groups: np.ndarray) -> None:
+    """An error where no group has two rows."""
+    if len(np.unique(groups)) == len(groups):
+        what = "a single row, n_samples=1" if len(groups) == 1 else f"{len(groups)} groups of one row each"
+        raise ValueError(f"ranking needs a group with two rows of positive weight, got {what}")
+
+
+def split_groups(
+    data: TrainingData, groups: np.ndarray, share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows to hold out: whole groups that have pairs, or rows if there is one such group."""
+    found, sizes = np.unique(groups, return_counts=True)
+    paired = found[sizes > 1]
+    if len(paired) < 2:
+        return random_split(data, share, rng)
+    _, aside = train_test_split(paired, test_size=share, random_state=int(rng.integers(2**31)))
+    held_out = np.isin(groups, aside)
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
