@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
-from kernelpursuit.dictionaries.dense import as_slice
+from kernelpursuit.dictionaries.dense import as_slice, reads_one_triangle, symmetric_product
 from kernelpursuit.dictionaries.fused import FusedPass
 from kernelpursuit.dictionaries.tiles import (
     FEW_ENTRIES,
@@ -87,6 +87,7 @@ class KernelDictionary:
         self._given = (X, Z)
         self._fused = FusedPass.for_points(self._X, self._Z)
         self._like = X[:1, :1] if not self._numpy else np.empty((0, 0), dtype=X.dtype)  # namespace, device and dtype
+        self._own_centers = Z is X
         self._matrix: Array | None = None
         if storage == "dense" or (storage == "auto" and m * column <= memory):
             # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
@@ -147,6 +148,8 @@ class KernelDictionary:
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
         if self._matrix is not None:
+            if self._own_centers and self.kernel.symmetric and reads_one_triangle(self._matrix, V):
+                return symmetric_product(self._matrix, V)
             # Two ways to say it, and BLAS is faster by a third in one or the other.
             if self._numpy and self.dtype == np.float32:
                 return to_host(self._matrix @ np.ascontiguousarray(V))
