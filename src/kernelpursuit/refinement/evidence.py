@@ -113,17 +113,19 @@ class _Solved(NamedTuple):
 
 def _solve(phi: Array, Y: Array, ratio: float) -> _Solved:
     """Ridge regression through a factor of I + ratio ΦᵀΦ: never through the inverse of ΦᵀΦ + I / ratio."""
-    k, gram = phi.shape[1], to_host(phi.T @ phi)
+    k = phi.shape[1]
     try:
-        L = np.linalg.cholesky(np.eye(k) + ratio * gram)
+        L = np.linalg.cholesky(np.eye(k) + ratio * to_host(phi.T @ phi))
         inverse = solve_triangular(L, np.eye(k), lower=True, check_finite=False)
+        beta = ratio * (inverse.T @ (inverse @ to_host(phi.T @ Y)))
         log_determinant = 2 * float(np.sum(np.log(np.diag(L))))
     except np.linalg.LinAlgError:  # targets without noise: the rounding of ΦᵀΦ, times the ratio, is larger than I
-        eigenvalues, directions = np.linalg.eigh(gram)
-        stretched = ratio * np.maximum(eigenvalues, 0)
-        inverse = (directions / np.sqrt(1 + stretched)).T
-        log_determinant = float(np.sum(np.log1p(stretched)))
-    beta = ratio * (inverse.T @ (inverse @ to_host(phi.T @ Y)))
+        Q, R = namespace(phi).linalg.qr(phi)
+        U, sizes, Vt = np.linalg.svd(to_host(R))
+        stretched = 1 + ratio * sizes**2
+        inverse = Vt / np.sqrt(stretched)[:, None]
+        beta = Vt.T @ ((ratio * sizes / stretched)[:, None] * (U.T @ to_host(Q.T @ Y)))
+        log_determinant = float(np.sum(np.log(stretched)))
     return _Solved(beta, Y - phi @ from_host(beta, phi), inverse, log_determinant)
 
 
