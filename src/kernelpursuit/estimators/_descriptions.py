@@ -65,6 +65,13 @@ DESCRIPTIONS = {
         every step.""",
     "patience": """patience : int, default=10
         Number of steps without improvement after which a stop rule gives up looking for a better one.""",
+    "warm_start": """warm_start : bool, default=False
+        Whether `fit` goes on with the atoms that the model has, on the same data: give a larger `n_atoms` for more of
+        them. Taking them again costs no pass over the data.""",
+    "checkpoint": """checkpoint : str or path, optional
+        File to which each step is appended. After a crash or a kill the same call goes on with it and ends with the
+        atoms and weights of a fit that was never disturbed, to the last bit. A file of other data or parameters is
+        refused.""",
     "selection": """selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
         Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
         squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy). "random" draws

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -73,10 +74,12 @@ class KernelMatchingPursuit(PursuitParameters):
         calm : callable
             ``calm(targets)`` without their outliers, for a look at them with the squared loss.
         """
-        settings, centers = Settings.of(self), check_centers(self.centers, data.X)
+        settings, centers = Settings.of(self, unit), check_centers(self.centers, data.X)
         limit = None if self.n_atoms == "auto" else self.n_atoms
         stop = self._stop_rule(loss)
-        alpha = self._ridge(data, calm(targets), loss, centers=centers, limit=limit, unit=unit)
+        if settings.path is not None and stop in ("validation", "certificate"):
+            raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
+        alpha = self._ridge(data, calm(targets), loss, settings, centers=centers, limit=limit, unit=unit)
         shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit}
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
@@ -113,6 +116,7 @@ class KernelMatchingPursuit(PursuitParameters):
         data: TrainingData,
         targets: np.ndarray,
         loss: Loss | None,
+        settings: Settings,
         *,
         centers: Any,
         limit: int | None,
@@ -132,7 +136,7 @@ class KernelMatchingPursuit(PursuitParameters):
         if not loss.convex:  # bends both ways
             return 0.0
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
-        quiet = replace(Settings.of(self), verbose=0)
+        quiet = replace(settings, verbose=0, path=None, rng=deepcopy(settings.rng))
         options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
         squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
         if squares.path.reason == "interrupted":
@@ -280,10 +284,11 @@ class KernelMatchingPursuit(PursuitParameters):
         )
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, ready.weight_path(len(taken))
+        pursued = replace(path)
         if isinstance(alpha, str):
             fit = OrthogonalFit.of(ready, y, weights)
             alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data))
-        return Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha)
+        return Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:

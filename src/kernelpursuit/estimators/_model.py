@@ -33,6 +33,7 @@ class Fitted(NamedTuple):
     expansion: Expansion
     weights: WeightPath | KeptWeights  # of the atoms after each step
     alpha: float | None = None  # the ridge, where the estimator has one
+    pursued: Path | None = None  # as it was pursued: in the units of that, before a ridge was chosen for its atoms
 
 
 class PursuitModel(BaseEstimator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from os import PathLike
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -34,6 +35,7 @@ PURSUIT_CONSTRAINTS: dict[str, list] = {
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
+GOING_ON: dict[str, list] = {"warm_start": ["boolean"], "checkpoint": [str, PathLike, None]}
 STOP_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
     "stop": [StrOptions({"bound", "certificate", "gcv", "leave_one_out", "validation"}), callable, None],
@@ -69,7 +71,12 @@ class OwnConstructor:
 class PursuitParameters(OwnConstructor):
     """Constructor of the estimators that run one pursuit."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**STOP_CONSTRAINTS, **PURSUIT_CONSTRAINTS, **KERNEL_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **STOP_CONSTRAINTS,
+        **PURSUIT_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
+        **GOING_ON,
+    }
 
     def __init__(
         self,
@@ -94,6 +101,8 @@ class PursuitParameters(OwnConstructor):
         stop=None,
         validation_fraction=0.2,
         patience=10,
+        warm_start=False,
+        checkpoint=None,
         memory=None,
         random_state=None,
         verbose=0,
@@ -118,6 +127,8 @@ class PursuitParameters(OwnConstructor):
         self.stop = stop
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

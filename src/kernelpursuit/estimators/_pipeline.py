@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from kernelpursuit._sklearn import fit_context
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
+from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import plan_memory
 from kernelpursuit.estimators._placement import host_dtype
 from kernelpursuit.estimators._training import TrainingData
@@ -32,6 +33,10 @@ class Settings:
     ----------
     rng : numpy.random.Generator
         Made from `random_state`.
+    checkpoint : Checkpoint or None
+        Made from the parameter of this name, a file.
+    path : Path or None
+        The path of the fit before, where ``warm_start`` asks to go on with it.
     """
 
     rng: np.random.Generator
@@ -40,12 +45,18 @@ class Settings:
     memory: int | None = None
     tol: float = 0.0
     verbose: int = 0
+    checkpoint: Checkpoint | None = None
+    path: Path | None = None
 
     @classmethod
-    def of(cls, estimator: Any) -> Settings:
-        """The settings among the parameters of an estimator."""
+    def of(cls, estimator: Any, unit: float = 1.0) -> Settings:
+        """The settings among the parameters of an estimator, whose targets were divided by `unit`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
-        return cls(rng=generator(estimator.random_state), **given)
+        seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
+        if file is not None:
+            given["checkpoint"] = Checkpoint(file, estimator, seed)
+            seed = given["checkpoint"].seed
+        return cls(rng=np.random.default_rng(seed), path=earlier_path(estimator, unit), **given)
 
 
 class Pursued(NamedTuple):
@@ -103,25 +114,39 @@ def run(
     """
     itemsize = itemsize or host_dtype(data.X).itemsize
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
+    record = None if settings.checkpoint is None else settings.checkpoint.next_pursuit(data, (memory, most))
+    memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
     storage = storage_for(settings, worth_keeping)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries if settings.verbose else []:
         say(getattr(dictionary, "plan", ""))
-    ready = criterion(*dictionaries)
     limit = [n_atoms(most, reason="memory")] if basis is None else []
-    path = follow_criterion(ready, first_of(*limit, *rules(ready)), settings, unit)
+    for leg in legs(record, settings.path):
+        ready = criterion(*dictionaries)
+        path = leg.path = follow_criterion(ready, first_of(*limit, *rules(ready), *leg.rules), settings, unit, leg)
     if path.reason == "interrupted" and not (path.steps or path.discarded):
         raise KeyboardInterrupt(path.sentence)
     warn_if_short(path, wanted, name)
     return Pursued(path, ready, dictionaries)
 
 
-def follow_criterion(criterion: Any, stop: StopRule, settings: Settings, unit: float = 1.0) -> Path:
+def follow_criterion(
+    criterion: Any, stop: StopRule, settings: Settings, unit: float = 1.0, leg: Leg | None = None
+) -> Path:
     """The loop itself, with its report; `run` is the way to it but for a criterion that goes on where another ended."""
-    look = candidates_of(settings.candidates, settings.rng)
-    callback = progress(settings.verbose, unit, criterion) if settings.verbose else None
-    path = pursue(criterion, stop, look, callback, "auto", settings.weakness)
-    if settings.verbose:
+    leg = Leg() if leg is None else leg
+    steps = 0 if leg.path is None else len(leg.path) + len(leg.path.discarded)
+    leg.reseed(settings.rng)
+    look = candidates_of(settings.candidates, settings.rng, steps)
+    report = progress(settings.verbose, unit, criterion) if settings.verbose else None
+
+    def callback(path: Path) -> None:
+        leg.keep(path, criterion.passes)
+        if report is not None:
+            report(path)
+
+    path = pursue(criterion, stop, look, callback, "auto", settings.weakness, leg.path)
+    if settings.verbose and path.reason != LEG:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path
 
@@ -146,15 +171,29 @@ def fits(method: Callable) -> Callable:
 
 def generator(random_state: Any) -> np.random.Generator:
     """NumPy generator from scikit-learn's `random_state`."""
-    return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    return np.random.default_rng(draw_seed(random_state))
 
 
-def candidates_of(candidates: Any, rng: np.random.Generator) -> Candidates:
-    """What each step looks at, from the parameter `candidates`."""
+def draw_seed(random_state: Any) -> int:
+    """Seed from scikit-learn's `random_state`."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def earlier_path(estimator: Any, unit: float) -> Path | None:
+    """Path of the model that the estimator is, for ``warm_start=True``; its targets divided by `unit`."""
+    if not getattr(estimator, "warm_start", False) or not hasattr(estimator, "path_"):
+        return None
+    if (pursued := getattr(getattr(estimator, "_taken", None), "pursued", None)) is not None:
+        return pursued
+    return in_units(replace(estimator.path_), 1 / unit, score=1 / (unit * unit))
+
+
+def candidates_of(candidates: Any, rng: np.random.Generator, steps: int = 0) -> Candidates:
+    """What each step looks at, from the parameter `candidates`; `steps` have been taken before."""
     if candidates is None:
         return everything
     if candidates == "growing":
-        return growing_subset(rng)
+        return growing_subset(rng, first_step=steps)
     if isinstance(candidates, bool) or (isinstance(candidates, tuple) and len(candidates) != 2):
         raise ValueError(
             f"candidates must be an int, a pair (epsilon, quantile), 'growing' or None, got {candidates!r}"
@@ -209,6 +248,7 @@ def in_units(path: Path, unit: float, score: float) -> Path:
             score=step.score * score,
             loss=step.loss * square,
             leave_one_out=step.leave_one_out * square,
+            validation=step.validation * square,
             weight=tuple(w * unit for w in step.weight),
         )
 

@@ -180,6 +180,8 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
         Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
         model is fitted to all rows.
     patience
+    warm_start
+    checkpoint
     memory
     random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the rows held out.

@@ -16,7 +16,7 @@ from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._model import Fitted
-from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._parameters import GOING_ON, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, check_new, host_dtype, like_labels
 from kernelpursuit.estimators._training import TrainingData, check_training, refuse_weights, training_data
@@ -118,6 +118,8 @@ class SparseKernelFDA(FisherModel):
         "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest. It is for two
         classes. Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
     patience
+    warm_start
+    checkpoint
     memory
     random_state : int, RandomState or None, default=None
         Seed for `candidates`.
@@ -159,6 +161,7 @@ class SparseKernelFDA(FisherModel):
         "stop": [StrOptions({"bound"}), None],
         "patience": STOP_CONSTRAINTS["patience"],
         **FISHER_CONSTRAINTS,
+        **GOING_ON,
     }
 
     def __init__(
@@ -177,6 +180,8 @@ class SparseKernelFDA(FisherModel):
         tol=1e-10,
         stop=None,
         patience=10,
+        warm_start=False,
+        checkpoint=None,
         memory=None,
         random_state=None,
         verbose=0,
@@ -194,6 +199,8 @@ class SparseKernelFDA(FisherModel):
         self.tol = tol
         self.stop = stop
         self.patience = patience
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kernelpursuit._array import Array, namespace, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
+from kernelpursuit.estimators._parameters import GOING_ON
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._placement import as_dtype, check_new, follow, is_precomputed, labels_on_host
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, finite_values
@@ -54,6 +55,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         "bound" keeps the number of points, up to `n_atoms`, for which `bounds.compression_bound` on the squared
         distance of new data to the span is lowest.
     patience
+    warm_start
+    checkpoint
     memory
     random_state : int, RandomState or None, default=None
         Seed for ``selection="random"`` and `candidates`.
@@ -95,6 +98,7 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         "center": ["boolean"],
         "stop": [StrOptions({"bound"}), None],
         "patience": [Interval(Integral, 1, None, closed="left")],
+        **GOING_ON,
     }
 
     def __init__(
@@ -114,6 +118,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         tol=0.0,
         stop=None,
         patience=10,
+        warm_start=False,
+        checkpoint=None,
         memory=None,
         random_state=None,
         verbose=0,
@@ -132,6 +138,8 @@ class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
         self.tol = tol
         self.stop = stop
         self.patience = patience
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

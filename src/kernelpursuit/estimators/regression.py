@@ -110,6 +110,8 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
         Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
         model is fitted to all rows.
     patience
+    warm_start
+    checkpoint
     memory
     random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the rows held out.

@@ -36,8 +36,8 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     return candidates
 
 
-def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7) -> Candidates:
-    """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at step t from 0 on.
+def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7, first_step: int = 0) -> Candidates:
+    """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at step t from `first_step` on.
 
     Late in a path fewer atoms are nearly as good as the best, so that a late sample should be larger. With the defaults
     228 atoms are looked at in each of 200 steps on average, as many as find one of the best 2% with probability 0.99.
@@ -53,7 +53,7 @@ def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7)
     >>> [len(draw(np.ones(9, dtype=bool))) for _ in range(4)]
     [2, 3, 3, 4]
     """
-    steps = count()
+    steps = count(first_step)
 
     def candidates(alive: np.ndarray) -> np.ndarray | None:
         return random_subset(ceil(start + rate * next(steps)), rng)(alive)

@@ -35,6 +35,8 @@ class Step(NamedTuple):
         Atoms given up in this step.
     bound : float
         Upper limit of the error of the model now; nan unless a stop rule follows one.
+    validation : float
+        Error on rows held out; nan unless a stop rule follows it.
     seconds : float
         Time since the pursuit began.
     """
@@ -47,6 +49,7 @@ class Step(NamedTuple):
     weight: tuple[float, ...] = ()
     released: tuple[int, ...] = ()
     bound: float = np.nan
+    validation: float = np.nan
     seconds: float = 0.0
 
 
@@ -215,6 +218,7 @@ def pursue(
     callback: Callable[[Path], None] | None = None,
     lookahead: int | str = 1,
     weakness: float = 1.0,
+    path: Path | None = None,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
@@ -238,6 +242,9 @@ def pursue(
         Share of the best score of all atoms that an atom must reach when its turn comes, or its block ends before it.
         1 gives the atoms of plain greedy choice, whatever `lookahead` is. Where candidates are sampled, the best of the
         sample is taken.
+    path : Path, optional
+        A path on the same atoms to go on with: its steps, those that a stop rule discarded included, are taken again
+        without looking for them, which costs no pass over the data. They keep the numbers that they were recorded with.
 
     Returns
     -------
@@ -265,8 +272,8 @@ def pursue(
     # Reading a matrix that is there for one vector is as cheap as a look into the pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
     ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
-    path = Path(start=criterion.start())
-    began = time.perf_counter()
+    path = Path(start=criterion.start()) if path is None else replay(criterion, path)
+    began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
     try:
         verdict = stop(path)
         while verdict is None:
@@ -280,9 +287,10 @@ def pursue(
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
                 path.steps.append(step._replace(seconds=time.perf_counter() - began))
+                verdict = stop(path)  # which may note something on the step
                 if callback is not None:
                     callback(path)
-                if (verdict := stop(path)) is not None:
+                if verdict is not None:
                     break
             if len(path) == before and criterion.alive[block[0]]:
                 name = type(criterion).__name__
@@ -291,12 +299,48 @@ def pursue(
                 ahead.learn(len(block), len(path) - before)
     except KeyboardInterrupt:
         verdict = Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}")
-    path.passes = criterion.passes
+    path.passes += criterion.passes
     path.ending = True
     if (final := stop(path)) is not None and final.keep < verdict.keep:
         verdict = verdict._replace(keep=final.keep, sentence=f"{verdict.sentence}; {final.sentence}")
     path.ending = False
     return path.ended(verdict)
+
+
+REPLAYED = 64  # atoms taken again at once
+SAME_LOSS = 1e-6  # of the loss without atoms: by how much a loss may differ from the one recorded
+
+
+def replay(criterion: Criterion, path: Path) -> Path:
+    """Take the atoms of `path` again, with a criterion that has taken none; a path that is not over.
+
+    Raises
+    ------
+    ValueError
+        Where the losses are not those recorded: the path is of other data or other settings.
+    """
+    recorded = path.steps + path.discarded
+    start = criterion.start()
+    check_same_loss(start, path.start, 0, start.loss)
+    place = 0
+    while place < len(recorded):
+        before = place
+        for step in criterion.take([one.atom for one in recorded[place : place + REPLAYED]], 0.0):
+            check_same_loss(step, recorded[place], place + 1, start.loss)
+            place += 1
+        if place == before:
+            atom = recorded[place].atom
+            raise ValueError(f"path is of other data or settings: atom {atom} of step {place + 1} adds nothing here")
+    return Path(start=path.start, steps=recorded, passes=path.passes)
+
+
+def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> None:
+    """An error where the loss after so many steps is not the one that a path recorded."""
+    if not abs(step.loss - recorded.loss) <= SAME_LOSS * abs(scale):
+        raise ValueError(
+            f"path is of other data or settings: the loss after {count(place, 'step')} is {step.loss:.6g} here and "
+            f"{recorded.loss:.6g} there"
+        )
 
 
 def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookAhead | None = None) -> list[int]:

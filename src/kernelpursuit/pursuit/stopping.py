@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -107,30 +108,32 @@ def search_charge(targets: np.ndarray, weights: np.ndarray | None = None) -> flo
 
 def validation(error: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of an error on data held out; `error(path)` is called once for each number of steps."""
-    known: list[float] = []
-
-    def values(path: Path) -> np.ndarray:
-        if len(known) <= len(path):
-            known.append(error(path))
-        return np.array(known)
-
-    return minimum(values, "validation", patience)
+    return minimum(noted("validation", error), "validation", patience)
 
 
 def lowest_bound(bound: Callable[[Path], float], patience: int) -> StopRule:
-    """Minimum of a bound on the error, which is noted on the path; `bound(path)` is called once for each step."""
+    """Minimum of a bound on the error; `bound(path)` is called once for each number of steps."""
+    return minimum(noted("bound", bound), "bound", patience)
+
+
+def noted(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.ndarray]:
+    """Values of a quantity that is computed after each step and kept in field `name` of the path's steps.
+
+    The path is all that a stop rule remembers, so a path that goes on elsewhere ends as it would have here.
+    """
 
     def values(path: Path) -> np.ndarray:
         last = path.steps[-1] if path.steps else path.start
-        if np.isnan(last.bound):
-            noted = last._replace(bound=float(bound(path)))
+        if np.isnan(getattr(last, name)):
+            change: dict[str, Any] = {name: float(current(path))}
+            last = last._replace(**change)
             if path.steps:
-                path.steps[-1] = noted
+                path.steps[-1] = last
             else:
-                path.start = noted
-        return path.values("bound")
+                path.start = last
+        return path.values(name)
 
-    return minimum(values, "bound", patience)
+    return values
 
 
 def first_of(*rules: StopRule) -> StopRule:

@@ -1,0 +1,306 @@
+"""Fits that survive their process: each step is appended to a file, and the same call goes on from there.
+
+What goes on must end with the bits that an undisturbed fit ends with, although the products that a pursuit keeps up to
+date carry rounding errors of their own history. So a fit that keeps a checkpoint runs in *legs*: after 8, 12, 18, ...
+steps it makes its criterion anew and takes the atoms of the path again. At these points its state is a function of the
+path alone. A fit that goes on does so at the last of them, and takes the recorded steps after it once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from numbers import Number
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kernelpursuit._array import on_host
+from kernelpursuit._warning import warn
+from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.pursuit.loop import Path, Step, StopRule
+from kernelpursuit.pursuit.stopping import n_atoms
+
+FORMAT = 1
+BEGINNING = 16  # bytes by which a file whose first line is torn is known
+LEG = "end of a leg"
+FIRST_LEG, GROWTH = 8, 1.5  # steps; a leg that is taken once more is at most a third of the path
+WITHOUT_EFFECT = {"checkpoint", "verbose", "n_jobs", "random_state", "warm_start"}  # on what is fitted
+
+
+class Checkpoint:
+    """The file of one fit: a line that says what is fitted, then for each pursuit a line and one for each step.
+
+    Parameters
+    ----------
+    file : str or path
+        Read if it is there, made if not.
+    estimator : estimator
+        Its parameters must be those of the file.
+    seed : int
+        Of the random draws, for a new file.
+
+    Attributes
+    ----------
+    seed : int
+        Of the file: draws are those of the fit that began it.
+    """
+
+    def __init__(self, file: Any, estimator: Any, seed: int):
+        self.name = os.fspath(file)
+        if not File(self.name).parent.is_dir():
+            raise ValueError(f"checkpoint={self.name!r}: there is no folder {str(File(self.name).parent)!r}")
+        self._handle = os.open(self.name, os.O_RDWR | os.O_CREAT, 0o644)
+        lock(self._handle, self.name)
+        content = os.pread(self._handle, os.fstat(self._handle).st_size, 0)
+        lines, self._size = whole_lines(content)
+        header = {
+            "kernelpursuit": FORMAT,
+            "estimator": type(estimator).__name__,
+            "parameters": described_parameters(estimator),
+            "seed": seed,
+        }
+        if lines or not json.dumps(header).encode().startswith(content[:BEGINNING]):
+            check_header(lines[0][0] if lines else None, header, self.name)
+        os.ftruncate(self._handle, self._size)  # a torn last line
+        if not lines:
+            self.append(header)
+        self.seed = int(lines[0][0]["seed"]) if lines else seed
+        self._recorded = split_pursuits(lines[1:])
+        self._begun = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            os.close(self._handle)
+
+    def append(self, *values: Any) -> None:
+        """Add lines, by one call of the system."""
+        text = "".join(json.dumps(value) + "\n" for value in values).encode()
+        os.lseek(self._handle, self._size, os.SEEK_SET)
+        os.write(self._handle, text)
+        self._size += len(text)
+
+    def cut(self, size: int) -> None:
+        """Forget what the file holds beyond its first `size` bytes."""
+        os.ftruncate(self._handle, size)
+        self._size = size
+        del self._recorded[self._begun :]
+
+    def next_pursuit(self, data: TrainingData, memory: tuple[int, int]) -> Record:
+        """The record of the next pursuit of the fit, on these rows and with this much memory."""
+        place, known = self._begun, self._recorded[self._begun : self._begun + 1]
+        self._begun += 1
+        rows = fingerprint(data.X, data.y, data.weights)
+        if not known:
+            self.append({"rows": rows, "memory": memory})
+            return Record(self, place, memory)
+        header, lines = known[0]
+        if header["rows"] != rows:
+            raise ValueError(
+                f"checkpoint={self.name!r} was made on other data than these: X, y or sample_weight differ. "
+                "Give those, another file, or delete this one"
+            )
+        return Record(self, place, tuple(header["memory"]), lines)
+
+
+@dataclass
+class Record:
+    """Steps of one pursuit: those that the file holds, then those that are added."""
+
+    checkpoint: Checkpoint
+    place: int  # of the pursuit within its fit
+    memory: tuple[int, int]
+    lines: list[tuple[Any, int]] = field(default_factory=list)  # the start and each step with its passes; end in file
+
+    def path(self, k: int) -> Path | None:
+        """The first `k` steps as a path to go on with."""
+        if k == 0:
+            return None
+        start, *steps = [Step(*tuples(values[:-1])) for values, _ in self.lines[: k + 1]]
+        return Path(start=start, steps=steps, passes=self.lines[k][0][-1])
+
+    def keep(self, path: Path, passes: float) -> None:
+        """Write the last step, unless it is there; `passes` of this and earlier legs."""
+        k = len(path)
+        if k < len(self.lines):
+            if path.steps[-1].atom == self.lines[k][0][0]:
+                return
+            warn(
+                f"step {k} of checkpoint={self.checkpoint.name!r} took another atom this time: another number of "
+                "threads or other versions of libraries round differently. The fit goes on with the new one"
+            )
+            self.checkpoint.cut(self.lines[k - 1][1])
+            del self.lines[k:]
+        values = [[*path.start, 0.0]] if k == 1 and not self.lines else []
+        values.append([*path.steps[-1], passes])
+        self.checkpoint.append(*values)
+        self.lines += [(one, self.checkpoint._size) for one in values]
+
+
+@dataclass
+class Leg:
+    """A part of a pursuit, from a path to the next point at which it is begun anew."""
+
+    path: Path | None = None
+    record: Record | None = None
+    end: int = 0
+
+    @property
+    def rules(self) -> list[StopRule]:
+        """Where it ends, if it has an end."""
+        return [n_atoms(self.end, LEG)] if self.record is not None else []
+
+    def reseed(self, rng: np.random.Generator) -> None:
+        """Draws of a leg depend on where it begins alone."""
+        if self.record is not None and self.path is not None:
+            seed = [self.record.checkpoint.seed, self.record.place, len(self.path) + len(self.path.discarded)]
+            rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+    def keep(self, path: Path, passes: float) -> None:
+        """Record the last step."""
+        if self.record is not None:
+            self.record.keep(path, path.passes + passes)
+
+
+def legs(record: Record | None, path: Path | None) -> Iterator[Leg]:
+    """The legs of a pursuit; who runs one leaves its path in it."""
+    if record is None:
+        yield Leg(path)
+        return
+    if path is not None:
+        raise ValueError("warm_start=True goes on with the model in memory, checkpoint with a file: give one of them")
+    ends = leg_ends()
+    end = next(ends)
+    done = 0
+    while end < len(record.lines) - 1:  # with a step after it: where a pursuit ended, no leg begins
+        done, end = end, next(ends)
+    leg = Leg(record.path(done), record, end)
+    yield leg
+    while leg.path is not None and leg.path.reason == LEG:
+        leg = Leg(leg.path, record, next(ends))
+        yield leg
+
+
+def leg_ends() -> Iterator[int]:
+    """Numbers of steps at which a pursuit is begun anew.
+
+    Examples
+    --------
+    >>> ends = leg_ends()
+    >>> [next(ends) for _ in range(6)]
+    [8, 12, 18, 27, 40, 60]
+    """
+    end = FIRST_LEG
+    while True:
+        yield end
+        end = int(end * GROWTH)
+
+
+def whole_lines(content: bytes) -> tuple[list[tuple[Any, int]], int]:
+    """Values of the lines that are complete, each with the place at which it ends; the place of the last.
+
+    Examples
+    --------
+    >>> whole_lines(b'1' + bytes([10]) + b'[2, 3]' + bytes([10]) + b'[4,')
+    ([(1, 2), ([2, 3], 9)], 9)
+    """
+    lines: list[tuple[Any, int]] = []
+    end = 0
+    for line in content.splitlines(keepends=True):
+        try:
+            value = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            break
+        if value is None:
+            break
+        end += len(line)
+        lines.append((value, end))
+    return lines, end
+
+
+def split_pursuits(lines: list[tuple[Any, int]]) -> list[tuple[dict, list[tuple[Any, int]]]]:
+    """Lines by pursuits: the line that begins one, and those of its start and steps."""
+    found: list[tuple[dict, list[tuple[Any, int]]]] = []
+    for value, end in lines:
+        if isinstance(value, dict):
+            found.append((value, []))
+        else:
+            found[-1][1].append((value, end))
+    return found
+
+
+def tuples(values: list[Any]) -> list[Any]:
+    """JSON's lists as tuples."""
+    return [tuple(value) if isinstance(value, list) else value for value in values]
+
+
+def check_header(header: Any, wanted: dict[str, Any], name: str) -> None:
+    """An error that says what differs where a file is of another fit."""
+    if not isinstance(header, dict) or header.get("kernelpursuit") != FORMAT:
+        raise ValueError(f"checkpoint={name!r} is no checkpoint of this version: give another file, or delete this one")
+    theirs, ours = header["parameters"], wanted["parameters"]
+    differences = [
+        f"{key}={theirs.get(key, 'absent')} there and {ours.get(key, 'absent')} here"
+        for key in sorted(theirs.keys() | ours.keys())
+        if theirs.get(key) != ours.get(key)
+    ]
+    if header["estimator"] != wanted["estimator"]:
+        differences = [f"{header['estimator']} there and {wanted['estimator']} here"]
+    if differences:
+        raise ValueError(
+            f"checkpoint={name!r} is of another fit: {'; '.join(differences)}. Give another file, or delete this one"
+        )
+
+
+def described_parameters(estimator: Any) -> dict[str, str]:
+    """Parameters that decide what is fitted, in words that can be compared."""
+    parameters = estimator.get_params(deep=False)
+    words = {name: in_words(value) for name, value in parameters.items() if name not in WITHOUT_EFFECT}
+    if isinstance(estimator.random_state, Number):
+        words["random_state"] = in_words(estimator.random_state)
+    return words
+
+
+def in_words(value: Any) -> str:
+    """A parameter as a short text: arrays by their hash, functions by their names."""
+    if hasattr(value, "shape"):
+        return f"array {fingerprint(value)}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(in_words(one) for one in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {in_words(one)}' for key, one in value.items())}}}"
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def fingerprint(*arrays: Any) -> str:
+    """Hash of shapes, dtypes and bytes of arrays and sparse matrices."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        if sparse.issparse(array):
+            parts = [array.data, array.indices, array.indptr]
+        else:
+            parts = [np.zeros(0) if array is None else on_host(array)]
+        for part in parts:
+            digest.update(f"{part.shape}{part.dtype}".encode())
+            plain = np.array([repr(one) for one in part.ravel()]) if part.dtype.hasobject else part
+            digest.update(np.ascontiguousarray(plain).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()[:32]
+
+
+def lock(handle: int, name: str) -> None:
+    """An error where another process fits with this file; the lock ends with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ValueError(f"checkpoint={name!r} is in use by another fit: give each fit a file of its own") from error
