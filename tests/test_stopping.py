@@ -114,10 +114,11 @@ def test_validation_asks_once_for_each_length():
         return [3.0, 1.0, 2.0, 2.0][len(path)]
 
     rule = validation(error, patience=2)
-    said = []
+    said, path = [], path_of([1.0])
     for k in range(4):
+        path.steps += [Step(k)] if k else []
         for _ in range(2):
-            said.append(rule(path_of([1.0] * (k + 1))))
+            said.append(rule(path))
     assert asked == [0, 1, 2, 3]
     assert [v is None for v in said] == [True] * 6 + [False] * 2
     assert said[-1].keep == 1 and said[-1].reason == "validation"
