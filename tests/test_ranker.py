@@ -79,18 +79,42 @@ def test_all_atoms_with_a_ridge_are_rank_rls():
     np.testing.assert_allclose(model.predict(K), K @ a, rtol=1e-5, atol=1e-6 * np.ptp(K @ a))
 
 
+def refitted_without_groups(atoms, y, alpha, weights=None):
+    """Residuals of each group, its mean taken out, where the weights of the atoms are fitted to the others."""
+    A, w, found = K[:, atoms], np.ones(N) if weights is None else weights, np.zeros(N)
+    penalty = np.sqrt(alpha) * reference.factor(K[np.ix_(atoms, atoms)])
+    for group in range(len(SIZES)):
+        out = GROUPS == group
+        P = all_pairs(GROUPS[~out], w[~out])
+        B, t = np.vstack([P @ A[~out], penalty]), np.append(P @ y[~out], np.zeros(len(penalty)))
+        residual = y[out] - A[out] @ np.linalg.lstsq(B, t, rcond=None)[0]
+        found[out] = residual - np.average(residual, weights=w[out])
+    return found
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+def test_a_ridge_by_evidence_and_the_groups_left_out_of_it(weights):
+    model = KMPRanker(9, kernel="precomputed").fit(K, GRADES, sample_weight=weights, group=SIZES)
+    assert 0 < model.alpha_ < 10
+    fixed = KMPRanker(9, kernel="precomputed", alpha=0).fit(K, GRADES, sample_weight=weights, group=SIZES)
+    np.testing.assert_array_equal(model.support_, fixed.support_)  # the ridge comes after the choice
+    for k in (1, 4, 9):
+        e, w = refitted_without_groups(model.support_[:k], GRADES, model.alpha_, weights), weights
+        w = np.ones(N) if weights is None else weights
+        np.testing.assert_allclose(model.path_.steps[k - 1].leave_one_out, w @ e**2 / w.sum(), rtol=1e-7)
+
+
+def test_the_logistic_loss_takes_a_ridge_of_its_own_measure():
+    weak, strong = (KMPRanker(9, loss=loss, gamma=0.3).fit(X, GRADES, group=SIZES) for loss in ("logistic", "squared"))
+    assert 0.01 * strong.alpha_ < weak.alpha_ < 0.5 * strong.alpha_  # it bends at most an eighth as much
+    assert KMPRanker(9, loss="logistic", variant="basic").fit(X, GRADES, group=SIZES).alpha_ == 0
+
+
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 def test_groups_left_out_are_refitted(alpha, weights):
     path, criterion = ranked(steps=9, alpha=alpha, weights=weights)
-    A, w, expected = K[:, path.atoms], np.ones(N) if weights is None else weights, np.zeros(N)
-    for group in range(len(SIZES)):
-        out = GROUPS == group
-        P = all_pairs(GROUPS[~out], w[~out])
-        penalty = np.sqrt(alpha) * reference.factor(K[np.ix_(path.atoms, path.atoms)])
-        B, t = np.vstack([P @ A[~out], penalty]), np.append(P @ Y[~out], np.zeros(len(penalty)))
-        residual = Y[out] - A[out] @ np.linalg.lstsq(B, t, rcond=None)[0]
-        expected[out] = residual - np.average(residual, weights=w[out])
+    expected, w = refitted_without_groups(path.atoms, Y, alpha, weights), np.ones(N) if weights is None else weights
     np.testing.assert_allclose(criterion.left_out()[:, 0], expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(path.steps[-1].leave_one_out, w @ expected**2 / w.sum(), rtol=1e-7)
 
@@ -183,8 +207,11 @@ def test_groups_of_all_sizes_are_centred():
         np.testing.assert_allclose(centred[rows], columns[rows] - mean, atol=1e-12)
 
 
-def test_one_group_is_least_squares_with_a_constant():
-    model, plain = KMPRanker(8, gamma=0.3).fit(X, Y), KMPRegressor(8, gamma=0.3, alpha=0).fit(X, Y)
+@pytest.mark.parametrize("alpha", [0.0, 0.1, "auto"])
+def test_one_group_is_least_squares_with_a_constant(alpha):
+    model, plain = (make(8, gamma=0.3, alpha=alpha).fit(X, GRADES) for make in (KMPRanker, KMPRegressor))
+    assert model.alpha_ == pytest.approx(plain.alpha_)
+    assert (alpha == 0) == (model.alpha_ == 0)
     np.testing.assert_array_equal(model.support_, plain.support_)
     np.testing.assert_allclose(model.predict(X), plain.predict(X) - plain.intercept_, rtol=1e-8, atol=1e-8)
     assert np.isnan(model.path_.steps[-1].leave_one_out)

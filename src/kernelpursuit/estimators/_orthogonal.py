@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms
+from kernelpursuit._array import Array, from_host, in_double, squared_norms
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.heads.shrinkage import Shrunk, evidence_ridge, shrunk
 from kernelpursuit.heads.weights import WeightPath
-from kernelpursuit.pursuit.left_out import DETERMINED
+from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.squares import Squares
 
@@ -50,20 +50,18 @@ class OrthogonalFit:
     def left_out(self) -> Iterator[Array]:
         """Residuals y_i - f⁻ⁱ(x_i) after 0, 1, ... steps, (n_samples, n_targets): weights refitted without row i.
 
-        A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
+        Without its group where there are groups; nan where there is a single one.
         """
         atoms = self.criterion.atoms
-        r = atoms.weigh(in_double(self.targets))
-        xp = namespace(r)
-        gap, out = xp.ones_like(r[:, 0]), r
+        r = atoms.centre(atoms.weigh(in_double(self.targets)))
+        left_out = leave_out(r, atoms)
         if not atoms.intercept:
-            yield atoms.unweigh(out)
+            yield atoms.unweigh(r if left_out is not None else r * np.nan)
         for t, sample in enumerate(self._directions()):
             r = r - sample[:, None] * from_host(self.lengths[t], r)[None, :]
-            gap = gap - atoms.leverage(sample)
-            determined = (gap <= DETERMINED)[:, None]
-            out = xp.where(determined, out, r / xp.where(determined, xp.ones_like(r[:, :1]), gap[:, None]))
-            yield atoms.unweigh(out)
+            if left_out is not None:
+                left_out.move(sample, self.lengths[t], r)
+            yield atoms.unweigh(left_out.residual if left_out is not None else r * np.nan)
 
     def _directions(self) -> Iterator[Array]:
         """Directions over the rows, one after the other."""
@@ -92,7 +90,7 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
     R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
     G = atoms.D.gram(taken.atoms, taken.atoms)
     mine = slice(constants, constants + kept)
-    centred = atoms.weigh(in_double(fit.targets))
+    centred = atoms.centre(atoms.weigh(in_double(fit.targets)))
     centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
     energy = squared_norms(centred)
     ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants)

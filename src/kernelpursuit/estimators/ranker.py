@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
-from kernelpursuit._array import Array, on_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._array import Array, on_host, to_host
+from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._descriptions import described
+from kernelpursuit.estimators._groups import PAIRWISE, check_pairs, curvature_along, split_groups
 from kernelpursuit.estimators._kmp import Rules, no_rules, validation_rule, warn_if_constant
 from kernelpursuit.estimators._model import Fitted, PursuitModel
+from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
@@ -25,15 +26,12 @@ from kernelpursuit.estimators._training import (
     fewer_centers,
     training_data,
 )
-from kernelpursuit.estimators.regression import cast_targets, random_split, scale_targets
+from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import StopRule
-from kernelpursuit.pursuit.pairs import pairwise_logistic, pairwise_squared
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, leave_one_out, n_atoms, tolerance
 from kernelpursuit.ranking import group_numbers, ndcg
-
-PAIRWISE = {"squared": pairwise_squared, "logistic": pairwise_logistic}
 
 
 @described
@@ -47,7 +45,7 @@ class KMPRanker(PursuitModel):
         ``sum over groups of 1/m * sum over pairs (i, j) of ((y_i - y_j) - (f_i - f_j))**2``
 
     with m the rows of the group: this is least squares after the mean of each group is taken out of targets and atoms,
-    and costs no more than `KMPRegressor`. With all atoms and ``alpha > 0`` it is RankRLS.
+    and costs little more than `KMPRegressor`.
 
     Parameters
     ----------
@@ -69,9 +67,8 @@ class KMPRanker(PursuitModel):
     centers
     candidates
     weakness
-    alpha : float, default=0
-        Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`).
+    alpha : float or "auto", default="auto"
+        As in `KMPRegressor`. With all atoms the squared loss and a ridge are RankRLS.
     shrinkage
     tol
     stop : {"gcv", "leave_one_group_out", "validation"}, callable or None, default=None
@@ -95,6 +92,7 @@ class KMPRanker(PursuitModel):
     support_vectors_
     support_kernels_
     gamma_
+    alpha_
     dual_coef_ : ndarray of shape (k,)
         Weights of the atoms.
     intercept_ : float
@@ -136,7 +134,6 @@ class KMPRanker(PursuitModel):
         **KERNEL_CONSTRAINTS,
         "loss": [StrOptions(set(PAIRWISE))],
         "stop": [StrOptions({"gcv", "leave_one_group_out", "validation"}), callable, None],
-        "alpha": [Interval(Real, 0, None, closed="left")],
     }
     _parameter_constraints.pop("fit_intercept")
     _one_target = True
@@ -157,7 +154,7 @@ class KMPRanker(PursuitModel):
         centers=None,
         candidates=None,
         weakness=1.0,
-        alpha=0.0,
+        alpha="auto",
         shrinkage=1.0,
         tol=1e-10,
         stop=None,
@@ -273,29 +270,54 @@ class KMPRanker(PursuitModel):
         tags.target_tags.required = True
         return tags
 
-    def _closed_form(self) -> bool:
+    def _closed_form(self, loss: str) -> bool:
         """Whether the path knows the error of groups left out."""
-        return self.loss == "squared" and self.variant != "basic"
+        return loss == "squared" and self.variant != "basic"
 
     def _choose_and_fit(self, data: TrainingData, numbers: np.ndarray, unit: float) -> Fitted:
         """Fit with the stop rule that `n_atoms` and `stop` ask for; `numbers` are the groups of all rows given."""
         settings, stop = Settings.of(self), self.stop
+        shared: dict[str, Any] = {"alpha": self._ridge(data, numbers, unit), "unit": unit}
         limit = None if self.n_atoms == "auto" else self.n_atoms
         if stop is None and limit is None:
-            stop = "gcv" if self._closed_form() else "validation"
+            stop = "gcv" if self._closed_form(self.loss) else "validation"
         if stop == "validation":
-            fitted = self._fit_validated(data, numbers, settings, limit=limit, unit=unit)
+            fitted = self._fit_validated(data, numbers, settings, limit=limit, **shared)
         else:
             rules = no_rules if stop is None else self._path_rule(stop, data, numbers)
-            fitted = self._fit_once(data, numbers, settings, limit=limit, rules=rules, wanted=limit, unit=unit)
+            fitted = self._fit_once(data, numbers, settings, limit=limit, rules=rules, wanted=limit, **shared)
         if limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         return fitted
 
-    def _path_rule(self, stop: Any, data: TrainingData, numbers: np.ndarray) -> Rules:
+    def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str:
+        """The parameter `alpha`; "auto" where the ridge is chosen for the atoms of the pursuit, after it.
+
+        The logistic loss takes the ridge of a fit with the squared loss, in the proportion in which the two bend along
+        this fit.
+        """
+        if not isinstance(self.alpha, str):
+            return self.alpha
+        if self.variant == "basic":
+            return 0.0
+        if self.loss == "squared":
+            return "auto"
+        quiet, limit = replace(Settings.of(self), verbose=0), None if self.n_atoms == "auto" else self.n_atoms
+        rules = no_rules if limit is not None else self._path_rule("gcv", data, numbers, loss="squared")
+        squares = self._fit_once(
+            data, numbers, quiet, limit=limit, rules=rules, loss="squared", alpha="auto", unit=unit
+        )
+        values, y = to_host(squares.expansion.predict(data.X, squares.weights.last())), data.y.astype(np.float64)
+        bends = [
+            curvature_along(PAIRWISE[loss](numbers[data.rows], data.weights), y, values, data.weights)
+            for loss in (self.loss, "squared")
+        ]
+        return float(squares.alpha or 0) * bends[0] / bends[1] if bends[1] > 0 else 0.0
+
+    def _path_rule(self, stop: Any, data: TrainingData, numbers: np.ndarray, loss: str = "") -> Rules:
         """Rule that reads the path alone."""
         count = len(np.unique(numbers[data.rows]))
-        if isinstance(stop, str) and not self._closed_form():
+        if isinstance(stop, str) and not self._closed_form(loss or self.loss):
             raise ValueError(
                 f"stop={stop!r} needs loss='squared' and variant 'prefit' or 'backfit'; 'validation' does not"
             )
@@ -304,21 +326,21 @@ class KMPRanker(PursuitModel):
                 raise ValueError("stop='leave_one_group_out' needs several groups, got one; 'gcv' does not")
             stop = leave_one_out(self.patience)
         elif stop == "gcv":
-            stop = gcv(max(data.total, len(data.rows)) - (count - 1), 2.0, self.patience)
+            stop = gcv(rows_counted(data) - (count - 1), 2.0, self.patience)
         return lambda family, criterion: [stop]
 
     def _fit_validated(
-        self, data: TrainingData, numbers: np.ndarray, settings: Settings, *, limit: int | None, unit: float
+        self, data: TrainingData, numbers: np.ndarray, settings: Settings, *, limit: int | None, **shared: Any
     ) -> Fitted:
         """Choose the number of steps on groups held out, then fit that many on all of them."""
         train, aside = split_groups(data, numbers[data.rows], self.validation_fraction, settings.rng)
         some, held_out = data.subset(train), data.subset(aside)
         loss = PAIRWISE[self.loss](numbers[held_out.rows], held_out.weights)
         rules = validation_rule(held_out, held_out.y, loss, self.patience)
-        first = self._fit_once(some, numbers, settings, limit=limit, rules=rules, unit=unit)
+        first = self._fit_once(some, numbers, settings, limit=limit, rules=rules, **shared)
         if first.path.reason == "interrupted":
             return first
-        fitted = self._fit_once(data, numbers, settings, limit=len(first.path), unit=unit)
+        fitted = self._fit_once(data, numbers, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
@@ -332,15 +354,18 @@ class KMPRanker(PursuitModel):
         limit: int | None,
         rules: Rules = no_rules,
         wanted: int | None = None,
+        loss: str | None = None,
+        alpha: float | str,
         unit: float,
     ) -> Fitted:
-        """Run one pursuit on the rows of `data`."""
+        """Run one pursuit on the rows of `data`; `loss` is the parameter unless given."""
+        loss = loss or self.loss
         centers = fewer_centers(check_centers(self.centers, data.X), len(data.rows))
         family: AtomFamily = atoms_of(self, data, settings.rng, centers)
         groups, targets = numbers[data.rows], beside(data.y, data.X)
         options = {
             "variant": self.variant,
-            "alpha": self.alpha,
+            "alpha": 0.0 if isinstance(alpha, str) else alpha,
             "shrinkage": self.shrinkage if self.variant == "basic" else 1.0,
             "weights": None if data.weights is None else beside(data.weights, data.X),
             "intercept": False,
@@ -348,14 +373,14 @@ class KMPRanker(PursuitModel):
         }
 
         def criterion(dictionary: Any) -> Any:
-            if self.loss == "squared":
+            if loss == "squared":
                 return Squares(dictionary, targets, **options)
-            loss = PAIRWISE[self.loss](groups, data.weights)
-            return Gradient(dictionary, targets, loss, refit_every=self.refit_every, **options)
+            of_pairs = PAIRWISE[loss](groups, data.weights)
+            return Gradient(dictionary, targets, of_pairs, refit_every=self.refit_every, **options)
 
         def stop_rules(criterion: Any) -> list[StopRule]:
             largest = float(np.max(np.abs(data.y), initial=0))
-            floor = (16 * np.finfo(data.y.dtype).eps * largest) ** 2 if self.loss == "squared" else 0.0
+            floor = (16 * np.finfo(data.y.dtype).eps * largest) ** 2 if loss == "squared" else 0.0
             most = [] if limit is None else [n_atoms(limit)]
             return [*most, tolerance(settings.tol, floor), *rules(family, criterion)]
 
@@ -366,30 +391,13 @@ class KMPRanker(PursuitModel):
             settings,
             data,
             basis=1 if self.variant == "basic" else limit,
-            itemsize=16 if self._closed_form() else 8,  # the directions, and as much for groups left out
+            itemsize=16 if loss == "squared" else 8,  # the directions, and as much for groups left out
             wanted=wanted,
             unit=unit * unit,
         )
         taken = path.truncate(len(path) + len(path.discarded))
-        atoms = taken.atoms
-        return Fitted(path, family.support(atoms), family.expansion(atoms), ready.weight_path(len(taken)))
-
-
-def check_pairs(groups: np.ndarray) -> None:
-    """An error where no group has two rows."""
-    if len(np.unique(groups)) == len(groups):
-        what = "a single row, n_samples=1" if len(groups) == 1 else f"{len(groups)} groups of one row each"
-        raise ValueError(f"ranking needs a group with two rows of positive weight, got {what}")
-
-
-def split_groups(
-    data: TrainingData, groups: np.ndarray, share: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out: whole groups that have pairs, or rows if there is one such group."""
-    found, sizes = np.unique(groups, return_counts=True)
-    paired = found[sizes > 1]
-    if len(paired) < 2:
-        return random_split(data, share, rng)
-    _, aside = train_test_split(paired, test_size=share, random_state=int(rng.integers(2**31)))
-    held_out = np.isin(groups, aside)
-    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        atoms, weights = taken.atoms, ready.weight_path(len(taken))
+        if isinstance(alpha, str):
+            fit = OrthogonalFit.of(ready, targets, weights)
+            alpha, _, weights, path = with_evidence_ridge(fit, path, rows_counted(data) - len(np.unique(groups)))
+        return Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha)

@@ -7,10 +7,18 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelpursuit._array import Array, from_host, namespace
+from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.groups import Groups
 
 DETERMINED = 1e-8  # what has less than this share left to the others is fitted by its own atom alone
 _AT_ONCE = 32  # directions for which products with all rows are in memory
+
+
+def leave_out(residual: Array, atoms: Deflation) -> RowsLeftOut | GroupsLeftOut | None:
+    """Follow the residuals of rows left out, or of groups where there are groups; None for a single group."""
+    if atoms.groups is None:
+        return RowsLeftOut(residual, atoms.leverage)
+    return GroupsLeftOut(residual, atoms.groups) if atoms.groups.count > 1 else None
 
 
 class RowsLeftOut:

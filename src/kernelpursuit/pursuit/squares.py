@@ -12,7 +12,7 @@ from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
-from kernelpursuit.pursuit.left_out import GroupsLeftOut, RowsLeftOut
+from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step, certificate
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 
@@ -100,11 +100,7 @@ class Squares:
         self._scores: np.ndarray | None = None  # of all atoms, until the next step
         self._looked: dict[int, float] = {}  # scores of a sample of atoms, until the next step
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out: RowsLeftOut | GroupsLeftOut | None = None
-        if orthogonal and self.atoms.groups is None:
-            self._left_out = RowsLeftOut(self._r, self.atoms.leverage)
-        elif orthogonal and self.atoms.groups is not None and self.atoms.groups.count > 1:
-            self._left_out = GroupsLeftOut(self._r, self.atoms.groups)
+        self._left_out = leave_out(self._r, self.atoms) if orthogonal else None
         self._constant = np.zeros(targets.shape[1])
         if intercept:
             self._constant = self._advance(Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), 1.0)
