@@ -229,6 +229,22 @@ def test_moments_are_recomputed_where_cancellation_bites(deflation):
     assert run.passes > 1
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_scores_are_correlations_and_negative_ones_are_taken_too(signed):
+    """Columns that point away from each other: their scores are the cosines, and a step's score is that of its atom."""
+    Kx = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+    Ky = np.array([[2.0, -1.9, 0.0], [-1.9, 2.0, 0.3], [0.0, 0.3, 1.0]])
+    Ky = Kx * np.array([[-1.0], [-1.0], [-1.0]]) + 0.1 * Ky  # indefinite: the projection does not mind
+    run = criterion(Kx, Ky, deflation="projection", signed=signed)
+    cosines = np.sum(Kx * Ky, axis=0) / np.linalg.norm(Kx, axis=0) / np.linalg.norm(Ky, axis=0)
+    assert np.all(cosines < 0)
+    np.testing.assert_allclose(run.scores(), cosines if signed else -cosines, rtol=1e-12)
+    path = pursue(run, n_atoms(2))
+    assert len(path) == 2
+    assert path.steps[0].score == pytest.approx(np.max(cosines if signed else -cosines))
+    assert path.steps[0].loss == 1 - path.steps[0].score
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("gamma", [1.0, 0.1, 0.01])
 @pytest.mark.parametrize("seed", [0, 1])

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, eps, from_host, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
 
 class Basis:
@@ -139,29 +140,13 @@ def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, n
     """Orthonormal columns with their tails, and the triangular factor R on the host, of as many columns as allow it.
 
     Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C: two rounds are as good as
-    Householder reflections at a fraction of the cost, provided that the columns end before the first of which less than
-    1000 eps is left beside those before it.
+    Householder reflections at a fraction of the cost, provided that the columns end before the first whose pivot is too
+    small beside those before it.
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
-    factor = leading_factor(gram, 1000 * eps(columns))
+    factor, kept = pivots(gram, pivot_limit(eps(columns)) * np.diagonal(gram))
+    count = leading(kept)
+    factor = factor[:count, :count].T
     # NumPy's: the BLAS threads that SciPy brings along would wait, and keep a core busy, while NumPy's work.
     inverse = np.linalg.inv(factor) if len(factor) else factor
     return columns[:, : len(factor)] @ from_host(inverse, columns), inverse.T @ tails[: len(factor)], factor
-
-
-def leading_factor(gram: np.ndarray, limit: float) -> np.ndarray:
-    """Upper triangular Cholesky factor of the longest leading block whose pivots are above `limit` of the diagonal.
-
-    Examples
-    --------
-    >>> leading_factor(np.array([[4.0, 2.0, 1.0], [2.0, 1.0, 5.0], [1.0, 5.0, 9.0]]), limit=1e-9)
-    array([[2.]])
-    """
-    b = len(gram)
-    factor = np.zeros((b, b))
-    for j in range(b):
-        rest = gram[j, j:] - factor[:j, j] @ factor[:j, j:]
-        if not rest[0] > limit * gram[j, j]:
-            return factor[:j, :j]
-        factor[j, j:] = rest / np.sqrt(rest[0])
-    return factor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelpursuit.dictionaries.dense import DenseDictionary
 from kernelpursuit.dictionaries.kernel import KernelDictionary
-from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, sweep
+from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep
 from kernelpursuit.dictionaries.stacked import StackedDictionary
 from kernelpursuit.dictionaries.weighed import WeighedDictionary
 
@@ -15,5 +15,6 @@ __all__ = [
     "StackedDictionary",
     "WeighedDictionary",
     "exact_columns",
+    "pieces",
     "sweep",
 ]

@@ -53,9 +53,15 @@ def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
     return in_double(dictionary.columns(J)) if method is None else method(J)
 
 
-def sweep(dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-    """Apply `f` to tiles of atom indices and join its results along the atoms."""
-    m = dictionary.shape[1]
-    tiles = [np.arange(start, min(start + dictionary.tile, m)) for start in range(0, m, dictionary.tile)]
-    parts = [f(J) for J in tiles]
+def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarray]:
+    """Atoms `J` (None: all) in pieces whose columns may be in memory at once."""
+    J = np.arange(dictionary.shape[1]) if J is None else J
+    return [J[start : start + dictionary.tile] for start in range(0, len(J), dictionary.tile)]
+
+
+def sweep(
+    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]], J: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    """Apply `f` to tiles of atoms `J` (None: all) and join its results along the atoms."""
+    parts = [f(tile) for tile in pieces(dictionary, J)]
     return tuple(np.concatenate(part) for part in zip(*parts, strict=True))

@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, on_host, to_host
+from kernelpursuit._array import Array, eps, on_host, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
+from kernelpursuit.cholesky import pivot_limit
 from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._descriptions import described
@@ -31,7 +32,7 @@ from kernelpursuit.estimators._placement import (
 from kernelpursuit.estimators._training import TrainingData, training_data, warn_if_one_column_rules
 from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
-from kernelpursuit.pursuit.cca import DEFLATIONS, CanonicalCorrelation, feature_space_limit
+from kernelpursuit.pursuit.cca import DEFLATIONS, CanonicalCorrelation
 from kernelpursuit.pursuit.stopping import n_atoms
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -348,7 +349,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _analyse(self, data: TrainingData, x: Array, y: Array) -> None:
         """Canonical correlations of the features that the chosen columns of the two kernel matrices make."""
-        limit, X = feature_space_limit(x), data.X
+        limit, X = pivot_limit(eps(x)), data.X
         roots = np.ones((len(data.rows), 1)) if data.weights is None else np.sqrt(data.weights)[:, None]
         maps, features, means, scales = [], [], [], []
         for columns in (to_host(x), to_host(y)):

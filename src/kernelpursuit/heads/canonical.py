@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import qr, solve_triangular, svd
 
+from kernelpursuit.cholesky import pivots
+
 
 class Canonical(NamedTuple):
     """Correlations in descending order, and weights of the features of the two views, (k, n_components) each."""
@@ -39,18 +41,10 @@ def nystroem_map(G: np.ndarray, limit: float) -> np.ndarray:
            [ 0. ,  0. ],
            [ 0. ,  1. ]])
     """
-    kept: list[int] = []
-    factor = np.zeros_like(G)
-    for j in range(len(G)):
-        r = len(kept)
-        row = solve_triangular(factor[:r, :r], G[kept, j], lower=True) if r else np.zeros(0)
-        pivot = G[j, j] - row @ row
-        if pivot > limit * G[j, j]:
-            factor[r, :r], factor[r, r] = row, np.sqrt(pivot)
-            kept.append(j)
-    r = len(kept)
-    T = np.zeros((len(G), r))
-    T[kept] = solve_triangular(factor[:r, :r], np.eye(r), lower=True).T if r else 0
+    factor, kept = pivots(G, limit * np.diagonal(G))
+    T = np.zeros((len(G), len(kept)))
+    if len(kept):
+        T[kept] = solve_triangular(factor[kept], np.eye(len(kept)), lower=True).T
     return T
 
 

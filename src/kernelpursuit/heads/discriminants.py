@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.cholesky import pivot_limit, pivots
 
 LABELS = ("centred", "raw")
 
@@ -181,17 +182,13 @@ def feature_factor(gram: np.ndarray, R: np.ndarray, n: float, rounding: float) -
     An atom whose pivot is lost to rounding, or not positive because the kernel is indefinite, becomes a feature of its
     own: the features are a change of coordinates of the atoms whatever the kernel.
     """
-    k = len(gram)
-    factor = np.zeros((k, k))
     size = np.abs(np.diagonal(gram))
     least = np.diagonal(R) ** 2 / (n * (size.max() or np.max(np.diagonal(R)) / np.sqrt(n)))  # of a positive kernel
-    for t in range(k):
-        row = solve_triangular(factor[:t, :t], gram[:t, t], lower=True) if t else np.zeros(0)
-        pivot = gram[t, t] - row @ row
-        if pivot > 100 * rounding * size[t]:
-            factor[t, :t], factor[t, t] = row, np.sqrt(pivot)
-        else:
-            factor[t, t] = np.sqrt(max(size[t], least[t]))
+    factor, kept = np.zeros(gram.shape), np.zeros(len(gram), dtype=bool)
+    columns, places = pivots(gram, pivot_limit(rounding) * size)
+    kept[places] = True
+    factor[:, kept] = columns
+    factor[~kept] = np.diag(np.sqrt(np.maximum(size, least)))[~kept]
     return factor
 
 

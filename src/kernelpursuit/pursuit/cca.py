@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, Array, eps, gather, namespace, tie_tolerance, to_host
-from kernelpursuit.dictionaries.protocol import Dictionary, sweep
-from kernelpursuit.pursuit.deflated_kernels import FeatureSpace, OutputSpace, View, feature_space_limit
-from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit._array import Array, eps, gather, namespace, tie_tolerance, to_host
+from kernelpursuit.dictionaries.protocol import Dictionary, pieces, sweep
+from kernelpursuit.pursuit.deflated_kernels import FeatureSpace, OutputSpace, View
+from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
-
-__all__ = ["DEFLATIONS", "SHIFT", "CanonicalCorrelation", "feature_space_limit"]
+from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.taking import Taking
 
 DEFLATIONS = ("symmetric", "projection")
-SHIFT = 2.0  # `scores` are correlations plus this: positive, so that no live atom looks as if it changed nothing
 
 
 class Moments(NamedTuple):
@@ -39,16 +37,16 @@ class Changes(NamedTuple):
     inner: np.ndarray  # (b,), uᵀv
 
 
-class CanonicalCorrelation:
+class CanonicalCorrelation(Taking):
     """Criterion of sparse kernel CCA: the object whose two kernel columns are most alike.
 
     With k̃ₓ and k̃ᵧ columns i of the two deflated matrices, an atom is worth its correlation
 
         ρᵢ = k̃ₓᵀ k̃ᵧ / (‖k̃ₓ‖ ‖k̃ᵧ‖),
 
-    or |ρᵢ| if not `signed`. The score of a step is the correlation of its atom, and its loss 1 less that. Inside the
-    loop 2 is added to all of them: an atom of negative correlation is still an atom. Both matrices are deflated by the
-    same object, in either of two ways (`FeatureSpace`, `OutputSpace`).
+    or |ρᵢ| if not `signed`: its score. The loss of a step is 1 less the score of its atom. An atom of negative
+    correlation is still an atom. Both matrices are deflated by the same object, in either of two ways (`FeatureSpace`,
+    `OutputSpace`).
 
     *Why the update is exact.* Both deflations change columns by k̃ ← k̃ − a u, so that χ = k̃ₓᵀk̃ᵧ and h = ‖k̃‖² obey
 
@@ -83,10 +81,12 @@ class CanonicalCorrelation:
     >>> x, y = np.array([[0.0, 0.0, 3.0], [1.0, 2.0, 0.0]]).T, np.array([[0.1, 0.0, 1.0], [0.0, 5.0, 1.0]]).T
     >>> run = CanonicalCorrelation(DenseDictionary(x @ x.T), DenseDictionary(y @ y.T))
     >>> run.scores().round(3)
-    array([2.044, 2.877, 2.371])
+    array([0.044, 0.877, 0.371])
     >>> pursue(run, n_atoms(2)).atoms
     array([1, 2])
     """
+
+    origin = -2.0  # below all correlations, and far enough for ties that are relative to the distance from it
 
     def __init__(self, x: Dictionary, y: Dictionary, *, deflation: str = "symmetric", signed: bool = True):
         if deflation not in DEFLATIONS:
@@ -112,8 +112,7 @@ class CanonicalCorrelation:
         if self._running is None:
             return self._tie
         share = self._share_left()
-        lost = np.sqrt(1 / share) + self._error / (self._eps * share)
-        return np.clip(self._tie * lost.max(axis=0), self._tie, max(self._tie, WIDEST_TIE))
+        return ties(self._tie * (np.sqrt(share) + self._error / self._eps), share, self.alive, self._tie).max(axis=0)
 
     @property
     def in_memory(self) -> bool:
@@ -137,41 +136,39 @@ class CanonicalCorrelation:
         assert self._running is not None, "moments run from the first call of scores() on"
         return Moments(*(part[..., J] for part in self._running))
 
-    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span in either view."""
+    @property
+    def follows(self) -> bool:
+        """Whether the score of every atom is known."""
+        return self._running is not None
+
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Correlations; ``-inf`` for atoms in the span in either view."""
         if J is None and self._running is None:
             self._sweep()
         indices = np.arange(len(self.alive)) if J is None else np.asarray(J)
         if self._running is None:
-            tile = self._narrow.tile
-            parts = [self._look(indices[i : i + tile]) for i in range(0, len(indices), tile)]
+            parts = [self._look(tile) for tile in pieces(self._narrow, indices)]
             self.passes += len(indices) / len(self.alive)
             moments = Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
         else:
             moments = self.running_moments(indices)
         return correlation_scores(moments, self.alive[indices], self._signed)
 
-    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+    def _prepare(self, block: list[int]) -> tuple[list[int], Changes | None]:
         count = min(view.extend(block) for view in self._views)
-        if count == 0:  # others may lie in the span of the block only
-            self.alive[block[0]] = False
-        changes = self._changes(count)
-        try:
-            for place, atom in enumerate(block[:count]):
-                score, share = self._certify(atom)
-                if share < weakness:
-                    break
-                self.alive[atom] = False
-                for view in self._views:
-                    view.accept()
-                if changes is not None:
-                    self._downdate(changes, place)
-                rho = score - SHIFT
-                yield Step(atom, score=rho, weakness=share, loss=1 - rho)
-        finally:
-            for view in self._views:
-                view.give_back()
+        return block[:count], self._changes(count)
+
+    def _accept(self, waiting: Changes | None, place: int, atom: int, score: float) -> Step:
+        self.alive[atom] = False
+        for view in self._views:
+            view.accept()
+        if waiting is not None:
+            self._downdate(waiting, place)
+        return Step(atom, score=score, loss=1 - score)
+
+    def _give_back(self, waiting: Changes | None, taken: int) -> None:
+        for view in self._views:
+            view.give_back()
 
     def rehearse(self, J: np.ndarray) -> CorrelationRehearsal | None:
         """The criterion on atoms `J` alone."""
@@ -200,13 +197,6 @@ class CanonicalCorrelation:
             limits=self._limits,
             signed=self._signed,
         )
-
-    def _certify(self, atom: int) -> tuple[float, float]:
-        """Score of `atom` now, and its share of the best of all where that is known."""
-        if self._running is None:
-            return float(self.scores(np.array([atom]))[0]), 1.0
-        scores = self.scores()
-        return float(scores[atom]), certificate(scores, self.tie, atom, origin=SHIFT)
 
     def _changes(self, count: int) -> Changes | None:
         """What the next `count` directions change in the moments of all atoms, where those are kept: one pass."""
@@ -240,17 +230,13 @@ class CanonicalCorrelation:
         # The definition itself is no better than eps ‖k‖ ‖k̃‖: what is wrong by a few times that is left as it is.
         share = self._share_left()
         allowed = np.maximum(max(1e-7, np.sqrt(self._eps)) * share, 32 * self._eps * np.sqrt(share))
-        lost = np.max(np.where(self.alive, self._error, 0) / allowed, axis=0)
-        if not lost.max() > 1:
-            return
-        stale = np.flatnonzero(lost > 0.25)  # those that would follow soon come along
-        for start in range(0, len(stale), self._narrow.tile):
-            J = stale[start : start + self._narrow.tile]
+        lost = stale(allowed, np.where(self.alive, self._error, 0))
+        for J in pieces(self._narrow, lost):
             part = self.moments(J)
             for whole, piece in zip(self._running, part, strict=True):
                 whole[..., J] = piece
             self._error[:, J] = 0
-        self.passes += len(stale) / len(self.alive)
+        self.passes += len(lost) / len(self.alive)
 
     def _share_left(self) -> np.ndarray:
         """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not alive."""
@@ -351,10 +337,10 @@ def outside(part: Moments, limit: float, norm_limit: float) -> np.ndarray:
 
 
 def correlation_scores(part: Moments, alive: np.ndarray, signed: bool) -> np.ndarray:
-    """Cosines plus `SHIFT`, or their absolute values; ``-inf`` for atoms not `alive`."""
+    """Cosines, or their absolute values; ``-inf`` for atoms not `alive`."""
     norms = np.sqrt(np.where(alive, part.squared, 1.0))
     rho = np.clip(part.cross / norms[0] / norms[1], -1, 1)
-    return np.where(alive, SHIFT + (rho if signed else np.abs(rho)), -np.inf)
+    return np.where(alive, rho if signed else np.abs(rho), -np.inf)
 
 
 def _inner(x: Array, y: Array) -> np.ndarray:

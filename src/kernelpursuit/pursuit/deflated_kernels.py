@@ -8,16 +8,8 @@ import numpy as np
 
 from kernelpursuit._array import Array, eps, from_host, gather, in_span_limit, namespace, squared_norms, to_host
 from kernelpursuit.basis import Basis
+from kernelpursuit.cholesky import PartialCholesky, pivot_limit
 from kernelpursuit.dictionaries.protocol import Dictionary
-
-
-def feature_space_limit(x: Array) -> float:
-    """Share of k(x, x) below which a point counts as lying in the span of others in feature space.
-
-    1e-10, or 100 eps where that is more. A pivot of a partial Cholesky factor is a difference of numbers as large as
-    the diagonal, so that one of this share still has six digits.
-    """
-    return max(1e-10, in_span_limit(x))
 
 
 def known_column_limit(x: Array) -> float:
@@ -81,33 +73,19 @@ class View(Protocol):
         """Sizes of all columns after a step, given what they were and the new squared norms."""
 
 
-def earlier(inside: np.ndarray, taken: int) -> np.ndarray:
-    """Products of directions (rows) with vectors that belong to those after the first `taken`, earlier rows only.
-
-    Examples
-    --------
-    >>> earlier(np.ones((3, 2)), taken=1)
-    array([[1., 1.],
-           [0., 1.],
-           [0., 0.]])
-    """
-    return np.triu(inside, 1 - taken)
-
-
 class FeatureSpace:
     """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
 
-    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken. U is
-    kept in float64: a small pivot would spread the rounding errors of float32 over all columns.
+    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
     """
 
     def __init__(self, dictionary: Dictionary):
         self.D = dictionary
         like = dictionary.columns(np.array([0]))
         self._dtype = like.dtype
-        self.limit, self.norm_limit = feature_space_limit(like), known_column_limit(like)
+        self.limit, self.norm_limit = pivot_limit(eps(like)), known_column_limit(like)
         self._xp = namespace(like)
-        self._rows = self._xp.empty((4, like.shape[0]), dtype=self._xp.float64, device=like.device)
+        self._cholesky = PartialCholesky(like)
         self._taken = 0  # rows in use; others may wait behind them
 
     def deflate(self, J: np.ndarray) -> Deflated:
@@ -116,59 +94,34 @@ class FeatureSpace:
         norm = squared = squared_norms(columns)
         raw = size = _diagonal(columns, J)
         if self._taken:
-            left = self._left(columns, J)
+            left = self._cholesky.left(columns, J, self._taken)
             squared, size = squared_norms(left), _diagonal(left, J)
             columns = self._xp.astype(left, self._dtype)
         return Deflated(columns, squared, size, raw, norm)
 
-    def _left(self, columns: Array, J: np.ndarray) -> Array:
-        """What the atoms taken leave of columns `J` of K, in float64."""
-        U = self._rows[: self._taken, :]
-        return self._xp.astype(columns, self._xp.float64) - U.T @ gather(U, J, axis=1)
-
     def extend(self, block: list[int]) -> int:
         """Next columns of the Cholesky factor, u = τ / √τ_i."""
-        self._reserve(self._taken + len(block))
-        raw_columns = self.D.columns(np.array(block))
-        raw, columns = _diagonal(raw_columns, np.array(block)), self._left(raw_columns, np.array(block))
-        for place, atom in enumerate(block):
-            column = columns[:, place]
-            if place:
-                U = self._rows[self._taken : self._taken + place, :]
-                column = column - U.T @ U[:, atom]
-            pivot = float(to_host(column[atom]))
-            if not pivot > self.limit * raw[place]:
-                return place
-            self._rows[self._taken + place, :] = column / float(np.sqrt(pivot))
-        return len(block)
-
-    def _reserve(self, size: int) -> None:
-        """Grow the storage geometrically."""
-        rows = self._rows
-        if size > rows.shape[0]:
-            more = max(size, 2 * rows.shape[0]) - rows.shape[0]
-            room = self._xp.empty((more, rows.shape[1]), dtype=rows.dtype, device=rows.device)
-            self._rows = self._xp.concat([rows, room], axis=0)
+        columns = self.D.columns(np.array(block))
+        return len(self._cholesky.extend(columns, block, self.limit * _diagonal(columns, np.array(block))))
 
     def waiting(self, count: int) -> Array:
         """Columns of the factor beyond those taken."""
-        return self._rows[self._taken : self._taken + count, :].T
+        return self._cholesky.rows[self._taken : self._taken + count, :].T
 
     def accept(self) -> None:
         """One more column of the factor is taken."""
         self._taken += 1
 
     def give_back(self) -> None:
-        """Nothing: columns beyond those taken are overwritten."""
+        """Forget the columns beyond those taken."""
+        self._cholesky.truncate(self._taken)
 
     def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
         """(K − UUᵀ)[own, other], U the columns before each of `own`."""
         b = own.shape[1]
-        U = self._rows[: self._taken + b, :]
-        inside = [earlier(to_host(U @ V), self._taken) for V in (own, other)]
         products = self.D.correlate(self._xp.astype(self._xp.concat([own, other], axis=1), self._dtype))
-        products = products - to_host(U.T @ from_host(np.concatenate(inside, axis=1), U))
-        return products[:, :b], products[:, b:]
+        explained = [to_host(self._cholesky.explained(V, self._taken)) for V in (own, other)]
+        return products[:, :b] - explained[0], products[:, b:] - explained[1]
 
     def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
         """Entries of the new columns of the factor."""
@@ -221,7 +174,7 @@ class OutputSpace:
         """Kᵀ[own, (I − UUᵀ) other], U the directions before each of `own`, to which `own` is orthogonal."""
         b = own.shape[1]
         U = self._basis.directions[: self._taken + b, :]
-        other = other - U.T @ from_host(earlier(to_host(U @ other), self._taken), U)
+        other = other - U.T @ from_host(np.triu(to_host(U @ other), 1 - self._taken), U)
         products = self.D.correlate(namespace(own).concat([own, other], axis=1))
         return products[:, :b], products[:, b:]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import (
-    WIDEST_TIE,
     Array,
     eps,
     in_double,
@@ -19,11 +18,12 @@ from kernelpursuit._array import (
     to_host,
 )
 from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, sweep
-from kernelpursuit.pursuit.directions import Apart, Deflated, Direction, Joined
+from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep
+from kernelpursuit.pursuit.directions import Apart, Deflated, Joined
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
+from kernelpursuit.pursuit.rounding import stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
 _PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
@@ -103,10 +103,10 @@ class Deflation:
         if intercept:
             ones = xp.ones((n, 1), dtype=wide.dtype, device=wide.device)
             self.basis.append(self.weigh(ones)[:, 0])
-        self._size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
+        self.size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
         self._directions = (Joined if orthogonal else Apart)(self.basis, self.ridge, self.columns)
-        self.give_back, self.solve = self._directions.give_back, self._directions.solve
-        self.coefficients = self._directions.coefficients
+        self.extend, self.give_back = self._directions.extend, self._directions.give_back
+        self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
         self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
@@ -142,9 +142,9 @@ class Deflation:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = squared_norms(columns)
-        if self._size == self.intercept:
+        if self.size == self.intercept:
             return Deflated(columns, tails, start + penalty, start + penalty, raw + penalty)
-        columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self._size)
+        columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
         squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
         return Deflated(columns, tails, squared, start + penalty, raw + penalty)
 
@@ -168,9 +168,7 @@ class Deflation:
         """
         if running is None:
             assert J is not None
-            tiles = [J[start : start + self.D.tile] for start in range(0, len(J), self.D.tile)]
-            looks = [self._look(tile, products, jointly) for tile in tiles]
-            a, norms = (np.concatenate(part) for part in zip(*looks, strict=True))
+            a, norms = sweep(self.D, lambda tile: self._look(tile, products, jointly), J)
             self.passes += len(J) / len(self.alive)
         else:
             a, norms = running, self.squared if jointly else self.start
@@ -200,10 +198,10 @@ class Deflation:
         if not len(self.squared):
             return self._tie
         if self._ties is None:
-            kept = np.maximum(np.where(self.alive, self.squared, 1.0), np.finfo(float).tiny)
-            with np.errstate(over="ignore"):
-                known = (self._error if self.single else self._tie * self._raw) / kept
-            self._ties = np.clip(known, self._tie, _KNOWN if self.single else WIDEST_TIE)
+            if self.single:
+                self._ties = ties(self._error, self.squared, self.alive, self._tie, most=_KNOWN)
+            else:
+                self._ties = ties(self._tie * self._raw, self.squared, self.alive, self._tie)
         return self._ties
 
     def bar(self, J: np.ndarray, part: Deflated) -> None:
@@ -240,7 +238,7 @@ class Deflation:
         samples : array of shape (n_samples, t)
         tails : ndarray of shape (any, t)
         """
-        size, Q = self._size, self.basis.directions[: self._size, :]
+        size, Q = self.size, self.basis.directions[: self.size, :]
         vectors = self._xp.concat([Q.T, samples], axis=1)
 
         def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -270,18 +268,11 @@ class Deflation:
         """Error of the products of all atoms with a vector of this `length` in one pass."""
         return _PASS_ERROR * self.eps * np.sqrt(self._raw) * length
 
-    def extend(self, block: list[int]) -> list[Direction]:
-        """Unit directions that the atoms of `block` add one after the other, up to the first that adds none."""
-        directions = self._directions.extend(block)
-        if not directions:  # others may lie in the span of the block only
-            self.alive[block[0]] = False
-        return directions
-
     def chosen(self, atom: int) -> None:
         """Record that `atom` was taken: it is in the span now."""
         if self.orthogonal:
             self.alive[atom] = False
-            self._size += 1
+            self.size += 1
 
     def rehearsed_gram(self, J: np.ndarray) -> np.ndarray:
         """Inner products of deflated atoms `J`, (len(J), len(J)).
@@ -292,8 +283,8 @@ class Deflation:
         if self._kept is None:
             dtype = np.dtype(np.float32 if self.single else np.float64)
             two_tiles = 2 * self.D.tile * self.D.shape[0] * dtype.itemsize
-            self._kept = KeptProducts(self._size, len(self.alive), dtype, memory=two_tiles)
-        missing = self._kept.missing(self._size)
+            self._kept = KeptProducts(self.size, len(self.alive), dtype, memory=two_tiles)
+        missing = self._kept.missing(self.size)
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
         for part, other, columns, others in pairs(
@@ -317,8 +308,7 @@ class Deflation:
     def deflated_gram(self, J: np.ndarray, products: Callable[[Deflated], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Inner products of deflated atoms `J` from their columns, and `products` of them; their norms are settled."""
         columns, tails, rows = [], [], []
-        for start in range(0, len(J), self.D.tile):
-            tile = J[start : start + self.D.tile]
+        for tile in pieces(self.D, J):
             part = self.deflate(tile)
             self.squared[tile] = self._reference[tile] = part.squared
             self._error[tile] = 0
@@ -375,11 +365,8 @@ class Deflation:
             self.alive &= self.squared + self._error > floor  # where that is certain
             np.maximum(self.squared, floor, out=self.squared)
             return
-        lost = np.where(self.alive, self.squared, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
-        stale = np.zeros(0, dtype=np.intp)
-        if lost.min() <= np.sqrt(self.eps):  # those that would follow soon come along: few large blocks, not many small
-            stale = np.flatnonzero(lost <= 4 * np.sqrt(self.eps))
-        yield from self._recompute(stale)
+        known = np.where(self.alive, self.squared, np.inf)
+        yield from self._recompute(stale(known, np.sqrt(self.eps) * self._reference))
         self.alive &= self.squared > self._limit * self._raw
 
     def settle(
@@ -418,8 +405,7 @@ class Deflation:
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
-        for start in range(0, len(atoms), self.D.tile):
-            J = atoms[start : start + self.D.tile]
+        for J in pieces(self.D, atoms):
             part = self.deflate(J)
             self.squared[J] = self._reference[J] = part.squared
             self._error[J] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,9 @@ from kernelpursuit._array import (
 )
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.pursuit.deflation import Deflation
-from kernelpursuit.pursuit.directions import Deflated
-from kernelpursuit.pursuit.loop import Step, tied
+from kernelpursuit.pursuit.directions import Deflated, Direction
+from kernelpursuit.pursuit.loop import Step
+from kernelpursuit.pursuit.taking import TakingDirections
 
 
 class Stage(NamedTuple):
@@ -32,7 +32,7 @@ class Stage(NamedTuple):
     coef: np.ndarray  # (1 + k,), the intercept first
 
 
-class Faces:
+class Faces(TakingDirections):
     """Criterion of polytope faces pursuit, a greedy walk towards min ‖α‖₁ subject to Kα = y.
 
     The dual program is max yᵀc over the polytope ``|kᵢᵀc| <= 1``, one pair of faces for each atom. With A the active
@@ -121,14 +121,13 @@ class Faces:
         self.floor = float(np.max(self._noise, initial=0))
         self.theta: list[float] = []
         self.stages: list[Stage] = []
-        self._scores: np.ndarray | None = None
         self._refreshed_at = self._loss()
         self._record()
 
     @property
-    def alive(self) -> np.ndarray:
-        """Atoms that may be taken in the next step; a release brings others back."""
-        return self.atoms.alive
+    def follows(self) -> bool:
+        """Whether the score of every atom is known: always."""
+        return True
 
     @property
     def tie(self) -> np.ndarray:
@@ -137,16 +136,6 @@ class Faces:
         lost = (1 + np.abs(omega)) / np.maximum(np.abs(gap), self._close)
         ties = self._close * lost + self._noise / np.maximum(np.abs(g), np.maximum(self._noise, np.finfo(float).tiny))
         return np.clip(ties, self._close, max(self._close, WIDEST_TIE))
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether a pass only reads a matrix that is kept."""
-        return self.atoms.D.in_memory
-
-    @property
-    def passes(self) -> float:
-        """Passes over the data so far."""
-        return self.atoms.passes
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -160,39 +149,31 @@ class Faces:
         """The same as they are kept up to date."""
         return self._G[J]
 
-    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all); ``-inf`` for atoms active, in the span, banned, or beyond their face."""
-        if self._scores is None:
-            g, omega, gap = self._face()
-            met = np.abs(gap) <= self._close * (1 + np.abs(omega))
-            ratio = np.abs(g) / np.where(met | (gap < 0), 1.0, gap)
-            ratio = np.where(met, np.inf, np.where(gap < 0, np.inf if self._guard else -np.inf, ratio))
-            barred = ~self.alive | ~(np.abs(g) > self._noise)
-            for atom, sign in self._banned:
-                barred[atom] |= _sign(g[atom]) == sign
-            self._scores = np.where(barred, -np.inf, ratio)
-        return self._scores if J is None else self._scores[J]
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores; ``-inf`` for atoms active, in the span, banned, or beyond their face."""
+        g, omega, gap = self._face()
+        met = np.abs(gap) <= self._close * (1 + np.abs(omega))
+        ratio = np.abs(g) / np.where(met | (gap < 0), 1.0, gap)
+        ratio = np.where(met, np.inf, np.where(gap < 0, np.inf if self._guard else -np.inf, ratio))
+        barred = ~self.alive | ~(np.abs(g) > self._noise)
+        for atom, sign in self._banned:
+            barred[atom] |= _sign(g[atom]) == sign
+        scores = np.where(barred, -np.inf, ratio)
+        return scores if J is None else scores[J]
 
-    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in order, each while its score is at least `weakness` times the best.
+    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
+        """The first atom alone: a release changes what the next one would add."""
+        directions = self.atoms.extend(block[:1])
+        return [direction.atom for direction in directions], (directions, None)
 
-        Unlike other criteria at one pass for each atom, because a release changes what the next one would add.
-        """
-        for atom in block:
-            scores = self.scores()
-            score = float(scores[atom])
-            share = 1.0 if tied(scores, self.tie)[atom] else max(score, 0) / scores.max()
-            if not score > 0 or share < weakness:
-                return
-            length = self._add(atom)
-            if length is None:
-                return
-            released = self._negative() if self._release else []
-            if released:
-                released += self._restart()
-                self._refresh()
-            self._record()
-            yield Step(atom, score, share, self._loss(), weight=(length,), released=tuple(released))
+    def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
+        length = self._add(waiting[0][place])
+        released = self._negative() if self._release else []
+        if released:
+            released += self._restart()
+            self._refresh()
+        self._record()
+        return Step(atom, score, loss=self._loss(), weight=(length,), released=tuple(released))
 
     def rehearse(self, J: np.ndarray) -> None:
         """None: each choice needs a pass of its own."""
@@ -206,13 +187,9 @@ class Faces:
         """Products of some atoms with r and c, and their squared norms."""
         return np.concatenate([part.products(self._V, np.zeros((0, 2))), part.raw[:, None]], axis=1)
 
-    def _add(self, atom: int) -> float | None:
-        """Move r and c by the direction that `atom` adds; returns the length for r, None if there is no direction."""
-        self._scores = None
-        directions = self.atoms.extend([atom])  # bars the atom if it lies in the span
-        if not directions:
-            return None
-        q, R = directions[0].sample, self.atoms.basis.R
+    def _add(self, direction: Direction) -> float:
+        """Move r and c by the direction that an atom adds; returns the length for r."""
+        atom, q, R = direction.atom, direction.sample, self.atoms.basis.R
         sign = float(_sign(self._G[atom, 0]))
         e = float(to_host(q @ self._V[:, 0]))
         z = (sign - float(R[:-1, -1] @ self._coordinates[:, 1])) / float(R[-1, -1])
@@ -264,8 +241,9 @@ class Faces:
         c = basis.directions.T @ from_host(along[:, None], self._y)
         self._coordinates = np.column_stack([inside[:, 0], along])
         self._V = namespace(self._y).concat([r, c], axis=1)
-        self._scores = None
-        return [atom for atom, _ in pairs if atom not in self.active]
+        dropped = [atom for atom, _ in pairs if atom not in self.active]
+        self.atoms.alive[dropped] = False
+        return dropped
 
     def _record(self) -> None:
         """Keep theta and the model of this moment."""
@@ -279,7 +257,6 @@ class Faces:
         """Products of all atoms with r and c from their definition."""
         self._refreshed_at = self._loss()
         self._G = self.atoms.correlate(self._V, np.zeros((0, 2)))
-        self._scores = None
 
     def _loss(self) -> float:
         return float(squared_norms(self._V[:, :1])[0] / self.atoms.total_weight)

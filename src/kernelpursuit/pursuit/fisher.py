@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelpursuit._array import (
-    WIDEST_TIE,
     Array,
     from_host,
     in_double,
@@ -17,18 +15,27 @@ from kernelpursuit._array import (
     tie_tolerance,
     to_host,
 )
-from kernelpursuit.dictionaries.protocol import Dictionary
+from kernelpursuit.dictionaries.protocol import Dictionary, pieces, sweep
 from kernelpursuit.heads.discriminants import LABELS, Discriminants, Within, check_index, class_codes
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
-from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
+from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.taking import TakingDirections
 
 _FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
 _NO_TAIL = np.zeros((0, 1))
 
 
-class Fisher:
+class Turned(NamedTuple):
+    """What `Fisher` computes of directions q that wait: vectors w = (I − QQᵀ)Bq, and products of all atoms."""
+
+    vectors: list[Array]
+    products: np.ndarray | None  # (n_atoms, 2 b), with the q and then with the w; None without running moments
+
+
+class Fisher(TakingDirections):
     """Criterion of matching pursuit kernel Fisher discriminant analysis.
 
     With d̃ the part of an atom d outside the span of the chosen ones and ũ that of the class codes, the score is
@@ -96,16 +103,15 @@ class Fisher:
         # Running d̃ᵀũ (n_atoms, T), d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖².
         self._a: np.ndarray | None = None
         self._eta = self._error = self._raw = np.zeros(0)
-        self._scores: np.ndarray | None = None  # of all atoms, until the next step
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
         # Products below rounding error, as those of constant columns with centred codes, are zero.
         self._noise = (16 * self.atoms.eps) ** 2 * float(np.sum(squared_norms(self._codes)))
 
     @property
-    def alive(self) -> np.ndarray:
-        """Atoms that may still be taken."""
-        return self.atoms.alive
+    def follows(self) -> bool:
+        """Whether the score of every atom is known."""
+        return self._a is not None
 
     @property
     def tie(self) -> Any:
@@ -116,20 +122,10 @@ class Fisher:
         if self._a is None:
             return self._tie
         eta = np.maximum(self._eta, _FLOOR * self._raw)
-        kept = np.maximum(np.where(self.alive, np.minimum(eta, self.atoms.squared), 1.0), np.finfo(float).tiny)
+        kept = np.minimum(eta, self.atoms.squared)
         if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
-            return np.clip(self._error / kept, self._tie, 1e-3)
-        return np.clip(self._tie * self._raw / kept, self._tie, WIDEST_TIE)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether a pass only reads a matrix that is kept."""
-        return self.atoms.D.in_memory
-
-    @property
-    def passes(self) -> float:
-        """Passes over the data so far."""
-        return self.atoms.passes
+            return ties(self._error, kept, self.alive, self._tie, most=1e-3)
+        return ties(self._tie * self._raw, kept, self.alive, self._tie)
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -146,15 +142,13 @@ class Fisher:
         assert self._a is not None, "moments run from the first call of scores() on"
         return self._a[J], self._eta[J], self.atoms.squared[J]
 
-    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._begin()
-        if J is None and self._scores is not None:
-            return self._scores
         if self._a is None:
             assert J is not None
-            a, eta, raw = self._look(J)
+            a, eta, raw = sweep(self.atoms.D, self._look, J)
             self.atoms.passes += len(J) / len(self.alive)
         else:
             which = slice(None) if J is None else J
@@ -164,36 +158,28 @@ class Fisher:
             ratio = fisher_ratio(a, eta, raw, alive, self._noise)
         if not np.all(np.isfinite(ratio[alive])):
             raise ValueError("the products of atoms and labels overflow: scale X, or change kernel or gamma")
-        self._scores = ratio if J is None else self._scores
         return ratio
 
-    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], Turned]]:
         before = self.atoms.basis.size
         directions = self.atoms.extend(block)
-        if not directions:  # the first atom turned out to lie in the span: it is barred now
-            self._scores = None
         turned = self._turn(directions, before)
-        products = self._correlate(directions, turned)
-        taken = 0
-        try:
-            for direction, w in zip(directions, turned, strict=True):
-                score, share = self._certify(direction.atom)
-                if share < weakness:
-                    break
-                length = to_host(direction.sample @ self._u)
-                self._u = self._u - direction.sample[:, None] * from_host(length, self._u)[None, :]
-                loss = self._loss()
-                self.atoms.chosen(direction.atom)
-                if products is not None:
-                    p, g = products[:, taken], products[:, len(directions) + taken]
-                    self._downdate(p, g, direction.sample, w, length)
-                    self._refresh(loss)
-                self._steps.append(direction.atom)
-                taken += 1
-                yield Step(direction.atom, score, share, loss, weight=tuple(length.tolist()))
-        finally:
-            self.atoms.give_back(directions[taken:])
+        waiting = Turned(turned, self._correlate(directions, turned))
+        return [direction.atom for direction in directions], (directions, waiting)
+
+    def _accept(self, waiting: tuple[list[Direction], Turned], place: int, atom: int, score: float) -> Step:
+        directions, (turned, products) = waiting
+        q = directions[place].sample
+        length = to_host(q @ self._u)
+        self._u = self._u - q[:, None] * from_host(length, self._u)[None, :]
+        loss = self._loss()
+        self.atoms.chosen(atom)
+        if products is not None:
+            p, g = products[:, place], products[:, len(directions) + place]
+            self._downdate(p, g, q, turned[place], length)
+            self._refresh(loss)
+        self._steps.append(atom)
+        return Step(atom, score, loss=loss, weight=tuple(length.tolist()))
 
     def rehearse(self, J: np.ndarray) -> FisherRehearsal | None:
         """The criterion on atoms `J` alone."""
@@ -241,13 +227,9 @@ class Fisher:
 
     def _look(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Products, scatter and ‖d‖² of atoms `J` from the definition; those in the span are barred."""
-        looks = []
-        for start in range(0, len(J), self.atoms.D.tile):
-            tile = J[start : start + self.atoms.D.tile]
-            part = self.atoms.deflate(tile)
-            self.atoms.bar(tile, part)
-            looks.append(self._joined(part))
-        joined = np.concatenate(looks)
+        part = self.atoms.deflate(J)
+        self.atoms.bar(J, part)
+        joined = self._joined(part)
         return joined[:, :-2], joined[:, -2], joined[:, -1]
 
     def _turn(self, directions: list[Direction], before: int) -> list[Array]:
@@ -268,13 +250,6 @@ class Fisher:
         samples = [direction.sample for direction in directions] + turned
         return self.atoms.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
 
-    def _certify(self, atom: int) -> tuple[float, float]:
-        """Score of `atom` now, and its share of the best of all where that is known."""
-        if self._a is None:
-            return float(self.scores(np.array([atom]))[0]), 1.0
-        scores = self.scores()
-        return float(scores[atom]), certificate(scores, self.tie, atom)
-
     def _downdate(self, p: np.ndarray, g: np.ndarray, q: Array, w: Array, length: np.ndarray) -> None:
         """Take direction q out of the running moments of all atoms."""
         assert self._a is not None
@@ -286,14 +261,10 @@ class Fisher:
         for J, part in self.atoms.downdate(p):
             self._renew(J, part)
         known = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * self._raw)
-        lost = np.where(self.alive, self._error, 0) / np.maximum(known, np.finfo(float).tiny)
-        if lost.max() > 1:  # those that would follow soon come along: few large blocks, not many small
-            stale = np.flatnonzero(lost > 0.25)
-            for start in range(0, len(stale), self.atoms.D.tile):
-                J = stale[start : start + self.atoms.D.tile]
-                self._renew(J, self.atoms.deflate(J))
-            self.atoms.passes += len(stale) / len(self.alive)
-        self._scores = None
+        lost = stale(known, np.where(self.alive, self._error, 0))
+        for J in pieces(self.atoms.D, lost):
+            self._renew(J, self.atoms.deflate(J))
+        self.atoms.passes += len(lost) / len(self.alive)
 
     def _renew(self, J: np.ndarray, part: Deflated) -> None:
         """Moments of atoms `J` from the definition."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,13 @@ from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import KeptWeights
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.deflation import Deflation
-from kernelpursuit.pursuit.directions import Deflated
-from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.directions import Deflated, Direction
+from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.squares import VARIANTS
+from kernelpursuit.pursuit.taking import TakingDirections
 
 
-class Gradient:
+class Gradient(TakingDirections):
     """Criterion of kernel matching pursuit for a differentiable loss.
 
     With g the negative gradient of the loss at the fitted values and d̃ the part of an atom d outside the span of the
@@ -108,55 +108,45 @@ class Gradient:
         self._thetas.append(self._theta)
 
     @property
-    def alive(self) -> np.ndarray:
-        """Atoms that may still be taken."""
-        return self.atoms.alive
+    def follows(self) -> bool:
+        """Whether the score of every atom is known."""
+        return self._a is not None
 
     @property
     def tie(self) -> Any:
         """Relative difference under which two scores are equal."""
         return self.atoms.tie
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether a pass only reads a matrix that is kept."""
-        return self.atoms.D.in_memory
-
-    @property
-    def passes(self) -> float:
-        """Passes over the data so far."""
-        return self.atoms.passes
-
     def start(self) -> Step:
         """State before the first atom."""
         return Step(atom=-1, loss=self._objective())
 
-    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all), weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.sweep(self._products)
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
-    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take the first atom of the block: the gradient after it is not known before it is fitted."""
-        score, share = self._certify(block[0])
-        if share < weakness:
-            return
-        for direction in self.atoms.extend(block[:1]):
-            sample, tail = direction.sample, direction.tail
-            self._f_tail = np.pad(self._f_tail, ((0, max(0, len(tail) - len(self._f_tail))), (0, 0)))
-            length = self._shrinkage * self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
-            self._move(sample[None, :], tail[None, :], length)
-            self._theta = np.concatenate([self._theta, length])
-            if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
-                self._refit()
-            self.atoms.chosen(direction.atom)
-            self._chosen.append(direction.atom)
-            self._thetas.append(self._theta)
-            if self._a is not None:
-                self._update(sample, tail)
-            weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
-            yield Step(direction.atom, score * self.atoms.unit, share, self._objective(), weight=weight)
+    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
+        """The first atom alone: the gradient after it is not known before it is fitted."""
+        directions = self.atoms.extend(block[:1])
+        return [direction.atom for direction in directions], (directions, None)
+
+    def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
+        _, sample, tail = waiting[0][place]
+        self._f_tail = np.pad(self._f_tail, ((0, max(0, len(tail) - len(self._f_tail))), (0, 0)))
+        length = self._shrinkage * self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
+        self._move(sample[None, :], tail[None, :], length)
+        self._theta = np.concatenate([self._theta, length])
+        if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
+            self._refit()
+        self.atoms.chosen(atom)
+        self._chosen.append(atom)
+        self._thetas.append(self._theta)
+        if self._a is not None:
+            self._update(sample, tail)
+        weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
+        return Step(atom, score * self.atoms.unit, loss=self._objective(), weight=weight)
 
     def rehearse(self, J: np.ndarray) -> None:
         """None: each choice needs a pass of its own."""
@@ -174,13 +164,6 @@ class Gradient:
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
         return self._y - self._f
-
-    def _certify(self, atom: int) -> tuple[float, float]:
-        """Score of `atom` now, and its share of the best of all where that is known."""
-        if self._a is None:
-            return float(self.scores(np.array([atom]))[0]), 1.0
-        scores = self.scores()
-        return float(scores[atom]), certificate(scores, self.tie, atom)
 
     def _fit_constant(self) -> None:
         """Start at the mean of the targets and, where the loss is convex, go on to the best constant."""
@@ -223,7 +206,7 @@ class Gradient:
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient in weighted coordinates, its penalty part, both outside the span."""
         slope = -self.atoms.weigh(self._loss.gradient(self._y, self._f))
-        slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._f_tail.T)
+        slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._f_tail.T, size=self.atoms.size)
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:

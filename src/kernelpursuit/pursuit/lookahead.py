@@ -63,13 +63,13 @@ class LookAhead:
 
         The first is the best of all; an empty list where the criterion cannot rehearse.
         """
-        J = self.pool(scores)
+        J = self.pool(scores - criterion.origin)
         rehearsal = criterion.rehearse(J)
         if rehearsal is None:
             return []
         block: list[int] = []
         while len(block) < min(self._size, len(J)):
-            left = rehearsal.scores()
+            left = rehearsal.scores() - criterion.origin
             if not left.max() > 0:
                 break
             i = int(np.argmax(left >= left.max() * (1 - _EQUAL)))  # duplicates: the first, as plain greedy choice does
@@ -83,7 +83,7 @@ class LookAhead:
         self._size = min(max(wanted, 2), self._most)
 
     def pool(self, scores: np.ndarray) -> np.ndarray:
-        """Atoms to try out, sorted."""
+        """Atoms to try out, sorted, given scores counted from the criterion's origin."""
         possible = np.flatnonzero(scores > 0)
         size = int(np.clip(np.sqrt(self._share * len(scores)), SMALLEST_POOL, LARGEST_POOL))
         if len(possible) <= size:

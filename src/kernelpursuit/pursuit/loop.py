@@ -180,6 +180,8 @@ class Criterion(Protocol):
         Atoms that may still be taken.
     tie : float or ndarray of shape (n_atoms,)
         Relative uncertainty of the scores; scores that differ by less are equal.
+    origin : float
+        Scores at or below this say that an atom changes nothing: 0, or less where scores may be negative.
     passes : float
         Passes over the data so far.
     in_memory : bool
@@ -192,6 +194,8 @@ class Criterion(Protocol):
     def alive(self) -> np.ndarray: ...  # noqa: D102
     @property
     def tie(self) -> Any: ...  # noqa: D102
+    @property
+    def origin(self) -> float: ...  # noqa: D102
     @property
     def passes(self) -> float: ...  # noqa: D102
 
@@ -353,35 +357,37 @@ def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookA
         return []
     for look in [None] if sample is None else [sample, np.flatnonzero(criterion.alive)]:
         scores = criterion.scores(look)
-        if len(scores) and scores.max() > 0:
+        if len(scores) and scores.max() > criterion.origin:
             block = [] if ahead is None or look is not None else ahead(criterion, scores)
             if block:  # what was computed for the pool may have made scores more exact
                 scores = criterion.scores()
             tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]
-            winner = int(np.argmax(tied(scores, tie)))
+            winner = int(np.argmax(tied(scores, tie, criterion.origin)))
             if look is not None:
                 return [int(look[winner])]
             return [winner] + [atom for atom in block if atom != winner]
     return []
 
 
-def tied(scores: np.ndarray, tie: Any) -> np.ndarray:
-    """Which scores equal the best, `tie` being the relative uncertainty of all or of each."""
+def tied(scores: np.ndarray, tie: Any, origin: float = 0.0) -> np.ndarray:
+    """Which scores equal the best, counted from `origin`; `tie` is the relative uncertainty of all, or of each."""
     best = int(np.argmax(scores))
     tie = np.broadcast_to(tie, scores.shape)
-    return scores >= scores[best] * (1 - tie - tie[best])
+    return scores >= origin + (scores[best] - origin) * (1 - tie - tie[best])
 
 
 def certificate(scores: np.ndarray, tie: Any, atom: int, origin: float = 0.0) -> float:
-    """Score of `atom`, counted from `origin`, as a share of the best.
+    """Score of `atom` as a share of the best.
 
-    1 for the atom that plain greedy choice takes, less for all others; 0 where plain greedy choice would end.
+    1 for the atom that plain greedy choice takes, less for all others; 0 where plain greedy choice would end, or where
+    the best score is not positive.
     """
     best = scores.max()
-    if not best > 0:
-        return 0.0
-    if int(np.argmax(tied(scores, tie))) == atom:
-        return 1.0
     if not best > origin:
         return 0.0
-    return float(np.clip((scores[atom] - origin) / (best - origin), 0, np.nextafter(1, 0)))
+    if int(np.argmax(tied(scores, tie, origin))) == atom:
+        return 1.0
+    if not best > 0:
+        return 0.0
+    share = float(scores[atom] == np.inf) if best == np.inf else scores[atom] / best
+    return float(np.clip(share, 0, np.nextafter(1, 0)))

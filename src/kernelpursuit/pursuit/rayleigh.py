@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import (
-    WIDEST_TIE,
-    Array,
-    eps,
-    from_host,
-    gather,
-    namespace,
-    squared_norms,
-    tie_tolerance,
-    to_host,
-)
-from kernelpursuit.dictionaries import WeighedDictionary, sweep
-from kernelpursuit.dictionaries.protocol import Dictionary
-from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit._array import Array, eps, gather, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit.cholesky import PartialCholesky, pivot_limit
+from kernelpursuit.dictionaries import WeighedDictionary
+from kernelpursuit.dictionaries.protocol import Dictionary, pieces, sweep
+from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
+from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.taking import Taking
 
 SELECTIONS = ("rayleigh", "diagonal", "random")
 
 
-class Rayleigh:
+class Waiting(NamedTuple):
+    """Directions l that atoms of a block add, and what their products with the kernel matrix are."""
+
+    directions: np.ndarray  # (b, n)
+    raw: np.ndarray | None  # (b, n), Kl; None without running norms
+    left: np.ndarray | None  # (b, n), K⁽ᵗ⁾l, t being the step in which l is taken
+
+
+class Rayleigh(Taking):
     """Partial Cholesky factor L of a kernel matrix, one atom at a time, K⁽ᵗ⁾ = K - LLᵀ being what is left.
 
     A step with atom i deflates K⁽ᵗ⁾ by ``l lᵀ``, ``l = K⁽ᵗ⁾eᵢ / √dᵢ``, ``d = diag K⁽ᵗ⁾``. After t steps LLᵀ is the
@@ -60,7 +60,7 @@ class Rayleigh:
     diagonal : ndarray of shape (n,)
         d, squared distances to the span, times the weights.
     alive : ndarray of bool, shape (n,)
-        Points not chosen whose squared distance is above 1e-10 (float32: 1e-4) of what it was.
+        Points not chosen whose squared distance is above 1e-10 (float32: 1e-5) of what it was.
     passes : float
 
     Examples
@@ -101,8 +101,7 @@ class Rayleigh:
         self._rng = np.random.default_rng() if rng is None else rng
         self._like = dictionary.columns(np.zeros(1, dtype=np.intp))
         self._eps = eps(self._like)
-        # d is known to a few eps of its start value, and enters the scores as a divisor.
-        self._limit = max(1e-10, 1000 * self._eps)
+        self._limit = pivot_limit(self._eps)  # d enters the scores as a divisor
         with np.errstate(over="ignore", invalid="ignore"):
             start = to_host(dictionary.gram_diagonal(None))
         if not np.all(np.isfinite(start)):
@@ -113,9 +112,7 @@ class Rayleigh:
         self._h: np.ndarray | None = None  # running ‖K⁽ᵗ⁾eᵢ‖²
         self._reference = np.zeros(0)  # the largest number that went into it since it was last exact
         self._chosen: list[int] = []
-        self._rows = np.empty((0, n))  # Lᵀ, and room for more
-        # The same where the columns are, if that is not the host.
-        self._mirror: Array = self._rows if isinstance(self._like, np.ndarray) else self._like[:, :0].T
+        self._cholesky = PartialCholesky(self._like)
 
     @property
     def tie(self) -> Any:
@@ -123,9 +120,7 @@ class Rayleigh:
         if self._selection == "random":
             return 0.0
         tie = tie_tolerance(self._like)
-        kept = np.maximum(np.where(self.alive, self.diagonal, 1.0), np.finfo(float).tiny)
-        with np.errstate(over="ignore"):
-            return np.clip(tie * self._start / kept, tie, max(tie, WIDEST_TIE))
+        return ties(tie * self._start, self.diagonal, self.alive, least=tie)
 
     @property
     def in_memory(self) -> bool:
@@ -138,11 +133,11 @@ class Rayleigh:
 
     def factor(self) -> np.ndarray:
         """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix."""
-        return (self._rows[: len(self._chosen)] / np.sqrt(self._weights)).T
+        return (to_host(self._cholesky.rows[: len(self._chosen), :]) / np.sqrt(self._weights)).T
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running quantities: ‖K⁽ᵗ⁾eᵢ‖² and K⁽ᵗ⁾ᵢᵢ of atoms `J`."""
-        columns = self._deflate(J, len(self._chosen))
+        columns = self._deflate(J)
         norms = squared_norms(columns)
         if not np.all(np.isfinite(norms)):
             raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
@@ -153,8 +148,13 @@ class Rayleigh:
         assert self._h is not None, "moments run from the first call of scores() on"
         return self._h[J], self.diagonal[J]
 
-    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all); ``-inf`` for atoms in the span."""
+    @property
+    def follows(self) -> bool:
+        """Whether the score of every atom is known."""
+        return self._selection == "diagonal" or (self._selection == "rayleigh" and self._h is not None)
+
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores; ``-inf`` for atoms in the span."""
         chosen = slice(None) if J is None else J
         d, alive = self.diagonal[chosen], self.alive[chosen]
         if self._selection == "diagonal":
@@ -167,18 +167,36 @@ class Rayleigh:
             gain = self._norms(J) / np.where(alive, d, 1.0)
         return np.where(alive, gain, -np.inf)
 
-    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
-        atoms = self._extend(block)
-        products = self._correlate(len(atoms))
-        for place, atom in enumerate(atoms):
-            share = self._share(atom)
-            if share < weakness:
-                break
-            l = self._rows[len(self._chosen)]  # noqa: E741
-            score = float(l @ l if self._selection == "rayleigh" else l[atom] ** 2 / self._weights[atom])
-            self._advance(atom, l, None if products is None else products[:, place])
-            yield Step(atom, score, share, self._loss())
+    def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
+        cholesky, before = self._cholesky, len(self._chosen)
+        columns = self.D.columns(np.array(block))
+        count = len(cholesky.extend(columns, block, self._limit * self._start[block]))
+        l = cholesky.rows[before:, :]  # noqa: E741
+        raw = left = None
+        if self._h is not None and count:
+            raw = self.D.correlate(namespace(l).astype(l, self._like.dtype).T).T
+            left = raw - to_host(cholesky.explained(l.T, before)).T
+            self.passes += 1
+        return block[:count], Waiting(to_host(l), raw, left)
+
+    def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
+        l = waiting.directions[place]  # noqa: E741
+        score = float(l @ l if self._selection == "rayleigh" else l[atom] ** 2 / self._weights[atom])
+        squares = l * l
+        if self._h is not None:
+            assert waiting.raw is not None and waiting.left is not None
+            self._h += (l @ l) * squares - 2 * l * waiting.left[place]
+            self._reference += 2 * np.abs(l * waiting.raw[place])  # what was subtracted before it cancelled
+        self._chosen.append(atom)
+        self.diagonal = np.maximum(self.diagonal - squares, 0)
+        self.diagonal[atom] = 0.0
+        self.alive &= self.diagonal > self._limit * self._start
+        if self._h is not None:
+            self._refresh()
+        return Step(atom, score, loss=self._loss())
+
+    def _give_back(self, waiting: Waiting, taken: int) -> None:
+        self._cholesky.truncate(len(self._chosen))
 
     def rehearse(self, J: np.ndarray) -> RayleighRehearsal | None:
         """The criterion on atoms `J` alone; None where a choice costs no pass."""
@@ -186,7 +204,7 @@ class Rayleigh:
             return None
         p = len(J)
         inside, products = np.empty((p, p)), np.empty((p, p))
-        for one, two, mine, theirs in pairs(J, self.D.tile, lambda part: self._deflate(part, len(self._chosen))):
+        for one, two, mine, theirs in pairs(J, self.D.tile, self._deflate):
             products[one, two] = to_host(mine.T @ theirs)
             products[two, one] = products[one, two].T
             if one == two:
@@ -204,96 +222,22 @@ class Rayleigh:
             return self._h if J is None else self._h[J]
         assert J is not None
         self.passes += len(J) / len(self.alive)
-        tiles = [J[start : start + self.D.tile] for start in range(0, len(J), self.D.tile)]
-        return np.concatenate([self.moments(tile)[0] for tile in tiles])
+        (norms,) = sweep(self.D, lambda tile: self.moments(tile)[:1], J)
+        return norms
 
-    def _deflate(self, J: np.ndarray, size: int) -> Array:
-        """Columns `J` of K less the first `size` directions, (n, len(J)), where the dictionary has them."""
-        columns, L = self.D.columns(J), self._mirror[:size, :]
-        columns = to_host(columns) if self._mirror is self._rows else columns
-        return columns - L.T @ gather(L, J, axis=1) if size else columns
-
-    def _extend(self, block: list[int]) -> list[int]:
-        """Write the columns of L that the atoms of `block` add, up to the first that adds none."""
-        size = len(self._chosen)
-        if size + len(block) > len(self._rows):
-            shape = (max(16, 2 * size, size + len(block)), len(self.alive))
-            grown = np.empty(shape)
-            grown[:size] = self._rows[:size]
-            if self._mirror is self._rows:
-                self._mirror = grown
-            else:
-                mirror = namespace(self._like).empty(shape, dtype=self._like.dtype, device=self._like.device)
-                mirror[:size, :] = self._mirror[:size, :]
-                self._mirror = mirror
-            self._rows = grown
-        atoms = self._factor_block(block, size)
-        if self._mirror is not self._rows and atoms:
-            new = slice(size, size + len(atoms))
-            self._mirror[new, :] = from_host(self._rows[new], self._like)
-        return atoms
-
-    def _factor_block(self, block: list[int], size: int) -> list[int]:
-        """The same on the host."""
-        atoms: list[int] = []
-        for start in range(0, len(block), self.D.tile):
-            J = block[start : start + self.D.tile]
-            columns = to_host(self._deflate(np.array(J), size))
-            for atom, column in zip(J, columns.T, strict=True):
-                if atoms:
-                    L = self._rows[size : size + len(atoms)]
-                    column = column - L.T @ L[:, atom]
-                if column[atom] <= self._limit * self._start[atom]:
-                    if not atoms:  # others may lie in the span of the block only
-                        self.alive[atom] = False
-                    return atoms
-                column[[*self._chosen, *atoms]] = 0.0  # exactly: what is left has nothing at the atoms taken
-                self._rows[size + len(atoms)] = column / np.sqrt(column[atom])
-                atoms.append(atom)
-        return atoms
-
-    def _correlate(self, count: int) -> np.ndarray | None:
-        """Kl of the next `count` directions l, where running norms are kept."""
-        if self._h is None or not count:
-            return None
-        size = len(self._chosen)
-        self.passes += 1
-        return self.D.correlate(from_host(self._rows[size : size + count], self._like).T)
-
-    def _share(self, atom: int) -> float:
-        """Score of `atom` as a share of the best, where that is known."""
-        if self._selection == "random" or (self._selection == "rayleigh" and self._h is None):
-            return 1.0
-        return certificate(self.scores(), self.tie, atom)
-
-    def _advance(self, atom: int, l: np.ndarray, image: np.ndarray | None) -> None:  # noqa: E741
-        """Deflate by l lᵀ, with Kl = `image` where running norms are kept."""
-        squares = l * l
-        if self._h is not None:
-            assert image is not None
-            L = self._rows[: len(self._chosen)]
-            g = image - L.T @ (L @ l)
-            self._h += (l @ l) * squares - 2 * l * g
-            self._reference += 2 * np.abs(l * image)  # what was subtracted before it cancelled
-        self._chosen.append(atom)
-        self.diagonal = np.maximum(self.diagonal - squares, 0)
-        self.diagonal[atom] = 0.0
-        self.alive &= self.diagonal > self._limit * self._start
-        if self._h is not None:
-            self._refresh()
+    def _deflate(self, J: np.ndarray) -> Array:
+        """Columns `J` of what is left of K, (n, len(J)), where the dictionary has them."""
+        return self._cholesky.left(self.D.columns(J), J, len(self._chosen))
 
     def _refresh(self) -> None:
         """Recompute norms where cancellation has eaten half the digits; none is below the square of its own entry."""
         assert self._h is not None
         np.maximum(self._h, self.diagonal**2, out=self._h)
-        lost = np.where(self.alive, self._h, np.inf) / np.maximum(self._reference, np.finfo(float).tiny)
-        if lost.min() > np.sqrt(self._eps):
-            return
-        stale = np.flatnonzero(lost <= 4 * np.sqrt(self._eps))
-        for start in range(0, len(stale), self.D.tile):
-            J = stale[start : start + self.D.tile]
+        known = np.where(self.alive, self._h, np.inf)
+        lost = stale(known, np.sqrt(self._eps) * self._reference)
+        for J in pieces(self.D, lost):
             self._h[J] = self._reference[J] = self.moments(J)[0]
-        self.passes += len(stale) / len(self.alive)
+        self.passes += len(lost) / len(self.alive)
 
     def _loss(self) -> float:
         return float(np.sum(self.diagonal) / len(self.diagonal))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit._array import Array, eps, from_host, gather, to_host
+from kernelpursuit.cholesky import PartialCholesky, pivot_limit, pivots
 from kernelpursuit.dictionaries.protocol import Dictionary
-
-_DEPENDENT = 1e-12  # relative pivot below which an atom has no penalty coordinate of its own
 
 
 class Ridge:
@@ -32,17 +31,18 @@ class Ridge:
         self._alpha = alpha
         self._like = like
         self._diagonal = alpha * dictionary.gram_diagonal(None)
+        self._floor = pivot_limit(eps(like)) * self._diagonal
+        # Coordinates of the pivots along one another; from the first time that all atoms' are asked for, those.
         self._pivots: list[int] = []
-        self._factor = np.zeros((0, 0))  # lower triangular, of alpha * G on the pivots, until there are rows
-        # Row t holds coordinate t of all atoms, and there is room for more; made when all are first asked for.
-        self._rows: Array | None = None
+        self._factor = np.zeros((0, 0))
+        self._all: PartialCholesky | None = None
 
     def tails(self, J: np.ndarray) -> np.ndarray:
         """Coordinates of atoms `J`, (len(J), n_pivots)."""
+        if self._all is not None:
+            return to_host(gather(self._all.rows, J, axis=1)).T
         if not self._pivots:
             return np.zeros((len(J), 0))
-        if self._rows is not None:
-            return to_host(gather(self._rows[: len(self._pivots), :], J, axis=1)).T
         products = self._alpha * self._D.gram(np.array(self._pivots), J)
         return solve_triangular(self._factor, products, lower=True).T
 
@@ -59,39 +59,25 @@ class Ridge:
 
         An atom that depends on those before it gets no coordinate of its own.
         """
+        if self._all is not None:
+            columns = from_host(self._alpha * self._D.gram(None, block), self._like)
+            self._all.extend(columns, block.tolist(), self._floor[block], skip=True)
+            return self.tails(block)
         inside = self.tails(block)
         own = self._alpha * self._D.gram(block, block) - inside @ inside.T
-        L = np.zeros((len(block), len(block)))
-        new: list[int] = []
-        for place, atom in enumerate(block):
-            left = own[place, place] - L[place] @ L[place]
-            if left > _DEPENDENT * self._diagonal[atom]:
-                L[place:, len(new)] = (own[place:, place] - L[place:] @ L[place]) / np.sqrt(left)
-                new.append(place)
-        L = L[:, : len(new)]
-        if new:
-            self._grow(block[new], inside[new], L[new])
-            self._pivots += block[new].tolist()
+        L, new = pivots(own, self._floor[block])
+        old, size = len(self._pivots), len(self._pivots) + len(new)
+        factor = np.zeros((size, size))
+        factor[:old, :old], factor[old:, :old], factor[old:, old:] = self._factor, inside[new], L[new]
+        self._factor = factor
+        self._pivots += block[new].tolist()
         return np.concatenate([inside, L], axis=1)
 
     def correlate(self, tails: np.ndarray) -> np.ndarray:
         """Products of the coordinates of all atoms with `tails` (any, b), (n_atoms, b)."""
-        if self._rows is None:
-            self._rows = from_host(np.ascontiguousarray(self.tails(np.arange(self._D.shape[1])).T), self._like)
-        width = min(len(tails), len(self._pivots))
-        return to_host(from_host(tails[:width].T, self._like) @ self._rows[:width, :]).T
-
-    def _grow(self, atoms: np.ndarray, inside: np.ndarray, L: np.ndarray) -> None:
-        """More pivots: their rows of the factor, or coordinates L⁻¹ (alpha G[atoms, :] − inside Φᵀ) of all atoms."""
-        xp, k, more = namespace(self._like), len(self._pivots), len(atoms)
-        if self._rows is None:
-            factor = np.zeros((k + more, k + more))
-            factor[:k, :k], factor[k:, :k], factor[k:, k:] = self._factor, inside, L
-            self._factor = factor
-            return
-        if k + more > self._rows.shape[0]:
-            room = xp.empty((max(more, k, 16), self._rows.shape[1]), dtype=self._rows.dtype, device=self._rows.device)
-            self._rows = xp.concat([self._rows, room], axis=0)
-        inverse = np.linalg.inv(L)
-        products = from_host(inverse @ (self._alpha * self._D.gram(None, atoms)).T, self._like)
-        self._rows[k : k + more, :] = products - from_host(inverse @ inside, self._like) @ self._rows[:k, :]
+        if self._all is None:
+            rows = from_host(np.ascontiguousarray(self.tails(np.arange(self._D.shape[1])).T), self._like)
+            self._all = PartialCholesky(rows.T)
+            self._all.adopt(rows, self._pivots)
+        rows = self._all.rows[: len(tails), :]
+        return to_host(from_host(tails[: rows.shape[0]].T, self._like) @ rows).T

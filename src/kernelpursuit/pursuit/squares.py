@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,14 @@ from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.left_out import leave_out
-from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
+from kernelpursuit.pursuit.taking import TakingDirections
 
 VARIANTS = ("prefit", "backfit", "basic")
 
 
-class Squares:
+class Squares(TakingDirections):
     """Criterion of kernel matching pursuit for the squared loss.
 
     With d̃ the part of an atom d outside the span of the constant and the chosen atoms, and r the residual, the score is
@@ -97,8 +97,6 @@ class Squares:
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._a: np.ndarray | None = None  # (n_atoms, n_targets), running d̃ᵀr
         self._error = np.zeros(0)  # bound on its error, where passes are in float32
-        self._scores: np.ndarray | None = None  # of all atoms, until the next step
-        self._looked: dict[int, float] = {}  # scores of a sample of atoms, until the next step
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         self._left_out = leave_out(self._r, self.atoms) if orthogonal else None
         self._constant = np.zeros(targets.shape[1])
@@ -107,24 +105,14 @@ class Squares:
         self._refreshed_at = self._loss()
 
     @property
-    def alive(self) -> np.ndarray:
-        """Atoms that may still be taken."""
-        return self.atoms.alive
+    def follows(self) -> bool:
+        """Whether the score of every atom is known."""
+        return self._a is not None
 
     @property
     def tie(self) -> Any:
         """Relative difference under which two scores are equal."""
         return self.atoms.tie
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether a pass only reads a matrix that is kept."""
-        return self.atoms.D.in_memory
-
-    @property
-    def passes(self) -> float:
-        """Passes over the data so far."""
-        return self.atoms.passes
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -140,44 +128,28 @@ class Squares:
         assert self._a is not None, "moments run from the first call of scores() on"
         return self._a[J], self.atoms.squared[J]
 
-    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
-        """Score of atoms `J` (None: all), weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
             self._error = self.atoms.pass_error(np.sqrt(self._energy()))
             self._settle()
-        if J is None and self._scores is not None:
-            return self._scores
-        scores = self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
-        if J is None:
-            self._scores = scores
-        elif self._a is None:
-            self._looked = dict(zip(J.tolist(), scores.tolist(), strict=True))
-        return scores
+        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
-    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], np.ndarray | None]]:
         directions = self.atoms.extend(block)
-        if not directions:  # the first atom turned out to lie in the span: it is barred now
-            self._scores = None
-        products = self._correlate(directions)
-        taken, unit = 0, self.atoms.unit
-        try:
-            for direction in directions:
-                score, share = self._certify(direction.atom)
-                if share < weakness:
-                    break
-                length = self._advance(direction, self._shrinkage)
-                loss = self._loss()
-                self.atoms.chosen(direction.atom)
-                if products is not None:
-                    self._downdate(products[:, taken], length, loss)
-                self._steps.append((direction.atom, length))
-                taken += 1
-                weight = tuple((length * np.sqrt(unit)).tolist())
-                yield Step(direction.atom, score * unit, share, loss, self._leave_one_out(), weight)
-        finally:
-            self.atoms.give_back(directions[taken:])
+        return [direction.atom for direction in directions], (directions, self._correlate(directions))
+
+    def _accept(self, waiting: tuple[list[Direction], np.ndarray | None], place: int, atom: int, score: float) -> Step:
+        directions, products = waiting
+        length = self._advance(directions[place], self._shrinkage)
+        loss, unit = self._loss(), self.atoms.unit
+        self.atoms.chosen(atom)
+        if products is not None:
+            self._downdate(products[:, place], length, loss)
+        self._steps.append((atom, length))
+        weight = tuple((length * np.sqrt(unit)).tolist())
+        return Step(atom, score * unit, loss=loss, leave_one_out=self._leave_one_out(), weight=weight)
 
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
         """The criterion on atoms `J` alone."""
@@ -239,20 +211,11 @@ class Squares:
             tails[: len(direction.tail), column] = direction.tail
         return self.atoms.correlate(samples, tails)
 
-    def _certify(self, atom: int) -> tuple[float, float]:
-        """Score of `atom` now, and its share of the best of all where that is known."""
-        if self._a is None:
-            known = self._looked.get(atom)
-            return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
-        scores = self.scores()
-        return float(scores[atom]), certificate(scores, self.tie, atom)
-
     def _advance(self, direction: Direction, share: float) -> np.ndarray:
         """Move the residual along a unit direction and update the leverages; returns the step length per target."""
         sample, tail = direction.sample, direction.tail
         if len(tail) > len(self._r_tail):
             self._r_tail = np.pad(self._r_tail, ((0, len(tail) - len(self._r_tail)), (0, 0)))
-        self._looked = {}
         length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
         self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
@@ -277,7 +240,7 @@ class Squares:
     def _settle(self) -> None:
         """Know the scores that may be the best, where passes are in float32."""
         assert self._a is not None
-        self._scores = None
+        self._forget()
         self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
 
     def _energy(self) -> float:

@@ -1,0 +1,125 @@
+"""What all criteria do alike: take atoms in order, each after its score was compared with those of all others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.pursuit.deflation import Deflation
+from kernelpursuit.pursuit.directions import Direction
+from kernelpursuit.pursuit.loop import Step, certificate
+
+
+class Taking(ABC):
+    """The part of a criterion that takes blocks of atoms. Scores are kept until the next step.
+
+    A criterion has the attributes `alive` and `tie` of `Criterion`, and says what is its own in five methods. Running
+    numbers are those that it keeps up to date for all atoms, at one pass over the data for each block.
+
+    Attributes
+    ----------
+    origin : float
+        Scores at or below this say that an atom changes nothing. Ties are relative to the distance from it.
+    """
+
+    origin = 0.0
+    alive: Any  # an attribute, or a property of those who build on a `Deflation`
+    tie: Any
+    _scores: np.ndarray | None = None  # of all atoms
+    _looked: dict[int, float] | None = None  # of a sample of atoms
+
+    @property
+    @abstractmethod
+    def follows(self) -> bool:
+        """Whether running numbers are kept, so that the score of every atom is known."""
+
+    @abstractmethod
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores of atoms `J` (None: all) now; ``-inf`` for atoms that cannot be taken."""
+
+    @abstractmethod
+    def _prepare(self, block: list[int]) -> tuple[list[int], Any]:
+        """Compute what the atoms of `block` add, one after the other, up to the first that adds nothing.
+
+        Returns those atoms, and whatever `_accept` needs to know. The model does not change yet.
+        """
+
+    @abstractmethod
+    def _accept(self, waiting: Any, place: int, atom: int, score: float) -> Step:
+        """Change the model, and all running numbers, by what atom number `place` of the block adds."""
+
+    @abstractmethod
+    def _give_back(self, waiting: Any, taken: int) -> None:
+        """Forget what the atoms after the first `taken` would add."""
+
+    def scores(self, J: np.ndarray | None = None) -> np.ndarray:
+        """Score of atoms `J` (None: all), larger is better; ``-inf`` for atoms that cannot be taken."""
+        if J is None:
+            if self._scores is None:
+                self._scores = self._evaluate(None)
+            return self._scores
+        J = np.asarray(J)
+        scores = self._evaluate(J)
+        self._looked = dict(zip(J.tolist(), scores.tolist(), strict=True))
+        return scores
+
+    def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
+        """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
+        atoms, waiting = self._prepare(block)
+        if not atoms:  # only the first is known to add nothing: the others may do so because of those before them
+            self.alive[block[0]] = False
+            self._forget()
+        taken = 0
+        try:
+            for place, atom in enumerate(atoms):
+                score, share = self._certify(atom)
+                if share < weakness or score == -np.inf:
+                    break
+                step = self._accept(waiting, place, atom, score)
+                taken += 1
+                self._forget()
+                yield step._replace(weakness=share)
+        finally:
+            self._give_back(waiting, taken)
+
+    def _certify(self, atom: int) -> tuple[float, float]:
+        """Score of `atom` now, and its share of the best of all where that is known."""
+        if not self.follows:
+            known = (self._looked or {}).get(atom)
+            return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
+        scores = self.scores()
+        return float(scores[atom]), certificate(scores, self.tie, atom, self.origin)
+
+    def _forget(self) -> None:
+        """Scores are to be computed anew."""
+        self._scores = self._looked = None
+
+
+class TakingDirections(Taking):
+    """The same for criteria that build on a `Deflation`, called `atoms`: each atom adds a direction.
+
+    What waits, for them, is a pair: the directions, and what the criterion computed of them.
+    """
+
+    atoms: Deflation
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Atoms that may still be taken."""
+        return self.atoms.alive
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
+        return self.atoms.D.in_memory
+
+    @property
+    def passes(self) -> float:
+        """Passes over the data so far."""
+        return self.atoms.passes
+
+    def _give_back(self, waiting: tuple[list[Direction], Any], taken: int) -> None:
+        self.atoms.give_back(waiting[0][taken:])
