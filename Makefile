@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test test-data test-oldest lint types format clean
+.PHONY: demo reproduce test test-data test-oldest lint types format docs dist clean
 
 demo: .venv/demo
 	$(BIN)/kernelpursuit compare
@@ -41,6 +41,18 @@ format: .venv/test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, in docs/_build/html. Warnings are errors; nothing is fetched while it is built.
+docs: .venv-docs/docs
+	cd docs && SCIPY_ARRAY_API=1 ../.venv-docs/bin/python -m sphinx -W --keep-going -q -b html . _build/html
+	@echo "docs/_build/html/index.html"
+
+# Wheel and sdist, in dist/, and a look into them.
+dist: .venv/test
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet 'build>=1.2'
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m pytest -q -n 0 tests/test_distribution.py
+
 # pip works on the new environment from outside, so a system without ensurepip (Debian's bare python3) will do.
 .venv/bin/python:
 	$(PYTHON) -m venv --without-pip .venv
@@ -62,5 +74,10 @@ format: .venv/test
 	$(PYTHON) -m pip --python .venv-oldest/bin/python install --quiet --editable '.[oldest]'
 	touch $@
 
+.venv-docs/docs: pyproject.toml
+	$(PYTHON) -m venv --without-pip .venv-docs
+	$(PYTHON) -m pip --python .venv-docs/bin/python install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .venv-oldest
+	rm -rf .venv .venv-oldest .venv-docs docs/_build docs/gallery
