@@ -158,7 +158,7 @@ class KernelDictionary:
             return self._pass(np.ascontiguousarray(V))
         with self._explained():
             fused = None if self._fused is None else self._fused(V)
-            return self._device_pass(V) if fused is None else to_host(fused)
+            return self._device_pass(V) if fused is None else to_host(fused.T.contiguous()).T  # turned on the device
 
     def _pass(self, V: np.ndarray) -> np.ndarray:
         """DᵀV by tiles that stay in the cache; float64 sums over the blocks of rows."""
@@ -190,15 +190,15 @@ class KernelDictionary:
     def _device_pass(self, V: Array) -> np.ndarray:
         """DᵀV by tiles on the device of X, whose own threads work on each; float64 sums over the blocks of rows."""
         xp, (n, m), blocks = namespace(V), self.shape, self._blocks
-        out = np.empty((m, V.shape[1]))
+        out = np.empty((V.shape[1], m))
         for J in spans(0, m, blocks.columns):
             centres, total = rows_of(self._Z, J), None
             for block in spans(0, n, blocks.rows):
                 tile = self.kernel.finite(rows_of(self._X, block), centres)
-                part = xp.astype((V[block, :].T @ tile).T, xp.float64)
+                part = xp.astype(V[block, :].T @ tile, xp.float64)
                 total = part if total is None else total + part
-            out[J] = to_host(total)
-        return out
+            out[:, J] = to_host(total)
+        return out.T
 
     def _transposed_values(self) -> Array:
         """k(x, z) for all points and centres, one row for each centre."""

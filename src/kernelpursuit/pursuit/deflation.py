@@ -14,6 +14,7 @@ from kernelpursuit._array import (
     in_span_limit,
     namespace,
     squared_norms,
+    squared_rows,
     tie_tolerance,
     to_host,
 )
@@ -110,6 +111,7 @@ class Deflation:
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
         self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
+        self._lengths: np.ndarray | None = None  # of the atoms as they are
         self._kept: KeptProducts | None = None  # from the first rehearsal on
 
     def columns(self, J: np.ndarray) -> Array:
@@ -175,11 +177,11 @@ class Deflation:
             if J is not None:
                 a, norms = a[J], norms[J]
         alive = self.alive if J is None else self.alive[J]
-        with np.errstate(over="ignore"):
-            gain = np.sum(a * a, axis=1) / np.where(alive, norms, 1.0)
-        if not np.all(np.isfinite(gain)):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # atoms that are not alive
+            gain = np.where(alive, squared_rows(a) / norms, -np.inf)
+        if not np.isfinite(np.max(gain, initial=0)):
             raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
-        return np.where(alive, gain, -np.inf)
+        return gain
 
     def _look(
         self, J: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
@@ -221,6 +223,7 @@ class Deflation:
             return products(part), part.squared, part.start, part.raw
 
         joined, self.squared, self.start, self._raw = sweep(self.D, tile)
+        self._lengths = None
         self._ties = None
         self._reference = self.squared.copy()
         self._error = np.zeros_like(self.squared)
@@ -253,7 +256,7 @@ class Deflation:
             return products, raw, start, np.sum(own**2, axis=1) + rest
 
         products, raw, start, penalty = sweep(self.D, tile)
-        self._raw, start = raw + penalty, start + penalty
+        self._raw, start, self._lengths = raw + penalty, start + penalty, None
         inside = products[:, :size]
         self.start = start - (inside[:, 0] ** 2 if self.intercept else 0.0)
         self.squared, self._reference = start.copy(), start.copy()
@@ -266,7 +269,9 @@ class Deflation:
 
     def pass_error(self, length: Any) -> np.ndarray:
         """Error of the products of all atoms with a vector of this `length` in one pass."""
-        return _PASS_ERROR * self.eps * np.sqrt(self._raw) * length
+        if self._lengths is None:
+            self._lengths = np.sqrt(self._raw)
+        return (_PASS_ERROR * self.eps * length) * self._lengths
 
     def chosen(self, atom: int) -> None:
         """Record that `atom` was taken: it is in the span now."""
@@ -339,12 +344,15 @@ class Deflation:
         return np.concatenate([np.zeros((0, len(J))), *products])
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
-        """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data."""
+        """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data.
+
+        Those of a vector lie together: the steps ask for one after the other.
+        """
         self.passes += 1
         products = self.D.correlate(self._narrowed(self.weigh(samples)))
         if self.ridge is not None:
             products += self.ridge.correlate(tails)
-        return products
+        return np.asfortranarray(products)
 
     def downdate(self, products: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Take a unit direction out of the running norms, given its `products` with all atoms.
@@ -357,10 +365,11 @@ class Deflation:
 
     def downdate_norms(self, products: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """The same for several directions, (n_atoms, b)."""
-        self.squared -= np.sum(products**2, axis=1)
+        self.squared -= squared_rows(products)
         self._ties = None
         if self.single:
-            self._error += self.pass_error(2 * np.sum(np.abs(products), axis=1))
+            sizes = np.abs(products[:, 0]) if products.shape[1] == 1 else np.sum(np.abs(products), axis=1)
+            self._error += self.pass_error(2 * sizes)
             floor = self._limit * self._raw
             self.alive &= self.squared + self._error > floor  # where that is certain
             np.maximum(self.squared, floor, out=self.squared)
@@ -392,13 +401,21 @@ class Deflation:
 
     def _doubtful(self, a: np.ndarray, error: np.ndarray, jointly: bool) -> np.ndarray:
         """Atoms whose score is not known and may be among the best."""
-        J = np.flatnonzero(self.alive)
-        squared, norm_error, size = self.squared[J], self._error[J], np.sqrt(np.sum(a[J] ** 2, axis=1))
-        norms, spread = (squared, norm_error) if jointly else (self.start[J], 0.0)
-        high = (size + error[J]) ** 2 / np.maximum(norms - spread, self._limit * self._raw[J])
-        low = np.maximum(size - error[J], 0) ** 2 / (norms + spread)
-        unknown = (high > (1 + _KNOWN) * low) & (error[J] + norm_error > 0) | (norm_error > 0.5 * squared)
-        best = np.max(low, initial=0)
+        norms, spread = (self.squared, self._error) if jointly else (self.start, np.zeros_like(self.start))
+        size = np.sqrt(squared_rows(a))
+        with np.errstate(divide="ignore", invalid="ignore"):  # atoms that are not alive
+            high = (size + error) ** 2 / np.maximum(norms - spread, self._limit * self._raw)
+            likely = int(np.argmax(np.where(self.alive, size * size / norms, 0)))
+        high[~self.alive] = -np.inf
+
+        def low(J: Any) -> Any:
+            return np.maximum(size[J] - error[J], 0) ** 2 / (norms[J] + spread[J])
+
+        # The best of what is certain is no less than that of one atom: the others are looked at no further.
+        J = np.flatnonzero(high > 0.7 * low(likely))
+        high, certain, norm_error = high[J], low(J), self._error[J]
+        unknown = (high > (1 + _KNOWN) * certain) & (error[J] + norm_error > 0) | (norm_error > 0.5 * self.squared[J])
+        best = np.max(certain, initial=0)
         if not np.any(unknown & (high > best)):
             return np.zeros(0, dtype=np.intp)
         return J[unknown & (high > 0.7 * best)]  # those that would follow soon come along

@@ -227,7 +227,8 @@ class Squares(TakingDirections):
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
         assert self._a is not None
         self._a -= products[:, None] * length[None, :]
-        self._error += self.atoms.pass_error(np.linalg.norm(length))
+        if self.atoms.single:
+            self._error += self.atoms.pass_error(np.linalg.norm(length))
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products):
                 self._a[J] = self._products(part)
