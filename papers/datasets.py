@@ -79,6 +79,13 @@ for _entry in _IDA.split(","):
     _name, _rows, _columns, _train = _entry.split()
     _splits: Shapes = {key: (None, int(_train)) for key in ("train_idx", "made_train_idx")}
     _SETS[f"ida_{_name}"] = (_dense(int(_rows), int(_columns)) | _splits, _IDA_ORIGIN)
+_KEEL = "letter 20000 16, satimage 6435 36, segment 2310 19, phoneme 5404 5, spambase 4597 57, vowel 990 13"
+for _entry in _KEEL.split(","):
+    _name, _rows, _columns = _entry.split()
+    _SETS[f"keel_{_name}"] = (
+        _dense(int(_rows), int(_columns)),
+        f"KEEL repository, {_name}; y counts the classes from 0",
+    )
 _SCIKIT_LEARN = ("iris", "digits", "wine", "breast_cancer", "diabetes")
 NAMES = (*sorted(_SETS), *_SCIKIT_LEARN)
 

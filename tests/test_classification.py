@@ -26,18 +26,11 @@ def test_every_loss_classifies(loss, n_classes, variant):
     for k in (1, 5):
         np.testing.assert_array_equal(model.truncate(k).predict(X), stages[k - 1])
     assert np.all(np.diff(model.path_.values("loss")) <= 1e-10)
-    assert (
-        hasattr(model, "predict_proba") == hasattr(model, "predict_log_proba") == (loss in ("logistic", "exponential"))
-    )
-    if hasattr(model, "predict_proba"):
-        p = model.predict_proba(X)
-        np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
-        assert np.all(p >= 0)
-        np.testing.assert_array_equal(model.classes_[np.argmax(p, axis=1)], model.predict(X))
-        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), p, rtol=1e-12)
-    else:
-        with pytest.raises(AttributeError, match="predict_proba"):
-            _ = model.predict_proba
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+    assert np.all(p >= 0)
+    np.testing.assert_array_equal(model.classes_[np.argmax(p, axis=1)], model.predict(X))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), p, rtol=1e-12)
 
 
 def test_separable_classes_have_finite_weights():
@@ -46,5 +39,4 @@ def test_separable_classes_have_finite_weights():
     for loss in ALL_LOSSES:
         model = quiet_fit(KMPClassifier(5, loss=loss), X, y)
         assert np.all(np.isfinite(model.decision_function(X))) and model.score(X, y) == 1
-        if hasattr(model, "predict_proba"):
-            assert np.all(np.isfinite(model.predict_proba(X)))
+        assert np.all(np.isfinite(model.predict_proba(X)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import from_host, namespace, to_host
@@ -19,6 +20,7 @@ from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, wi
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._placement import beside, widest
+from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers, refuse_weights
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.gradient import Gradient
@@ -158,7 +160,9 @@ class KernelMatchingPursuit(PursuitParameters):
         unit: float,
     ) -> Fitted:
         """Choose the number of steps on rows held out, then fit that many on all rows."""
-        train, held_out = split(data, self.validation_fraction, settings.rng)
+        # Drawn alike in every fit unless a seed says otherwise: a model that cannot be had again helps nobody.
+        rng = np.random.default_rng(0) if self.random_state is None else settings.rng
+        train, held_out = split(data, self.validation_fraction, rng)
         rules = validation_rule(data.subset(held_out), targets[held_out], loss, self.patience)
         limit = None if self.n_atoms == "auto" else self.n_atoms
         first = self._fit_once(
@@ -285,10 +289,16 @@ class KernelMatchingPursuit(PursuitParameters):
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, ready.weight_path(len(taken))
         pursued = replace(path)
+        fit = OrthogonalFit.of(ready, y, weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
-            fit = OrthogonalFit.of(ready, y, weights)
+            assert fit is not None
             alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data))
-        return Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
+        fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
+        if not is_classifier(self) or (loss is not None and loss.log_odds is not None):
+            return fitted
+        if fit is not None:
+            return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data))
+        return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data))
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:

@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._array import Array
+from kernelpursuit._array import Array, from_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.heads.calibration import Calibration
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.kernels import gamma_of
 from kernelpursuit.pursuit.loop import Path
@@ -34,6 +35,7 @@ class Fitted(NamedTuple):
     weights: WeightPath | KeptWeights  # of the atoms after each step
     alpha: float | None = None  # the ridge, where the estimator has one
     pursued: Path | None = None  # as it was pursued: in the units of that, before a ridge was chosen for its atoms
+    calibration: Calibration | None = None  # of the values of a classifier, where its loss estimates no probabilities
 
 
 class PursuitModel(BaseEstimator):
@@ -91,6 +93,13 @@ class PursuitModel(BaseEstimator):
     def _weights(self) -> WeightPath | KeptWeights:
         """Weights of the atoms after each step of this model."""
         return self._taken.weights.truncate(len(self.path_))
+
+    def _calibrated(self, values: Array) -> Array:
+        """Log-odds from decision values: of each class, or of the second of two."""
+        calibration = self._taken.calibration
+        assert calibration is not None
+        slope, bias = calibration.at(len(self.path_))
+        return values * slope + from_host(bias if values.shape[1] > 1 else bias[1:] - bias[:1], values)
 
     def _set(self, fitted: Fitted) -> None:
         """Attributes of a fitted model."""

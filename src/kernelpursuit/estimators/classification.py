@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._array import namespace, on_host
@@ -19,6 +18,7 @@ from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import fits
 from kernelpursuit.estimators._placement import host_dtype, like_labels, take_classes
+from kernelpursuit.estimators._probabilities import log_softmax
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import LOSSES, Loss, huber
 
@@ -90,17 +90,16 @@ class ClassModel(ClassifierMixin, PursuitModel):
 
 
 class ClassifierModel(ClassModel):
-    """The same with probabilities, where the loss gives them."""
+    """The same with probabilities: those of the loss, or calibrated on rows left out."""
 
-    def _estimates_probabilities(self) -> bool:
-        if classification_loss(self.loss).log_odds is None:
-            with_one = [name for name, loss in LOSSES.items() if loss.log_odds is not None]
-            raise AttributeError(f"loss={self.loss!r} estimates no probabilities, these do: {with_one}")
-        return True
-
-    @available_if(_estimates_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class, for the losses that estimate one ("logistic", "exponential").
+        """Probability of each class.
+
+        The losses "logistic" and "exponential" estimate them. For the squared loss the values of `decision_function`
+        are calibrated: one slope, chosen so that the classes are most probable given the values that the rows have in
+        models fitted without them, exact and in closed form, for models of every size. The class that is most probable
+        is the one that `predict` names. Other losses, and the basic variant, have no such closed form: there the slope
+        comes from the training rows as they were fitted, and the probabilities are somewhat too sure.
 
         Parameters
         ----------
@@ -109,12 +108,12 @@ class ClassifierModel(ClassModel):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            With more than two classes: the one-against-rest probabilities, scaled to sum to 1.
+            With more than two classes and a loss that estimates them: the one-against-rest probabilities, scaled to sum
+            to 1.
         """
         logarithms = self._log_probabilities(X, "predict_proba")
         return namespace(logarithms).exp(logarithms)
 
-    @available_if(_estimates_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`.
 
@@ -130,15 +129,16 @@ class ClassifierModel(ClassModel):
 
     def _log_probabilities(self, X: Any, method: str) -> Any:
         """Logarithms, exact where the probabilities themselves would round to 0 or 1."""
-        log_odds: Any = classification_loss(self.loss).log_odds
-        odds = log_odds(self._raw(X, method))
-        xp = namespace(odds)
+        values = self._raw(X, method)
+        xp, log_odds = namespace(values), classification_loss(self.loss).log_odds
+        if log_odds is None:
+            odds = self._calibrated(values)
+        else:
+            odds = log_odds(values)
         zero = xp.zeros_like(odds)
         if self._one_target:
             return -xp.concat([xp.logaddexp(zero, odds), xp.logaddexp(zero, -odds)], axis=1)
-        alone = -xp.logaddexp(zero, -odds)
-        alone = alone - xp.max(alone, axis=1, keepdims=True)
-        return alone - xp.log(xp.sum(xp.exp(alone), axis=1, keepdims=True))
+        return log_softmax(odds if log_odds is None else -xp.logaddexp(zero, -odds))
 
 
 @described
@@ -155,7 +155,8 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
         and the basic variant on rows held out.
     variant
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
-        What is minimised. "logistic" and "exponential" estimate probabilities. "tanh" is the squared error of tanh(f)
+        What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see
+        `predict_proba`. "tanh" is the squared error of tanh(f)
         against ±0.65, "doom2" is 1 - tanh of the margin, and "huber" grows linearly from a residual of 1 on
         (``losses.huber`` takes another number).
     refit_every

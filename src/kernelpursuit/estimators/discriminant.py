@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._array import from_host, on_host, to_host
+from kernelpursuit._array import from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import atoms_of
@@ -19,6 +19,7 @@ from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import GOING_ON, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, check_new, host_dtype, like_labels
+from kernelpursuit.estimators._probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.estimators._training import TrainingData, check_training, refuse_weights, training_data
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.heads.discriminants import LABELS, Discriminants
@@ -57,6 +58,38 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         k, weights = len(self.path_), self._weights
         assert isinstance(weights, WeightPath)
         return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class: a slope for the values of `decision_function`, and a bias for each class.
+
+        They are chosen so that the classes are most probable given the values that the rows have in discriminants made
+        without them, in closed form. Large classes are more probable, while `predict` gives all classes equal say: the
+        two may differ where classes have unequal sizes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        logarithms = self.predict_log_proba(X)
+        return namespace(logarithms).exp(logarithms)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        values = self._raw(X, "predict_proba")
+        return log_softmax(opposed(self._calibrated(values)))
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.
@@ -259,7 +292,11 @@ class SparseKernelFDA(FisherModel):
         )
         taken = path.truncate(len(path) + len(path.discarded))
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
-        return Fitted(path, family.support(atoms), family.expansion(atoms), weights_along_path(found)), found
+        expansion = family.expansion(atoms)
+        seen = to_host(expansion.columns(data.X))
+        calibration = calibrated_discriminants(found, seen, path, index, self.labels, data.weights)
+        fitted = Fitted(path, family.support(atoms), expansion, weights_along_path(found), calibration=calibration)
+        return fitted, found
 
 
 def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:

@@ -28,6 +28,7 @@ HOMES = {
     "SparseKernelNovelty": "estimators.novelty",
     "SparseKernelPCA": "estimators.pca",
     "Atoms": "refinement.atoms",
+    "Calibration": "heads.calibration",
     "Discriminants": "heads.discriminants",
     "Evidence": "refinement.evidence",
     "Expansion": "estimators._expansion",

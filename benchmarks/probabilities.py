@@ -1,0 +1,86 @@
+"""Probabilities beside `CalibratedClassifierCV`: log loss on test rows, and the time of the fit.
+
+Each classifier as its constructor makes it, its own probabilities beside those of `CalibratedClassifierCV` (five folds,
+a sigmoid) around the same one: the default, which averages five models, and ``ensemble=False``, which has one. Columns
+are standardised; at most 600 training rows. Log losses and seconds as shares of the default's.
+
+Run: ``python benchmarks/probabilities.py [--data DIR] [--splits 3] [--out FILE]``
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import StandardScaler
+
+from _common import load, parser, seconds, show, write
+from kernelpursuit import KMPClassifier, SparseKernelFDA
+
+SHIPPED = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
+SETS = [
+    *SHIPPED, "pima", "sonar", "ionosphere", "ida_banana", "ida_german", "ida_heart", "ida_image", "ida_titanic",
+    "keel_vowel", "keel_segment", "keel_satimage",
+]  # fmt: skip
+MODELS = {
+    "squared": KMPClassifier(),
+    "logistic": KMPClassifier(30, loss="logistic"),
+    "fisher": SparseKernelFDA(),
+}
+ROWS, TEST_ROWS = 600, 2000
+
+
+def compare(model: Any, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
+    """Log losses and seconds on one split."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    size = min(ROWS, 2 * len(X) // 3)
+    train, test = order[:size], order[size : size + TEST_ROWS]
+    scaler = StandardScaler().fit(X[train])
+    A, B = scaler.transform(X[train]), scaler.transform(X[test])
+    peers = {"own": clone(model)} | {
+        name: CalibratedClassifierCV(clone(model), cv=5, ensemble=several)
+        for name, several in (("folds", True), ("folds, one model", False))
+    }
+    found = {}
+    for name, one in peers.items():
+        time, fitted = seconds(lambda one=one: one.fit(A, y[train]))
+        found[name] = log_loss(y[test], fitted.predict_proba(B), labels=fitted.classes_)
+        found[f"{name}: seconds"] = time
+    return found
+
+
+def main() -> None:
+    """Write the record."""
+    made = parser(__doc__, "probabilities")
+    made.add_argument("--splits", type=int, default=3)
+    made.add_argument("--sets", nargs="+", default=SETS)
+    args = made.parse_args()
+    warnings.simplefilter("ignore")
+    records: list[dict[str, Any]] = []
+    for name in args.sets:
+        data = SHIPPED[name]() if name in SHIPPED else load(name, args.data)
+        X, y = data.data.astype(np.float64), data.target
+        for kind, model in MODELS.items():
+            splits = [compare(model, X, y, seed) for seed in range(args.splits)]
+            mean = {key: float(np.mean([split[key] for split in splits])) for key in splits[0]}
+            records.append({"set": name, "model": kind, "log_loss": mean["own"]})
+            records[-1] |= {"to folds": mean["own"] / mean["folds"]}
+            records[-1] |= {"to one model": mean["own"] / mean["folds, one model"]}
+            records[-1] |= {"time": mean["own: seconds"] / mean["folds: seconds"]}
+            show(records[-1])
+    for kind in MODELS:
+        mine = [record for record in records if record["model"] == kind]
+        keys = ("to folds", "to one model", "time")
+        means = {key: float(np.exp(np.mean([np.log(record[key]) for record in mine]))) for key in keys}
+        records.append({"set": "geometric mean", "model": kind, **means})
+        show(records[-1])
+    write(records, args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Probabilities of classifiers whose loss estimates none: calibrated on decision values of rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._array import Array, namespace, to_host
+from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._orthogonal import OrthogonalFit
+from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.heads.calibration import Calibration, fit_calibration
+from kernelpursuit.heads.discriminants import Discriminants
+from kernelpursuit.heads.left_out_discriminants import left_out_values
+from kernelpursuit.pursuit.loop import Path
+from kernelpursuit.pursuit.row_weights import unit_of_weights
+
+
+def sizes_to_calibrate(path: Path) -> list[int]:
+    """Numbers of steps: about two for each doubling, the number that is kept and the last."""
+    taken = len(path) + len(path.discarded)
+    grid = {round(2 ** (power / 2)) for power in range(2 * taken.bit_length())}
+    return sorted({0, len(path), taken} | {size for size in grid if size <= taken})
+
+
+def calibrated_left_out(fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData) -> Calibration:
+    """From the decision values of the models that are fitted without the row, in closed form; `targets` are ±1."""
+    sizes = sizes_to_calibrate(path)
+    wanted = set(sizes)
+    left_out = (targets - to_host(residual) for k, residual in enumerate(fit.left_out()) if k in wanted)
+    return calibrated(sizes, left_out, targets, data.weights)
+
+
+def calibrated_seen(
+    expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData
+) -> Calibration:
+    """From the decision values at the training rows, where there is no closed form; somewhat too sure."""
+    sizes = sizes_to_calibrate(path)
+    wanted = set(sizes)
+    stages = [coef for k, coef in enumerate(weights) if k in wanted]
+    return calibrated(sizes, map(to_host, expansion.staged(data.X, stages)), targets, data.weights)
+
+
+def calibrated(
+    sizes: list[int], values: Iterable[np.ndarray], targets: np.ndarray, weights: np.ndarray | None
+) -> Calibration:
+    """One slope for each size, so that the most probable class is the one with the largest value."""
+    if targets.shape[1] == 1:
+        index = (targets[:, 0] > 0).astype(np.intp)
+    else:
+        index = np.argmax(targets, axis=1)
+    return calibration_of(sizes, values, index, weights)
+
+
+def calibrated_discriminants(
+    found: Discriminants, columns: np.ndarray, path: Path, index: np.ndarray, labels: str, weights: np.ndarray | None
+) -> Calibration:
+    """From the values of the discriminants without the row; with biases, because all classes have equal say in these.
+
+    `columns` are the values of all atoms at the training rows.
+    """
+    sizes = sizes_to_calibrate(path)
+    unit = 1.0 if weights is None else unit_of_weights(weights)
+    values = left_out_values(found, columns @ found.axes, index, labels, weights, sizes, unit)
+    return calibration_of(sizes, values, index, weights, biased=True)
+
+
+def calibration_of(
+    sizes: list[int],
+    values: Iterable[np.ndarray],
+    index: np.ndarray,
+    weights: np.ndarray | None,
+    biased: bool = False,
+) -> Calibration:
+    """What was fitted for each size."""
+    found = [fit_calibration(opposed(one), index, weights, biased) for one in values]
+    slopes, biases = zip(*found, strict=True)
+    return Calibration(np.array(sizes), np.array(slopes), np.array(biases))
+
+
+def opposed(values: Array) -> Array:
+    """Values of each class, (n, n_classes): the one of two classes as half of it for and against."""
+    return namespace(values).concat([-values, values], axis=1) / 2 if values.shape[1] == 1 else values
+
+
+def log_softmax(logits: Array) -> Array:
+    """Logarithms of probabilities from log-odds, exact in the tails."""
+    xp = namespace(logits)
+    logits = logits - xp.max(logits, axis=1, keepdims=True)
+    return logits - xp.log(xp.sum(xp.exp(logits), axis=1, keepdims=True))

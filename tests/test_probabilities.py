@@ -1,0 +1,186 @@
+"""Probabilities of every classifier: values of rows left out beside refits, calibration beside a plain minimiser."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import VotingClassifier
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.preprocessing import scale
+
+from kernelpursuit import KMPClassifier, KMPClassifierCV, SparseKernelFDA, SparseKernelFDACV
+from kernelpursuit.estimators._probabilities import sizes_to_calibrate
+from kernelpursuit.heads.calibration import Calibration, fit_calibration
+
+GAMMA = 0.5
+
+
+def groups(n=90, n_classes=3, seed=0, spread=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.sort(rng.integers(0, n_classes, n))
+    centres = 2 * np.stack([np.cos(2.5 * np.arange(n_classes)), np.sin(2.5 * np.arange(n_classes))], axis=1)
+    return centres[y] + spread * rng.normal(size=(n, 2)), np.array(["a", "b", "c", "d"])[y]
+
+
+def kernel(X, Z):
+    return rbf_kernel(X, Z, gamma=GAMMA)
+
+
+def coded(y):
+    classes = np.unique(y)
+    return np.where(y[:, None] == (classes if len(classes) > 2 else classes[1:]), 1.0, -1.0)
+
+
+def refitted(model, X, y):
+    """Values of ridge fits in the span of the same atoms, made without one row each."""
+    A = np.column_stack([np.ones(len(X)), kernel(X, model.support_vectors_)])
+    P = np.zeros((A.shape[1], A.shape[1]))
+    P[1:, 1:] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
+    T, out = coded(y), []
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        out.append(A[i] @ np.linalg.solve(A[rest].T @ A[rest] + P, A[rest].T @ T[rest]))
+    return np.array(out)
+
+
+def best_slope(values, y):
+    """Slope of softened one-hot targets, by a method without derivatives."""
+    index = np.searchsorted(np.unique(y), y)
+    V = values if values.shape[1] > 1 else np.column_stack([-values, values]) / 2
+    own = (np.bincount(index)[index] + 1) / (np.bincount(index)[index] + 2)
+    target = np.where(index[:, None] == np.arange(V.shape[1]), own[:, None], (1 - own[:, None]) / (V.shape[1] - 1))
+
+    def surprise(a):
+        p = np.exp(a[0] * V)
+        return -np.sum(target * np.log(p / p.sum(axis=1, keepdims=True)))
+
+    return minimize(surprise, [1.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x[0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.0}, {"alpha": 0.3}, {"stop": "gcv"}], ids=str)
+def test_slopes_come_from_models_that_did_not_know_the_row(n_classes, options):
+    X, y = groups(n_classes=n_classes)
+    model = KMPClassifier(6, gamma=GAMMA, **options).fit(X, y)
+    slope = best_slope(refitted(model, X, y), y)
+    values = model.decision_function(X).reshape(len(X), -1)
+    logits = slope * (values if n_classes > 2 else np.column_stack([-values, values]) / 2)
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    assert np.array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X))
+    short = model.truncate(3)  # sizes in between are interpolated
+    assert short._taken.calibration.at(3)[0] == pytest.approx(best_slope(refitted(short, X, y), y), rel=0.1)
+
+
+def fisher_values(X, y, i, Z, row, labels, alpha):
+    """Discriminants made without row i, at `row`, from means and scatter; weights of classes as with the row."""
+    features = np.linalg.cholesky(kernel(Z, Z))
+    F, f = (np.linalg.solve(features, kernel(Z, A)).T for A in (X, row[None]))
+    classes, n_c = np.unique(y, return_counts=True)
+    h, rest = len(classes) / np.sum(1 / n_c), np.arange(len(y)) != i
+    means = np.array([F[rest & (y == c)].mean(axis=0) for c in classes])
+    S = sum(
+        h / m * (F[rest & (y == c)] - mu).T @ (F[rest & (y == c)] - mu)
+        for c, mu, m in zip(classes, means, n_c, strict=True)
+    )
+    grand = means.mean(axis=0)
+    if labels == "raw":
+        U = coded(y)[rest].T @ F[rest] / (2 if len(classes) > 2 else 1)
+    else:
+        U = h * (means - grand) if len(classes) > 2 else h * (means[1:] - means[:1])
+    middle = (means + grand) / 2 if len(classes) > 2 else grand[None]
+    return np.array([u @ np.linalg.solve(S + alpha, (f - m)[0]) for u, m in zip(U, middle, strict=True)])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("labels", ["centred", "raw"])
+def test_discriminants_without_a_row(n_classes, labels):
+    from kernelpursuit.heads.left_out_discriminants import left_out_values
+
+    X, y = groups(40, n_classes)
+    model = SparseKernelFDA(4, gamma=GAMMA, labels=labels, alpha=1e-8).fit(X, y)
+    index = np.searchsorted(model.classes_, y)
+    Z = kernel(X, model.support_vectors_) @ model._discriminants.axes
+    (found,) = left_out_values(model._discriminants, Z, index, labels, None, [4])
+    small = 1e-8 * np.eye(4)  # of the order of the model's ridge: without effect on the digits compared
+    for i in (0, 13, 39):
+        expected = fisher_values(X, y, i, model.support_vectors_, X[i], labels, small)
+        np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-4)
+    weighed = left_out_values(model._discriminants, Z, index, labels, np.ones(40), [4])
+    np.testing.assert_allclose(next(weighed), found)
+
+
+def test_biases_are_for_classes_of_unequal_size():
+    rng = np.random.default_rng(0)
+    y = (rng.uniform(size=400) < 0.1).astype(int)
+    X = rng.normal(size=(400, 2)) + 1.5 * y[:, None]
+    for model in (SparseKernelFDA(6), KMPClassifier(6)):
+        assert model.fit(X, y).predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+
+
+def test_weights_are_counts():
+    X, y = groups(60)
+    w = np.random.default_rng(0).integers(1, 4, 60)
+    rows = np.repeat(np.arange(60), w)
+    for model in (KMPClassifier(5, gamma=GAMMA), SparseKernelFDA(5, gamma=GAMMA)):
+        one = clone(model).fit(X, y, sample_weight=w).predict_proba(X)
+        np.testing.assert_allclose(one, clone(model).fit(X[rows], y[rows]).predict_proba(X), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KMPClassifier(4, loss="squared_hinge"), KMPClassifier(4, variant="basic"), KMPClassifier(4, loss="huber"),
+        KMPClassifier(4, loss="logistic"), KMPClassifier(4, stop="certificate", random_state=0),
+        KMPClassifierCV(4, cv=3, one_standard_error=True), SparseKernelFDA(4), SparseKernelFDACV(4, cv=3),
+    ],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_every_classifier_has_them(model):
+    X, y = groups(120)
+    proba = clone(model).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert log_loss(y, proba) < 0.6  # three classes by chance: 1.1
+    soft = VotingClassifier([("one", clone(model)), ("other", KMPClassifier(3))], voting="soft").fit(X, y)
+    assert soft.score(X, y) > 0.8
+
+
+def test_better_than_calibration_by_folds_on_two_real_sets():
+    for load in (load_iris, load_breast_cancer):
+        X, y = load(return_X_y=True)
+        A, B, a, b = train_test_split(scale(X), y, test_size=0.4, random_state=0)
+        ours = log_loss(b, KMPClassifier().fit(A, a).predict_proba(B))
+        peer = log_loss(b, CalibratedClassifierCV(KMPClassifier(), cv=5).fit(A, a).predict_proba(B))
+        assert ours < 1.05 * peer
+        assert log_loss(b, KMPClassifier(20, loss="logistic").fit(A, a).predict_proba(B)) < 1.2 * peer
+
+
+def test_log_loss_is_a_scoring_and_fits_are_repeatable():
+    X, y = groups(120)
+    assert np.all(cross_val_score(KMPClassifier(5), X, y, scoring="neg_log_loss") > -1)
+    search = KMPClassifierCV(5, gammas=[GAMMA], cv=3, scoring="neg_log_loss").fit(X, y)
+    assert -1 < search.best_score_ < 0
+    one, two = (KMPClassifier(loss="logistic").fit(X, y).predict_proba(X) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_values_that_say_nothing():
+    index = np.array([0, 1, 0, 1])
+    slope, bias = fit_calibration(np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]]), index, None)
+    assert 0 < slope < 1e-4 and np.all(bias == 0)
+    assert fit_calibration(np.zeros((4, 2)), index, None)[0] > 0
+    separated, _ = fit_calibration(np.array([[5.0, -5.0], [-5.0, 5.0]] * 10), np.array([0, 1] * 10), None)
+    assert np.exp(10 * separated) / (1 + np.exp(10 * separated)) == pytest.approx(11 / 12, rel=1e-3)
+    constant = Calibration(np.array([2]), np.array([3.0]), np.zeros((1, 2)))
+    assert constant.at(0)[0] == pytest.approx(3) and constant.at(9)[0] == pytest.approx(3)
+
+
+def test_sizes():
+    model = KMPClassifier(9).fit(*groups())
+    assert sizes_to_calibrate(model.path_) == [0, 1, 2, 3, 4, 6, 8, 9]
