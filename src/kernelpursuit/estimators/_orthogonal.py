@@ -67,7 +67,7 @@ class OrthogonalFit:
         """Directions over the rows, one after the other."""
         Q = self.criterion.atoms.basis.directions[: len(self.lengths), :]
         for start in range(0, len(self.lengths), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
+            some = slice(start, min(start + _AT_ONCE, len(self.lengths)))
             block = Q[some, :] if self.turn is None else from_host(self.turn[:, some].T, Q) @ Q
             for row in range(block.shape[0]):
                 yield block[row, :]
