@@ -168,9 +168,10 @@ class Faces(TakingDirections):
 
     def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
         length = self._add(waiting[0][place])
+        before = self.active
         released = self._negative() if self._release else []
         if released:
-            released += self._restart()
+            released += self._restart(unchanged=sum(a == b for a, b in zip(before, self.active, strict=False)))
             self._refresh()
         self._record()
         return Step(atom, score, loss=self._loss(), weight=(length,), released=tuple(released))
@@ -226,14 +227,19 @@ class Faces(TakingDirections):
         self.active, self._signs = [self.active[i] for i in kept], [self._signs[i] for i in kept]
         return released
 
-    def _restart(self) -> list[int]:
-        """Factor the active columns anew and set r and c; returns atoms that turn out to lie in the span of others."""
-        basis = self.atoms.basis
-        basis.truncate(int(self.atoms.intercept))
+    def _restart(self, unchanged: int = 0) -> list[int]:
+        """Factor the active columns behind the first `unchanged` anew, and set r and c.
+
+        Returns atoms that turn out to lie in the span of others.
+        """
+        basis, signs = self.atoms.basis, dict(zip(self.active, self._signs, strict=True))
+        basis.truncate(int(self.atoms.intercept) + unchanged)
         self.atoms.alive[:] = self._possible
-        pairs = list(zip(self.active, self._signs, strict=True))
-        kept = [pair for pair in pairs if self.atoms.extend([pair[0]])]
-        self.active, self._signs = [atom for atom, _ in kept], [sign for _, sign in kept]
+        kept, waiting = self.active[:unchanged], self.active[unchanged:]
+        while waiting:
+            taken = len(self.atoms.extend(waiting))
+            kept, waiting = kept + waiting[:taken], waiting[max(1, taken) :]
+        self.active, self._signs = kept, [signs[atom] for atom in kept]
         self.atoms.alive[self.active] = False
         r, _, inside = basis.complement(self._y, np.zeros((1, 0)))
         faces = np.concatenate([np.zeros(int(self.atoms.intercept)), self._signs])
@@ -241,7 +247,7 @@ class Faces(TakingDirections):
         c = basis.directions.T @ from_host(along[:, None], self._y)
         self._coordinates = np.column_stack([inside[:, 0], along])
         self._V = namespace(self._y).concat([r, c], axis=1)
-        dropped = [atom for atom, _ in pairs if atom not in self.active]
+        dropped = [atom for atom in signs if atom not in self.active]
         self.atoms.alive[dropped] = False
         return dropped
 
