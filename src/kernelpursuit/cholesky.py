@@ -114,8 +114,8 @@ class PartialCholesky:
         left = self.left(columns, block)
         factor, kept = pivots(to_host(gather(left, block)), floor)
         kept = kept if skip else kept[: leading(kept)]
-        L, left = factor[kept, : len(kept)], gather(left, kept, axis=1).T
-        self._append(forward(L, left) if len(kept) else left, block[kept])
+        left = (left if len(kept) == len(block) else gather(left, kept, axis=1)).T
+        self._append(forward(factor[kept, : len(kept)], left) if len(kept) else left, block[kept])
         return kept
 
     def explained(self, vectors: Array, taken: int) -> Array:
@@ -141,11 +141,11 @@ class PartialCholesky:
         if size + more > self._rows.shape[0]:
             room = xp.empty((max(more, size, 16), rows.shape[1]), dtype=rows.dtype, device=rows.device)
             self._rows = xp.concat([self.rows, room], axis=0)
-        known = np.ones(rows.shape)
-        known[:, self.pivots] = 0
-        for place in range(more):
-            known[place + 1 :, new[place]] = 0
-        self._rows[size : size + more, :] = rows * from_host(known, rows)
+        free = np.ones(rows.shape[1])
+        free[self.pivots] = 0
+        self._rows[size : size + more, :] = rows * from_host(free, rows)
+        for place, pivot in enumerate(new.tolist(), start=size + 1):
+            self._rows[place : size + more, pivot] = 0.0
         self.pivots += new.tolist()
 
 
