@@ -10,11 +10,12 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelpursuit import ConformalRegressor, KMPRegressor
-from kernelpursuit.estimators.conformal import conformal_quantile, rows_needed
+from kernelpursuit.estimators.conformal import conformal_quantile, rows_needed, split_rows
 
 few_rows = pytest.mark.filterwarnings("ignore:.*calibration rows are too few:UserWarning")
 
@@ -126,3 +127,38 @@ def test_what_is_refused():
         ConformalRegressor(calibration_fraction=0.99).fit(X, y)
     with pytest.raises(ValueError, match="coverage"):
         ConformalRegressor(coverage=1).fit(X, y)
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"calibration_fraction": None}])
+def test_weights_shape_the_fit_and_rows_of_none_are_absent(options):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y, w = X[:, 0] + rng.normal(size=80), rng.integers(0, 4, size=80).astype(float)
+    model = ConformalRegressor(KMPRegressor(5), coverage=0.8, random_state=0, **options)
+    weighed = clone(model).fit(X, y, sample_weight=w)
+    present = w > 0
+    absent = clone(model).fit(X[present], y[present], sample_weight=w[present])
+    np.testing.assert_array_equal(weighed.predict_interval(X), absent.predict_interval(X))
+    plain = clone(model).fit(X[present], y[present])
+    assert np.any(weighed.predict(X) != plain.predict(X))
+    if not options:  # the same rows are fitted to and set aside: only the fit has weights
+        rows, _ = split_rows(present.sum(), 0.25, 0)
+        inner = KMPRegressor(5).fit(X[present][rows], y[present][rows], sample_weight=w[present][rows])
+        np.testing.assert_array_equal(weighed.predict(X), inner.predict(X))
+        assert len(weighed.residuals_) == len(plain.residuals_)
+
+
+def test_weights_that_are_refused():
+    X = np.arange(40.0)[:, None]
+    with pytest.raises(ValueError, match="at least one"):
+        ConformalRegressor().fit(X, X[:, 0], sample_weight=np.zeros(40))
+    with pytest.raises(ValueError, match="whose fit takes none"):
+        ConformalRegressor(KNeighborsRegressor()).fit(X, X[:, 0], sample_weight=np.ones(40))
+    with pytest.raises(TypeError, match="groups"):
+        ConformalRegressor().fit(X, X[:, 0], groups=np.ones(40))
+
+
+def test_verbose_says_what_was_done(capsys):
+    X = np.arange(40.0)[:, None]
+    ConformalRegressor(KMPRegressor(3), random_state=0, verbose=1).fit(X, np.sin(X[:, 0]))
+    assert "30 rows fitted to, 10 set aside; intervals are ±" in capsys.readouterr().out

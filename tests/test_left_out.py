@@ -20,16 +20,18 @@ def kernel(X, Z):
     return np.exp(-GAMMA * ((X[:, None] - Z[None]) ** 2).sum(axis=2))
 
 
-def refits(model, X, y, new):
+def refits(model, X, y, new, w=None):
     """Predictions at the row left out and at new rows, of the models without one row each."""
     constant = int(model.fit_intercept)
     A, B = (np.column_stack([np.ones((len(Z), constant)), kernel(Z, model.support_vectors_)]) for Z in (X, new))
     P = np.zeros((A.shape[1], A.shape[1]))
     P[constant:, constant:] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
     own, others = [], []
+    W = np.diag(np.ones(len(y)) if w is None else w)
     for i in range(len(y)):
         rest = np.delete(np.arange(len(y)), i)
-        c = np.linalg.solve(A[rest].T @ A[rest] + P, A[rest].T @ y[rest])
+        weighed = A[rest].T @ W[np.ix_(rest, rest)]
+        c = np.linalg.solve(weighed @ A[rest] + P, weighed @ y[rest])
         own.append(A[i] @ c)
         others.append(B @ c)
     return np.array(own), np.array(others)
@@ -55,6 +57,22 @@ def test_models_without_a_row_are_refits(options):
     whole = ConformalRegressor(model, calibration_fraction=None).fit(X, y)
     np.testing.assert_allclose(whole.predict_interval(new), np.column_stack([low, high]), rtol=1e-6)
     np.testing.assert_allclose(whole.residuals_, np.sort(found.errors), rtol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"alpha": 0.3}])
+def test_models_without_a_row_that_has_a_weight(options):
+    """A row is left out with all of its weight; in the quantiles it counts once."""
+    X, y = data()
+    new, w = data(7, 1)[0], np.random.default_rng(2).uniform(0.2, 3, size=60)
+    model = KMPRegressor(6, gamma=GAMMA, **options).fit(X, y, sample_weight=w)
+    own, others = refits(model, X, y, new, w)
+    found = LeftOut.of(model, X, y, w)
+    inflation = found.errors / np.abs(y - own)
+    np.testing.assert_allclose(inflation, inflation[0], rtol=1e-6)
+    low = np.sort(others - found.errors[:, None], axis=0)[5]
+    high = np.sort(others + found.errors[:, None], axis=0)[54]
+    whole = ConformalRegressor(model, calibration_fraction=None).fit(X, y, sample_weight=w)
+    np.testing.assert_allclose(whole.predict_interval(new), np.column_stack([low, high]), rtol=1e-6)
 
 
 def test_coverage_is_what_was_asked_for():

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kernelpursuit import (
     KMPClassifier,
     KMPRegressor,
+    PolytopeFacesRegressor,
     PursuitNystroem,
     SparseKernelCCA,
     SparseKernelFDA,
@@ -28,6 +29,8 @@ ROWS = np.repeat(np.arange(60), COUNTS)
 ESTIMATORS = {
     "regressor": (KMPRegressor(8, alpha=0.0), Y),
     "classifier": (KMPClassifier(8, alpha=0.0), CLASSES),
+    "faces": (PolytopeFacesRegressor(8), Y),
+    "faces-keeps": (PolytopeFacesRegressor(8, release=False, guard=True, fit_intercept=False), Y),
     "fda": (SparseKernelFDA(8), CLASSES),
     "fda-two": (SparseKernelFDA(8, alpha=0.1, labels="raw"), CLASSES > 1),
     "fda-sampled": (SparseKernelFDA(8, candidates=1000, random_state=0), CLASSES),

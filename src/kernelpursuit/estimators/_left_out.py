@@ -21,7 +21,8 @@ class LeftOut(NamedTuple):
     """A model and the n models that have the same atoms and weights fitted without one row each.
 
     With the columns of the atoms and the constant as A = QR the model without row i predicts ``f(x) - q(x)ᵀq_i e_i``,
-    where ``q(x) = R⁻ᵀa(x)`` and ``e_i = r_i / (1 - |q_i|²)`` is the left-out residual.
+    where ``q(x) = R⁻ᵀa(x)`` and ``e_i = r_i / (1 - |q_i|²)`` is the left-out residual. Rows with weights w are
+    multiplied by their roots before A is factored, and q_i in the first formula once more.
     """
 
     model: PursuitModel
@@ -30,14 +31,15 @@ class LeftOut(NamedTuple):
     errors: np.ndarray  # (n,): |e_i|, more for atoms that were searched for
 
     @classmethod
-    def of(cls, model: PursuitModel, X: Any, y: np.ndarray) -> LeftOut:
-        """From a fitted model and the rows that it was fitted to.
+    def of(cls, model: PursuitModel, X: Any, y: np.ndarray, weights: np.ndarray | None = None) -> LeftOut:
+        """From a fitted model and the rows that it was fitted to, with the weights that they had.
 
         Leaving a row out of the weights says nothing of the search for the atoms, which saw it. As in generalised
         cross-validation an atom is charged two degrees of freedom instead of one: errors are larger by
         ``(1 - (1 + k) / n) / (1 - (1 + 2 k) / n)``.
         """
-        A, n = columns(model, X), len(y)
+        roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, None]
+        A, n = roots * columns(model, X), len(y)
         penalty = np.zeros((0, A.shape[1]))
         if model.alpha_:
             G = inner_products(model, X)
@@ -53,7 +55,7 @@ class LeftOut(NamedTuple):
         spent = float(np.sum(1 - left))  # degrees of freedom, 1 + k without a penalty
         rest = n - 2 * spent + int(model.fit_intercept)
         inflation = (n - spent) / rest if rest > 0 else np.inf
-        return cls(model, R, Q * np.where(np.isfinite(e), e, 0.0)[:, None], np.abs(e) * inflation)
+        return cls(model, R, roots * Q * np.where(np.isfinite(e), e, 0.0)[:, None], np.abs(e) * inflation)
 
     def intervals(self, X: Any, coverage: float) -> np.ndarray:
         """Jackknife+ intervals, (n_rows, 2): quantiles of what all models predict less, and plus, their errors."""

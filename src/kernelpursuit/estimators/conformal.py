@@ -13,13 +13,14 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clon
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
 from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import (
     HasMethods,
     Interval,
     check_feature_names,
+    check_sample_weight,
     check_y,
     fit_context,
     get_config,
@@ -29,6 +30,7 @@ from kernelpursuit._sklearn import (
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._left_out import LeftOut, check_leaves_out
+from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import check_new, check_place, follow, labels_on_host, widest, x_options
 from kernelpursuit.estimators._training import check_square
 from kernelpursuit.estimators.regression import KMPRegressor
@@ -66,6 +68,8 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         For the same estimators as ``calibration_fraction=None``, and not together with that.
     random_state : int, RandomState or None, default=None
         Seed for the split. `estimator` has its own.
+    verbose : int, default=0
+        1 prints how many rows were fitted to and set aside, and how wide the intervals are. `estimator` has its own.
 
     Attributes
     ----------
@@ -106,17 +110,28 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         "calibration_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "adaptive": ["boolean"],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
-    def __init__(self, estimator=None, *, coverage=0.9, calibration_fraction=0.25, adaptive=False, random_state=None):
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        coverage=0.9,
+        calibration_fraction=0.25,
+        adaptive=False,
+        random_state=None,
+        verbose=0,
+    ):
         self.estimator = estimator
         self.coverage = coverage
         self.calibration_fraction = calibration_fraction
         self.adaptive = adaptive
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> ConformalRegressor:
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> ConformalRegressor:
         """Fit the estimator to some rows and measure its errors on the others.
 
         Parameters
@@ -124,6 +139,10 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Whatever the estimator accepts; the square kernel matrix if its kernel is precomputed.
         y : array-like of shape (n_samples,)
+        **fit_params : dict
+            ``sample_weight`` goes to the fit of the estimator, for the rows that it is fitted to; rows of weight 0 are
+            left out altogether. Each row set aside counts once whatever its weight: the coverage is a promise about
+            rows as they come.
 
         Returns
         -------
@@ -144,24 +163,31 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             if self.adaptive:
                 raise ValueError("adaptive=True needs rows set aside: give a calibration_fraction")
             check_leaves_out(estimator, "calibration_fraction=None")
-            rows = aside = np.arange(num_samples(X))
-        else:
-            rows, aside = split_rows(num_samples(X), self.calibration_fraction, self.random_state)
+        weights = row_weights(fit_params, estimator, num_samples(X))
+        present = np.arange(num_samples(X)) if weights is None else np.flatnonzero(weights > 0)
+        rows = aside = present
+        if self.calibration_fraction is not None:
+            places = split_rows(len(present), self.calibration_fraction, self.random_state)
+            rows, aside = (present[some] for some in places)
         self._columns = rows.tolist() if pairwise else None
         X_rows = self._relevant(safe_indexing(X, rows))
-        interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows])
-        self.scale_estimator_ = self._fit_scale(X_rows, y[rows]) if self.adaptive else None
+        weights = None if weights is None else weights[rows]
+        interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weights)
+        self.scale_estimator_ = self._fit_scale(X_rows, y[rows], weights) if self.adaptive else None
         X_aside, y_aside = self._relevant(safe_indexing(X, aside)), y[aside]
         predicted = self.estimator_.predict(X_aside)
         self._left_out = None
         if self.calibration_fraction is None:
-            self._left_out = LeftOut.of(self.estimator_, self._as_fitted(X_aside), y_aside)
+            self._left_out = LeftOut.of(self.estimator_, self._as_fitted(X_aside), y_aside, weights)
             residuals = np.sort(self._left_out.errors)
         else:
             errors = np.abs(y_aside.astype(np.float64) - on_host(predicted))
             residuals = np.sort(errors / on_host(self._scale(X_aside, predicted)))
         self.residuals_ = follow(residuals, predicted)
         self.quantile_ = conformal_quantile(residuals, self.coverage)
+        if self.verbose:
+            set_aside = "none" if self.calibration_fraction is None else len(aside)
+            say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
             warn(
                 f"{len(aside)} calibration rows are too few for coverage={self.coverage}: the intervals are infinite. "
@@ -172,20 +198,22 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             raise interrupt
         return self
 
-    def _fit_estimator(self, estimator: Any, X: Any, y: np.ndarray) -> KeyboardInterrupt | None:
+    def _fit_estimator(
+        self, estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None
+    ) -> KeyboardInterrupt | None:
         """Fit; an interrupt is returned where it left a model."""
         self.estimator_ = estimator
         try:
-            estimator.fit(X, y)
+            estimator.fit(X, y, **weighed(weights))
         except KeyboardInterrupt as stopped:
             if not hasattr(estimator, "path_"):  # no pursuit that left a model
                 raise
             return stopped
         return None
 
-    def _fit_scale(self, X: Any, y: np.ndarray) -> Any:
+    def _fit_scale(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Any:
         """Model of the logarithm of the left-out errors; the smallest tenth of them counts as equal."""
-        errors = LeftOut.of(self.estimator_, self._as_fitted(X), y).errors
+        errors = LeftOut.of(self.estimator_, self._as_fitted(X), y, weights).errors
         errors = np.minimum(errors, errors[np.isfinite(errors)].max(initial=0.0))
         floor = np.quantile(errors, 0.1)
         model = clone(self._base())
@@ -193,7 +221,8 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             model.set_params(n_atoms="auto", stop=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # errors that are alike everywhere: a constant
-            return model.fit(X, np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y)))
+            logarithms = np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y))
+            return model.fit(X, logarithms, **weighed(weights))
 
     def _scale(self, X: Any, like: Array) -> Array:
         """Unit of the errors at rows of X: the root of what the model of errors says, or 1."""
@@ -304,6 +333,30 @@ def one_target(y: Any, name: str) -> np.ndarray:
     if len(shape) > 1 and shape[1] > 1:
         raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
     return check_y(y, multi_output=False, y_numeric=True)
+
+
+def row_weights(fit_params: dict[str, Any], estimator: Any, n: int) -> np.ndarray | None:
+    """The ``sample_weight`` among what `fit` was given besides the data, checked; nothing else is known there.
+
+    It is no named parameter of `fit`, because that would promise that a row of weight 2 is the same as two rows. A row
+    is set aside or fitted to as a whole; of two rows one may be set aside.
+    """
+    weights = fit_params.pop("sample_weight", None)
+    if fit_params:
+        raise TypeError(f"fit takes X, y and sample_weight, got {', '.join(sorted(fit_params))} as well")
+    if weights is None:
+        return None
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ValueError(f"sample_weight must be None for an estimator whose fit takes none, got {estimator!r}")
+    weights = check_sample_weight(labels_on_host(weights), np.empty((n, 0)), ensure_non_negative=True)
+    if not np.any(weights > 0):
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    return weights
+
+
+def weighed(weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Keyword arguments of a fit with these weights."""
+    return {} if weights is None else {"sample_weight": weights}
 
 
 def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -163,7 +163,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any) -> PolytopeFacesRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PolytopeFacesRegressor:
         """Fit the model.
 
         Parameters
@@ -172,16 +172,19 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
             The square kernel matrix for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,)
             One target.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows: one of weight w counts as w rows, one of weight 0 is left out.
 
         Returns
         -------
         self
         """
         X, y = check_training(self, X, y, y_numeric=True)
-        data, settings = training_data(X, None, None), Settings.of(self)
-        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)))
+        data, settings = training_data(X, on_host(y), sample_weight), Settings.of(self)
+        X, weights = data.X, None if data.weights is None else beside(data.weights, data.X)
+        targets, unit = scale_targets(cast_targets(data.y, host_dtype(X)))
         family = atoms_of(self, data, settings.rng, check_centers(self.centers, X))
-        how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept}
+        how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept, "weights": weights}
         path, criterion, _ = run(
             [family.dictionary],
             lambda dictionary: Faces(dictionary, beside(targets[:, 0], X), **how),

@@ -64,6 +64,8 @@ class Faces(TakingDirections):
         Whether a face that c has already crossed is taken at once (score infinity). Without, it is never taken.
     intercept : bool
         Whether a constant is in the span from the start. It has no face and never leaves.
+    weights : array of shape (n_samples,), optional
+        Positive weights of the rows: one of weight w counts as w rows in every inner product.
 
     Attributes
     ----------
@@ -98,12 +100,19 @@ class Faces(TakingDirections):
     """
 
     def __init__(
-        self, dictionary: Dictionary, y: Array, *, release: bool = True, guard: bool = False, intercept: bool = True
+        self,
+        dictionary: Dictionary,
+        y: Array,
+        *,
+        release: bool = True,
+        guard: bool = False,
+        intercept: bool = True,
+        weights: Array | None = None,
     ):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension: faces pursuit fits one target, got shape {tuple(y.shape)}")
-        self.atoms = Deflation(dictionary, y[:, None], intercept=intercept)
-        self._y = in_double(y[:, None])
+        self.atoms = Deflation(dictionary, y[:, None], intercept=intercept, weights=weights)
+        self._y = self.atoms.weigh(in_double(y[:, None]))
         self._release, self._guard = release, guard
         self._close = tie_tolerance(y)
         self.active: list[int] = []
@@ -117,8 +126,9 @@ class Faces(TakingDirections):
         self._G, raw = swept[:, :2], np.sqrt(swept[:, 2])  # products of all atoms with r and c; norms
         self._possible = self.atoms.alive.copy()
         self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * raw
-        self.scale = float(np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.start, initial=0)))
-        self.floor = float(np.max(self._noise, initial=0))
+        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.start, initial=0))
+        self.scale = self.atoms.unit * float(longest)
+        self.floor = self.atoms.unit * float(np.max(self._noise, initial=0))
         self.theta: list[float] = []
         self.stages: list[Stage] = []
         self._refreshed_at = self._loss()
@@ -174,7 +184,8 @@ class Faces(TakingDirections):
             released += self._restart(unchanged=sum(a == b for a, b in zip(before, self.active, strict=False)))
             self._refresh()
         self._record()
-        return Step(atom, score, loss=self._loss(), weight=(length,), released=tuple(released))
+        weight = (length * float(np.sqrt(self.atoms.unit)),)
+        return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight, released=tuple(released))
 
     def rehearse(self, J: np.ndarray) -> None:
         """None: each choice needs a pass of its own."""
@@ -255,7 +266,7 @@ class Faces(TakingDirections):
         """Keep theta and the model of this moment."""
         outside = np.ones(len(self._G), dtype=bool)
         outside[self.active] = False
-        self.theta.append(float(np.max(np.abs(self._G[outside, 0]), initial=0)))
+        self.theta.append(self.atoms.unit * float(np.max(np.abs(self._G[outside, 0]), initial=0)))
         coef = solve_triangular(self.atoms.basis.R, self._coordinates[:, 0]) if self.atoms.basis.size else np.zeros(0)
         self.stages.append(Stage(tuple(self.active), coef if self.atoms.intercept else np.concatenate([[0.0], coef])))
 
