@@ -392,8 +392,8 @@ def certified(path: Path, errors: np.ndarray, n: int) -> Path:
 
 
 def warn_if_constant(path: Path) -> None:
-    """ConvergenceWarning when no atom was taken although the targets vary."""
-    if not path.steps and path.reason not in ("tolerance", "interrupted"):
+    """ConvergenceWarning when no atom was taken although the targets vary and atoms were asked for."""
+    if not path.steps and path.reason not in ("n_atoms", "tolerance", "interrupted"):
         warn(
             f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
             "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",

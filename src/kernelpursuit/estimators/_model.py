@@ -77,7 +77,7 @@ class PursuitModel(BaseEstimator):
         if hasattr(self, "best_n_atoms_"):
             self.best_n_atoms_ = k
         if hasattr(self, "n_atoms"):
-            self.n_atoms, self.stop = max(k, 1), None
+            self.n_atoms, self.stop = k, None
 
     @property
     def support_(self) -> np.ndarray:

@@ -37,7 +37,7 @@ PURSUIT_CONSTRAINTS: dict[str, list] = {
 }
 GOING_ON: dict[str, list] = {"warm_start": ["boolean"], "checkpoint": [str, PathLike, None]}
 STOP_CONSTRAINTS: dict[str, list] = {
-    "n_atoms": [_AT_LEAST_ONE, StrOptions({"auto"})],
+    "n_atoms": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],  # 0: a constant, as of truncate(0)
     "stop": [StrOptions({"bound", "certificate", "gcv", "leave_one_out", "validation"}), callable, None],
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
     "patience": [_AT_LEAST_ONE],

@@ -26,7 +26,7 @@ from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 
 SPAN_CONSTRAINTS: dict[str, list] = {
-    "n_atoms": STOP_CONSTRAINTS["n_atoms"][:1],
+    "n_atoms": STOP_CONSTRAINTS["max_atoms"],
     "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},

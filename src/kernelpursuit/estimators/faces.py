@@ -257,7 +257,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"k must be an integer from 0 to {len(self.path_)}, the steps of this model, got {k!r}")
         model = copy.copy(self)
         model._set(self.path_.truncate(k))
-        model.n_atoms = max(1, len(model.support_))
+        model.n_atoms = len(model.support_)
         return model
 
     def __sklearn_tags__(self):
