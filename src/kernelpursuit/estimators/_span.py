@@ -15,7 +15,7 @@ from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._placement import model_precision, rows_between, widest
 from kernelpursuit.estimators._training import TrainingData, refuse_weights
@@ -26,7 +26,7 @@ from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 
 SPAN_CONSTRAINTS: dict[str, list] = {
-    "n_atoms": STOP_CONSTRAINTS["max_atoms"],
+    "n_atoms": SEARCH_CONSTRAINTS["max_atoms"],
     "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},
