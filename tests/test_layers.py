@@ -35,7 +35,7 @@ SCIKIT_LEARN = {layer for layer, (_, yes) in TABLE.items() if yes}
 OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
 OPTIONAL |= {"safetensors", "skops", "skrub", "onnx", "skl2onnx", "onnxruntime", "rich", "jinja2"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
-FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich", "skrub", "pandas", "jinja2"}
+FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich", "skrub", "pandas", "jinja2", "markupsafe"}
 
 
 def layer(path):

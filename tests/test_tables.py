@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,9 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernelpursuit.cli.tables import Table, TableError, printable, read_table
+pytest.importorskip("skrub")
+
+from kernelpursuit.cli.sources import Source, TableError, printable, stream_tables
+from kernelpursuit.cli.tables import Table, conform
+from kernelpursuit.cli.tables import read_table as read_path
 
 ROWS = 40
+
+
+def read_table(path, *arguments, **options):
+    return read_path(str(path), *arguments, **options)
 
 
 def write_csv(path: Path, header: str, rows: list[str], separator: str = "\n") -> Path:
@@ -38,10 +49,10 @@ def failure(path: Path, target: str | None = "y", **options) -> str:
 def test_numbers_are_read_as_they_are(tmp_path):
     read = read_table(write_csv(tmp_path / "t.csv", "a,b,y", number_rows()), "y")
     assert isinstance(read, Table)
-    assert read.feature_names == ["a", "b"] and read.task == "regression"
-    np.testing.assert_array_equal(read.X, [[i, i * i % 7 / 2] for i in range(ROWS)])
+    assert read.kinds == {"a": "number", "b": "number"} and read.task == "regression"
+    np.testing.assert_array_equal(read.frame.to_numpy(), [[i, i * i % 7 / 2] for i in range(ROWS)])
     np.testing.assert_array_equal(read.y, 1.5 * np.arange(ROWS))
-    assert read.X.dtype == read.y.dtype == np.float64
+    assert read.y.dtype == np.float64
 
 
 def test_csv_and_parquet_give_the_same(tmp_path):
@@ -58,12 +69,11 @@ def test_csv_and_parquet_give_the_same(tmp_path):
     pl.from_pandas(frame).write_parquet(tmp_path / "polars.parquet")
     tables = [read_table(tmp_path / name, "y") for name in ("t.csv", "t.parquet", "polars.parquet")]
     for read in tables:
-        assert read.feature_names == ["n", "flag", "word=blue", "word=red", "word=été"]
-        assert read.X[1].tolist() == [0.25, 0.0, 0.0, 0.0, 1.0]
-        np.testing.assert_array_equal(read.X, tables[0].X)
+        assert read.kinds == {"n": "number", "flag": "number", "word": "text"}
+        assert read.frame.iloc[1].tolist() == [0.25, 0.0, "été"]
+        pd.testing.assert_frame_equal(read.frame, tables[0].frame, check_dtype=False)
         assert read.y.tolist() == ["yes", "no"] * (ROWS // 2)
         assert read.task == "classification"
-        assert any("One-hot encoded: 'word', 3 values" in note for note in read.notes)
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -73,12 +83,12 @@ def test_separators_line_ends_and_byte_order_mark(tmp_path, separator, line_end)
     path = tmp_path / "t.txt"
     path.write_bytes(b"\xef\xbb\xbf" + line_end.join(["a,b,y".replace(",", separator), *rows]).encode())
     read = read_table(path, "y")
-    assert read.feature_names == ["a", "b"] and read.X.shape == (ROWS, 2)
+    assert list(read.kinds) == ["a", "b"] and read.frame.shape == (ROWS, 2)
 
 
 def test_separator_is_not_taken_from_inside_a_quoted_name(tmp_path):
     path = write_csv(tmp_path / "t.csv", '"a;b;c;d",y', [f"{i},{i / 2}" for i in range(ROWS)])
-    assert read_table(path, "y").feature_names == ["a;b;c;d"]
+    assert list(read_table(path, "y").kinds) == ["a;b;c;d"]
 
 
 def test_odd_column_names(tmp_path):
@@ -88,7 +98,7 @@ def test_odd_column_names(tmp_path):
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows([[i + j / 3 for j in range(5)] for i in range(ROWS)])
-    assert read_table(path, "two\nlines").feature_names == [names[0], *names[2:]]
+    assert list(read_table(path, "two\nlines").kinds) == [names[0], *names[2:]]
     assert "column 'two\\\\nlines'" not in failure(path, "missing")
     assert "'two\\nlines'" in failure(path, "missing")
 
@@ -126,7 +136,7 @@ def test_task_can_be_forced(tmp_path):
     assert read_table(path, "y", "classification").y.tolist()[:5] == ["0", "0.5", "1", "1.5", "0"]
     path = write_csv(tmp_path / "u.csv", "a,y", [f"{i},{i % 2}" for i in range(ROWS)])
     read = read_table(path, "y", "regression")
-    assert read.y.tolist()[:3] == [0.0, 1.0, 0.0] and read.notes == []
+    assert read.y.tolist()[:3] == [0.0, 1.0, 0.0] and not any("Task guessed" in note for note in read.notes)
 
 
 def test_arrow_types_of_a_parquet_file(tmp_path):
@@ -141,9 +151,8 @@ def test_arrow_types_of_a_parquet_file(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     read = read_table(tmp_path / "t.parquet", "y")
-    assert read.feature_names[:3] == ["small", "half", "decimal"]
-    assert read.feature_names[3:] == ["large=w0", "large=w1", "bytes=u0", "bytes=u1"]
-    assert read.X[5].tolist() == [5, 5, 1.25, 0, 1, 0, 1]
+    assert read.kinds == dict.fromkeys(["small", "half", "decimal"], "number") | {"large": "text", "bytes": "text"}
+    assert read.frame.iloc[5].tolist() == [5, 5, 1.25, "w1", "u1"]
     assert read.task == "classification"
 
 
@@ -151,33 +160,33 @@ def test_the_index_of_a_pandas_frame_is_no_feature(tmp_path):
     frame = pd.DataFrame({"a": np.arange(ROWS) / 2, "y": np.arange(ROWS) / 3}, index=np.arange(ROWS)[::-1] * 7)
     frame.to_parquet(tmp_path / "t.parquet")
     read = read_table(tmp_path / "t.parquet", "y")
-    assert read.feature_names == ["a"] and "index" in read.notes[0]
+    assert list(read.kinds) == ["a"] and "index" in read.notes[0]
     frame.to_csv(tmp_path / "t.csv")
     assert "column 1 has no name" in failure(tmp_path / "t.csv")
-    assert read_table(tmp_path / "t.csv", "y", drop=[""]).feature_names == ["a"]
+    assert list(read_table(tmp_path / "t.csv", "y", drop=[""]).kinds) == ["a"]
 
 
 def test_columns_can_be_dropped_whatever_they_hold(tmp_path):
     rows = [f"{i},2024-01-{i % 28 + 1:02},id{i},,{i / 2}" for i in range(200)]
     path = write_csv(tmp_path / "t.csv", "a,when,id,gap,y", rows)
-    assert read_table(path, "y", drop=["when", "id", "gap"]).feature_names == ["a"]
+    assert list(read_table(path, "y", drop=["when", "id", "gap"]).kinds) == ["a"]
     assert "column 'nothing': no such column" in failure(path, drop=["nothing"])
     assert "cannot be dropped" in failure(path, drop=["y"])
 
 
 def test_line_numbers_count_blank_lines_and_line_breaks_in_quotes(tmp_path):
     rows = [f'"w{i % 2}\nx",{i},{i}' for i in range(ROWS)]  # two lines each
-    path = write_csv(tmp_path / "t.csv", "\nt,a,y", [*rows, "", "w,1,", "w,1,1"])
+    path = write_csv(tmp_path / "t.csv", "\nt,a,y", [*rows, "", "w,inf,1", "w,1,1"])
     blank, header = 1, 1
-    assert f"line {blank + header + 2 * ROWS + 1 + 1}, column 'y': missing value" in failure(path)
+    assert f"line {blank + header + 2 * ROWS + 1 + 1}, column 'a': not a finite number" in failure(path)
     path = write_csv(tmp_path / "t.csv", "\nt,a,y", [*rows, "", "w,1,1,9", "w,1,1"])
     assert f"line {blank + header + 2 * ROWS + 1 + 1}: 4 fields where the header has 3" in failure(path)
 
 
 def test_a_field_beyond_the_reach_of_the_csv_module_still_gets_a_number(tmp_path):
     long = "x" * (csv.field_size_limit() + 1)
-    path = write_csv(tmp_path / "t.csv", "t,y", [*[f"{long},{i}" for i in range(25)], f"{long},"])
-    assert "record 27 (the header is record 1), column 'y': missing value" in failure(path)
+    path = write_csv(tmp_path / "t.csv", "t,y", [*[f"{long},{i}" for i in range(25)], f"{long},inf"])
+    assert "record 27 (the header is record 1), column 'y': not a finite number" in failure(path)
     assert "cannot be read: field larger" in failure(write_csv(tmp_path / "u.csv", long + ",y", ["1,2"] * ROWS))
 
 
@@ -186,7 +195,7 @@ def test_a_quote_that_is_never_closed_is_found(tmp_path):
     rows[30] = '"w0,30'
     assert "line 32: a quote is opened and never closed" in failure(write_csv(tmp_path / "t.csv", "t,y", rows))
     rows[30] = '5" pipe,30'  # a quote inside a text is part of it
-    assert read_table(write_csv(tmp_path / "t.csv", "t,y", rows), "y").feature_names[0] == 't=5" pipe'
+    assert read_table(write_csv(tmp_path / "t.csv", "t,y", rows), "y").frame["t"][30] == '5" pipe'
     rows[30] = '"w0,30'
     rows += ["w0,1"] * (csv.field_size_limit() // 4)  # the text outgrows the limit of the csv module
     assert "line 32: a quote is opened" in failure(write_csv(tmp_path / "t.csv", "t,y", rows))
@@ -194,14 +203,14 @@ def test_a_quote_that_is_never_closed_is_found(tmp_path):
 
 def test_one_stray_cell_does_not_turn_numbers_into_categories(tmp_path):
     rows = number_rows()
-    rows[20] = "?,1,1"
+    rows[20] = "oops,1,1"
     message = failure(write_csv(tmp_path / "t.csv", "a,b,y", rows))
-    assert "line 22, column 'a': '?' is not a number" in message
+    assert "line 22, column 'a': 'oops' is not a number" in message
     message = failure(write_csv(tmp_path / "t.csv", "a,b,y", rows), "a")
-    assert "line 22, column 'a': '?' is not a number" in message
+    assert "line 22, column 'a': 'oops' is not a number" in message
     doors = [f"{['2', '3', '4', '5more'][i % 4]},{i / 3}" for i in range(ROWS)]  # a category that looks like numbers
     read = read_table(write_csv(tmp_path / "t.csv", "doors,y", doors), "y")
-    assert read.feature_names == ["doors=2", "doors=3", "doors=4", "doors=5more"]
+    assert read.kinds == {"doors": "text"}
 
 
 def test_decimal_commas_are_refused(tmp_path):
@@ -219,7 +228,7 @@ def test_text_that_is_not_utf8(tmp_path):
     path.write_bytes(b"x" * 70000 + b"\xe9,y\n" + b"1,2\n" * 30)
     assert "the column names are not UTF-8 text" in failure(path)
     path.write_bytes(b"x" * 65535 + "é,y\n".encode() + b"1,2.5\n3,4.5\n" * 20)  # cut in the middle of a character
-    assert read_table(path, "y").X.shape == (40, 1)
+    assert read_table(path, "y").frame.shape == (40, 1)
 
 
 def test_parquet_text_that_is_not_utf8(tmp_path):
@@ -241,3 +250,111 @@ def test_an_unreadable_file(tmp_path, monkeypatch):
 def test_long_cells_are_cut_in_messages(tmp_path):
     path = write_csv(tmp_path / "t.csv", "a,y", [f"{i},{'z' * 500}{i % 2}" for i in range(ROWS)])
     assert len(failure(path, task="regression")) < len(str(path)) + 200
+
+
+def test_missing_cells_dates_and_times_are_welcome(tmp_path):
+    rows = [
+        f"{i if i % 4 else '?'},2024-03-{i % 28 + 1:02} 10:00:00,{'NA' if i % 5 else 'w'},{i * 1.5}"
+        for i in range(ROWS)
+    ]
+    read = read_table(write_csv(tmp_path / "t.csv", "a,when,word,y", rows), "y")
+    assert read.kinds == {"a": "number", "when": "date", "word": "text"}
+    assert read.frame["a"].isna().sum() == 10 and read.frame["word"].isna().sum() == 32
+    assert read.frame["when"].dtype.kind == "M"
+    i = np.arange(ROWS)
+    columns = {
+        "day": pa.array(i.astype("int32"), pa.int32()).cast(pa.date32()),
+        "clock": pa.array(i.astype("int32"), pa.int32()).cast(pa.time32("s")),
+        "wait": pa.array(i, pa.duration("ms")),
+        "zone": pa.array(i, pa.timestamp("s", tz="Europe/Paris")),
+        "nan": pa.array(np.where(i % 2, np.nan, i)),
+        "y": pa.array(i / 3),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet", "y")
+    assert list(read.kinds.values()) == ["date", "number", "number", "date", "number"]
+    assert read.frame["nan"].isna().sum() == ROWS // 2
+
+
+def test_what_is_left_out_or_suspicious_is_said(tmp_path):
+    rows = [f"{i + 1000},u{i},7,,{i % 3},{'' if i == 5 else i % 7 / 2}" for i in range(ROWS)]
+    read = read_table(write_csv(tmp_path / "t.csv", "id,name,same,empty,a,y", rows), "y")
+    assert list(read.kinds) == ["id", "name", "a"] and len(read.y) == len(read.frame) == ROWS - 1
+    notes = " ".join(read.notes)
+    for words in ("identifier: 'id', whole numbers", "identifier: 'name', texts", "'same', which", "'empty'", "1 row"):
+        assert words in notes
+    assert "identifier: 'a'" not in notes
+
+
+def test_a_constant_with_gaps_is_kept(tmp_path):
+    rows = [f"{'x' if i % 2 else ''},{i}" for i in range(ROWS)]
+    assert read_table(write_csv(tmp_path / "t.csv", "a,y", rows), "y").kinds == {"a": "text"}
+
+
+def test_a_mistyped_column(tmp_path):
+    path = write_csv(tmp_path / "t.csv", "Height,Width,y", number_rows())
+    assert "column 'heigth': no such column; did you mean 'Height'? The columns are" in failure(path, "heigth")
+    assert "no such column; the columns are" in failure(path, "quite another")
+
+
+def test_gzip_and_standard_input(tmp_path, monkeypatch):
+    plain = write_csv(tmp_path / "t.csv", "a,b,y", number_rows())
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    expected = read_table(plain, "y").frame
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv.gz", "y").frame, expected)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "t.csv.gz").read_bytes())))
+    pd.testing.assert_frame_equal(read_table("-", "y").frame, expected)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes())[:-20])
+    assert "damaged gzip" in failure(tmp_path / "t.csv.gz")
+    monkeypatch.setattr("kernelpursuit.cli.sources.LARGEST_INFLATED", 100)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    assert "when inflated" in failure(tmp_path / "t.csv.gz")
+
+
+def streamed(path, kinds):
+    return pd.concat([conform(part, kinds) for part in stream_tables(str(path))], ignore_index=True)
+
+
+def test_new_rows_are_read_as_the_training_rows_were(tmp_path, monkeypatch):
+    """A part of the rows may look like another kind: all whole numbers, all missing, texts that are numbers."""
+    monkeypatch.setattr("kernelpursuit.cli.sources.STREAM_BLOCK", 300)
+    rows = [
+        f"{i / 2 if i > 20 else ''},{'true' if i % 2 else 'false'},{i % 3},2024-01-{i % 28 + 1:02},{i}"
+        for i in range(ROWS)
+    ]
+    path = write_csv(tmp_path / "t.csv", "a,flag,code,when,y", rows)
+    kinds = {"a": "number", "flag": "number", "code": "text", "when": "date"}
+    frame = streamed(path, kinds)
+    assert frame["a"].isna().sum() == 21 and frame["a"][30] == 15.0
+    assert frame["flag"].tolist()[:3] == [0.0, 1.0, 0.0]
+    assert frame["code"].tolist()[:3] == ["0", "1", "2"]
+    assert frame["when"].dtype.kind == "M"
+    pq.write_table(
+        pa.table({"a": np.arange(3), "flag": [True, False, None], "code": [1, 2, 3], "when": [None] * 3}),
+        tmp_path / "t.parquet",
+    )
+    frame = streamed(tmp_path / "t.parquet", kinds)
+    assert frame["code"].tolist() == ["1", "2", "3"] and frame["flag"].isna().sum() == 1 and frame["when"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "fragment"),
+    [
+        (["1,2024-01-01", "oops,2024-01-01"], "row 2, column 'a': 'oops' is not a number"),
+        (["1,2024-01-01", "1,soon"], "row 2, column 'when': 'soon' is not a date"),
+        (["1,2024-01-01", "1e99,2024-01-01"], "row 2, column 'a': too large a number"),
+        (["1,2024-01-01", "1,2024-01-01,3"], "cannot be read: CSV parse error"),
+    ],
+)
+def test_bad_new_rows_are_named(tmp_path, rows, fragment):
+    path = write_csv(tmp_path / "t.csv", "a,when", rows)
+    with pytest.raises(TableError, match=re.escape(fragment)):
+        streamed(path, {"a": "number", "when": "date"})
+    with pytest.raises(TableError, match="no such column"):
+        streamed(write_csv(tmp_path / "u.csv", "A2,when", ["1,2024-01-01"]), {"a": "number"})
+
+
+def test_another_kind_of_column_is_refused():
+    source = Source("table", pa.table({"a": pa.array([1, 2], pa.timestamp("s"))}), lambda row: f"row {row + 1}")
+    with pytest.raises(TableError, match="holds dates, but the model was fitted on numbers here"):
+        conform(source, {"a": "number"})

@@ -1,129 +1,175 @@
-"""Tables and sentences of the comparison."""
+"""Lines and sentences of the comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelpursuit.cli.contenders import ROWS_FOR_SETTINGS, Contender, Outcome
+from kernelpursuit.cli.scores import DIGITS, ERROR, beats_chance
 from kernelpursuit.cli.tables import Task
 
-DIGITS: dict[Task, str] = {"regression": ".5g", "classification": ".4f"}
-FOOTNOTE = """\
-Inputs are standardised and every model has an RBF kernel. Its width and the
-penalty (C of SVC and SVR, alpha of the others) come from 3-fold
-cross-validation on the training rows; those of all KMP rows from "auto", which
-chooses its number of atoms. Terms are kernel evaluations per prediction:
-atoms, support vectors, training rows, components. Fit seconds are those of the
-final fit, without the cross-validation. Times: best of 2 to 7, on one thread."""
+FRACTIONS = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth", 10: "a tenth", 20: "a twentieth"}
+FRACTIONS |= {50: "a fiftieth", 100: "a hundredth"}
 
 
 class Record(NamedTuple):
-    """One line of the comparison."""
+    """One line of the comparison: means over the splits."""
 
     model: str
     family: str
-    error: float
-    terms: int
+    errors: list[float]
+    losses: list[NDArray[np.float64]]  # for each split, of each test row: 0 or 1, or the squared error
+    scores: dict[str, float]
+    terms: float | None
     fit_seconds: float
     predict_us: float  # per row
-    losses: NDArray[np.float64]  # of each test row: 0 or 1, or the squared error
+
+    @classmethod
+    def of(cls, contender: Contender, outcomes: Sequence[Outcome]) -> Record:
+        """From what a model did on each split."""
+        terms = [one.terms for one in outcomes if one.terms is not None]
+        names = outcomes[0].scores
+        return cls(
+            contender.name,
+            contender.family,
+            [one.error for one in outcomes],
+            [one.losses for one in outcomes],
+            {name: float(np.mean([one.scores[name] for one in outcomes])) for name in names},
+            float(np.mean(terms)) if terms else None,
+            float(np.mean([one.fit_seconds for one in outcomes])),
+            float(np.mean([one.predict_us for one in outcomes])),
+        )
+
+    @property
+    def error(self) -> float:
+        """Mean over the splits."""
+        return float(np.mean(self.errors))
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the largest and the smallest error."""
+        return (max(self.errors) - min(self.errors)) / 2
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "model": self.model,
+            "family": self.family,
+            "error": self.error,
+            "errors": self.errors,
+            **self.scores,
+            "terms": self.terms,
+            "fit_seconds": self.fit_seconds,
+            "predict_us": self.predict_us,
+        }
 
 
-def heading(task: Task) -> str:
-    """Names of the columns.
+def heading(task: Task, unequal: bool) -> str:
+    """Names of the columns; like the rows, of at most 80 characters."""
+    more = f"{'balanced':>10}{'AUC':>7}" if unequal else ""
+    return f"{'model':<22}{ERROR[task]:>18}{more}{'terms':>7}{'fit s':>8}{'us/row':>8}"
 
-    Parameters
-    ----------
-    task : {"regression", "classification"}
 
-    Returns
-    -------
-    str
-        Like the rows, of at most 80 characters.
+def row(record: Record, task: Task, unequal: bool) -> str:
+    """A record as a line of the table."""
+    spread = f" ±{record.spread:{'.2g' if task == 'regression' else '.3f'}}" if len(record.errors) > 1 else ""
+    error = f"{record.error:{DIGITS[task]}}{spread}"
+    more = f"{record.scores['balanced accuracy']:>10.3f}{record.scores['AUC']:>7.3f}" if unequal else ""
+    terms = "" if record.terms is None else f"{record.terms:.0f}"
+    return f"{record.model:<22}{error:>18}{more}{terms:>7}{record.fit_seconds:>8.2f}{record.predict_us:>8.1f}"
+
+
+def footnote() -> str:
+    """What the columns mean."""
+    return f"""\
+Errors are of rows not trained on: the mean over the splits, ± half of the
+distance from the lowest to the highest. Terms are kernel evaluations for a
+prediction: atoms, support vectors, training rows, landmarks. "balanced" is the
+mean over the classes of the share that was found. Times are those of one fit
+and one row, on one thread, without the search for settings. SVM, KernelRidge,
+Nystroem and KMP have an RBF kernel on standardised inputs, its width and the
+penalty from 3-fold cross-validation on at most {ROWS_FOR_SETTINGS} training rows. Refined KMP
+and HistGradientBoosting are as they come."""
+
+
+def conclusion(records: Sequence[Record], task: Task) -> list[str]:
+    """What came out, in sentences that need no table.
+
+    The refined model with the number of terms that it chose speaks for this package: that was chosen without test rows.
     """
-    error = "misclassified" if task == "classification" else "RMSE"
-    return f"{'model':<30}{error:>14}{'terms':>8}{'fit s':>11}{'predict us/row':>17}"
+    named = {record.family: record for record in records}
+    ours, chance, boosting = named["refined auto"], named["chance"], named["boosting"]
+    exact = min((record for record in records if record.family == "exact"), key=lambda record: record.error)
+    says = f"In words: Refined KMP, with {terms(ours)},"
+    if task == "classification":
+        says += f" is wrong in {shown(ours, task)} of rows that it has not seen; "
+        words = [f"{says}always naming the most frequent class is wrong in {shown(chance, task)}."]
+    else:
+        says += f" errs by {shown(ours, task)} on rows that it has not seen; "
+        words = [f"{says}always naming the mean errs by {shown(chance, task)}."]
+    if not beats_chance(ours.losses, chance.losses, ours.scores):
+        words.append("That is no better than chance: it has learned nothing from these columns.")
+        return words
+    words.append(f"Beside {exact.model} ({shown(exact, task)}): {beside(ours, exact)}; {speed(ours, exact)}.")
+    against = {"the same accuracy": "as accurate as", "more accurate": "more accurate than"}
+    says = against.get(verdict(ours, boosting), "less accurate than")
+    words.append(f"It is {says} HistGradientBoosting ({shown(boosting, task)}), the usual choice for tables.")
+    return words
 
 
-def row(record: Record, task: Task) -> str:
-    """A record as a line of the table.
-
-    Parameters
-    ----------
-    record : Record
-    task : {"regression", "classification"}
-
-    Returns
-    -------
-    str
-    """
-    error = f"{record.error:{DIGITS[task]}}"
-    return f"{record.model:<30}{error:>14}{record.terms:>8}{record.fit_seconds:>11.4f}{record.predict_us:>17.2f}"
+def shown(record: Record, task: Task) -> str:
+    """The error in words."""
+    return f"{record.error:.1%}" if task == "classification" else f"{record.error:.4g}"
 
 
-def conclusion(records: Sequence[Record], task: Task) -> str:
-    """Say in one sentence what kernel matching pursuit gained over the more accurate of the exact models.
+def terms(record: Record) -> str:
+    """Number of terms in words."""
+    assert record.terms is not None
+    return f"{record.terms:.0f} term" if round(record.terms) == 1 else f"{record.terms:.0f} terms"
 
-    The "auto" row speaks for it: its number of atoms was chosen without the test rows.
 
-    Parameters
-    ----------
-    records : sequence of Record
-    task : {"regression", "classification"}
+def verdict(ours: Record, peer: Record) -> str:
+    """Weigh the errors by the standard error of their difference, row by row within a split."""
+    differences = [mine - its for mine, its in zip(ours.losses, peer.losses, strict=True)]
+    mean = float(np.mean([difference.mean() for difference in differences]))
+    noise = float(np.sqrt(np.mean([difference.var() / len(difference) for difference in differences])))
+    if abs(mean) <= noise:
+        return "the same accuracy"
+    return "more accurate" if mean < 0 else "less accurate"
 
-    Returns
-    -------
-    str
-    """
-    pursuit = next(record for record in records if record.family == "KMP auto")
-    peer = min((record for record in records if record.family == "exact"), key=lambda record: record.error)
-    digits = DIGITS[task]
-    sketches = [record for record in records if record.family == "Nystroem"]
+
+def beside(ours: Record, peer: Record) -> str:
+    """Accuracy and number of terms in words, such as "the same accuracy with a tenth of the terms (12 for 124)"."""
+    assert ours.terms is not None and peer.terms is not None
     return (
-        f"{_verdict(pursuit, peer)}: KMP with {_terms(pursuit)} has error {pursuit.error:{digits}}, "
-        f"{peer.model} needs {_terms(peer)} for {peer.error:{digits}}; {_speed(pursuit, peer)}; "
-        f"{_beside_nystroem(pursuit, sketches, digits)}{_enough(records, pursuit, peer, digits)}."
+        f"{verdict(ours, peer)}, with {share_of_terms(ours.terms, peer.terms)} ({ours.terms:.0f} for {peer.terms:.0f})"
     )
 
 
-def _enough(records: Sequence[Record], pursuit: Record, peer: Record, digits: str) -> str:
-    """Smallest listed number of atoms that is as good as the peer on these test rows, where that is below auto's."""
-    smaller = [record for record in records if record.family == "KMP" and record.terms < pursuit.terms]
-    for record in sorted(smaller, key=lambda record: record.terms):
-        if record.error <= peer.error:
-            return f"; of the sizes above, KMP with {_terms(record)} is enough to match {peer.model} on these rows"
-    return ""
+def share_of_terms(ours: float, peers: float) -> str:
+    """Ratio of two numbers of terms in words.
+
+    Examples
+    --------
+    >>> share_of_terms(12, 124), share_of_terms(100, 99), share_of_terms(300, 100)
+    ('a tenth of the terms', 'as many terms', '3 times as many terms')
+    """
+    ratio = ours / peers if peers else np.inf
+    if ratio > 1.5:
+        return f"{ratio:.0f} times as many terms" if np.isfinite(ratio) else "more terms"
+    if ratio > 0.75:
+        return "as many terms"
+    nearest = min(FRACTIONS, key=lambda parts: abs(np.log(ratio * parts)) if ratio else parts)
+    return f"{FRACTIONS[nearest]} of the terms" if nearest > 2 else "half of the terms"
 
 
-def _verdict(pursuit: Record, peer: Record) -> str:
-    """Weigh the errors by the standard error of their difference, row by row, and the terms by their number."""
-    difference = pursuit.losses - peer.losses
-    noise = difference.std() / np.sqrt(len(difference))
-    if difference.mean() < -noise:
-        return "Gained accuracy"
-    if difference.mean() > noise:
-        return "Traded accuracy for terms" if pursuit.terms < peer.terms else "Nothing gained"
-    return "Gained terms at no loss beyond noise" if pursuit.terms < peer.terms else "Nothing gained"
-
-
-def _terms(record: Record) -> str:
-    return f"{record.terms} term" if record.terms == 1 else f"{record.terms} terms"
-
-
-def _speed(pursuit: Record, peer: Record) -> str:
-    ratio = peer.predict_us / pursuit.predict_us
-    if 0.95 < ratio < 1.05:
-        return "prediction takes as long"
-    return f"prediction is {ratio:.1f} times faster" if ratio > 1 else f"prediction is {1 / ratio:.1f} times slower"
-
-
-def _beside_nystroem(pursuit: Record, sketches: Sequence[Record], digits: str) -> str:
-    rivals = [record for record in sketches if record.terms <= pursuit.terms and record.error <= pursuit.error]
-    if rivals:
-        rival = min(rivals, key=lambda record: record.terms)
-        return f"but Nystroem does as well with {_terms(rival)}: {rival.error:{digits}}"
-    equal = next(record for record in sketches if record.terms >= pursuit.terms)
-    return f"Nystroem with {_terms(equal)}: {equal.error:{digits}}"
+def speed(ours: Record, peer: Record) -> str:
+    """Ratio of the times of a prediction in words."""
+    ratio = peer.predict_us / ours.predict_us
+    if 0.8 < ratio < 1.25:
+        return "a prediction takes as long"
+    return f"a prediction is {ratio:.1f} times faster" if ratio > 1 else f"a prediction is {1 / ratio:.1f} times slower"

@@ -1,104 +1,58 @@
-"""Read a CSV or Parquet file into numbers a model can be fitted on, or say in one line why that is not possible.
+"""From an open table to what a model is fitted on: a data frame, a target and a task.
 
-pyarrow does the reading because it refuses a ragged row where other readers pad it. It is imported when a file is
-read, not before.
+Columns are numbers, texts or dates. The kinds are settled on the training table and kept with the model, so that
+another table is read in the same way: a column of numbers stays one where a part of the rows looks like something else.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelpursuit.cli.sources import Source, count_of, open_table, printable, quoted
+
 Task = Literal["regression", "classification"]
+Kind = Literal["number", "text", "date"]
 
 FEW_VALUES = 20  # a whole-number target with more distinct values than this is taken for a quantity
 ROWS_PER_VALUE = 20  # ... and so is one whose values are each seen in fewer rows than this, on average
-MAX_DISTINCT_TEXT = 100  # one-hot columns per text column, and classes of a target
+MOST_CLASSES = 100
 MIN_ROWS = 20
 MIN_ROWS_PER_CLASS = 5  # a 70/30 split then leaves at least 3 for training (one per fold) and 1 for testing
-LARGEST_NUMBER = 1e150  # the square of anything beyond overflows, and a variance is made of squares
-SEPARATORS = ",;\t"
-SAMPLE_BYTES = 1 << 16  # looked at to tell text from anything else
-LARGEST_BLOCK = 1 << 30  # pyarrow counts the bytes of a block in 32 bits
-
-
-class TableError(ValueError):
-    """A table that cannot be used; the message is one printable line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
-
-
-class Table(NamedTuple):
-    """A table turned into arrays, and what was decided on the way."""
-
-    X: NDArray[np.float64]
-    y: NDArray[Any]
-    feature_names: list[str]
-    task: Task
-    notes: list[str]
-
-
-def printable(text: str) -> str:
-    r"""Replace line breaks and control characters by their escapes.
-
-    Examples
-    --------
-    >>> print(printable("two\nlines, été"))
-    two\nlines, été
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number or 'no'} {noun}s"
+LARGEST_NUMBER = 1e37  # skrub computes in single precision, where anything beyond 3e38 is infinite
 
 
 @dataclass(frozen=True)
-class _Source:
-    """An open table together with the words to name a place in it."""
+class Table:
+    """A table turned into columns, and what was decided on the way."""
 
-    path: str
-    columns: Any  # a pyarrow.Table
-    place: Callable[[int], str]  # the index of a row -> "line 5" or "row 4"
+    name: str
+    frame: Any  # pandas.DataFrame of float64, text and datetime columns, with gaps
+    y: NDArray[Any]  # float64, or text for classes
+    target: str
+    task: Task
+    kinds: dict[str, Kind]
+    notes: list[str] = field(default_factory=list)
 
-    def fail(self, problem: str, column: str | None = None, row: int | None = None) -> NoReturn:
-        """Raise the error for a problem, with its place in front."""
-        places = [] if row is None else [self.place(row)]
-        if column is not None:
-            places.append(f"column {_quoted(column)}")
-        raise TableError(": ".join([self.path, *([", ".join(places)] if places else []), problem]))
-
-    def column_list(self) -> str:
-        """Name the columns, cut short when there are many."""
-        names = self.columns.column_names
-        listed = ", ".join(_quoted(name) for name in names[:8])
-        return listed if len(names) <= 8 else f"{listed}, ... ({len(names)} in all)"
+    def rows(self, chosen: NDArray[np.intp]) -> Table:
+        """The same with some of the rows."""
+        frame = self.frame.iloc[chosen].reset_index(drop=True)
+        return Table(self.name, frame, self.y[chosen], self.target, self.task, self.kinds, self.notes)
 
 
-def read_table(
-    path: str | os.PathLike[str], target: str | None, task: Task | None = None, drop: Sequence[str] = ()
-) -> Table:
-    """Read a CSV or Parquet file.
+def read_table(path: str, target: str | None, task: Task | None = None, drop: Sequence[str] = ()) -> Table:
+    """Read a CSV or Parquet file to learn from.
 
     Parameters
     ----------
-    path : str or path-like
-        A local file. It is read as Parquet when it starts like one, else as UTF-8 CSV with a header and the separator
-        (comma, semicolon or tab) that gives the header the most columns.
+    path : str
+        A local file, or "-" for standard input. Read as Parquet when it starts like one, else as UTF-8 CSV with a
+        header and the separator (comma, semicolon or tab) that gives the header the most columns; either may be
+        compressed by gzip.
     target : str or None
         The column to predict. None raises, with the names to choose from.
     task : {"regression", "classification"}, optional
@@ -110,163 +64,56 @@ def read_table(
     Returns
     -------
     Table
-        All other columns as float64, text one-hot encoded (at most 100 distinct values per column); the target as
-        float64 or, for a classification, as text; one line for each thing decided on the way.
+        Rows without a target and columns with a single value are left out; a note says so.
 
     Raises
     ------
     TableError
-        When the file cannot be read or its contents cannot be used as they are. A place is given as the line of a CSV
-        file on which the record starts, the header being on line 1, or as the row of a Parquet file, counted from 1.
+        When the file cannot be read or its contents cannot be used. A place is given as the line of a CSV file on
+        which the record starts, the header being on line 1, or as the row of a Parquet file, counted from 1.
     """
-    source = _open(os.fspath(path))
+    source = open_table(path)
     names, notes = _feature_columns(source, target, drop)
     assert target is not None  # _feature_columns has refused it
-    for name in [*names, target]:
-        _load(source, name)  # what is wrong with a cell is told before what is wrong with the whole
-    if (rows := source.columns.num_rows) < MIN_ROWS:
-        source.fail(f"{_count(rows, 'row')} of data; at least {MIN_ROWS} are needed")
-    y, decided, guessed = _read_target(source, target, task)
-    if guessed:
-        notes.append(f"Task guessed from {_quoted(target)}: {decided} (--task says otherwise).")
-    blocks, feature_names = [], []
-    for name in names:
-        block, block_names, note = _read_feature(source, name)
-        blocks.append(block)
-        feature_names += block_names
-        notes += note
-    X = np.column_stack(blocks)
-    if not np.ptp(X, axis=0).any():
-        source.fail(f"every column but {_quoted(target)} holds one and the same value")
-    return Table(X, y, feature_names, decided, [printable(note) for note in notes])
+    columns = {name: settle(source, name) for name in names}  # what is wrong with a cell is told before all else
+    y, decided, known = _read_target(source, target, task)
+    if task is None:
+        notes.append(f"Task guessed from {quoted(target)}: {decided} (--task says otherwise).")
+    if not known.all():
+        notes.append(f"Left out: {count_of(int((~known).sum()), 'row')} without a value of {quoted(target)}.")
+    notes += _identifiers(source, columns)
+    for name in [name for name, (_, column) in columns.items() if _is_constant(column.filter(known))]:
+        notes.append(f"Left out: {quoted(name)}, which has one and the same value, or none, in all rows.")
+        del columns[name]
+    if not columns:
+        source.fail(f"every column but {quoted(target)} holds one and the same value")
+    frame = to_frame({name: column.filter(known) for name, (_, column) in columns.items()})
+    kinds = {name: kind for name, (kind, _) in columns.items()}
+    return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes])
 
 
-def _open(path: str) -> _Source:
-    try:
-        import pyarrow as pa
-    except ModuleNotFoundError as error:
-        raise TableError("reading a table needs pyarrow: pip install 'kernelpursuit[cli]'") from error
-    if not os.path.exists(path):
-        raise TableError(f"{path}: no such file")
-    if not os.path.isfile(path):
-        raise TableError(f"{path}: is a directory, not a file" if os.path.isdir(path) else f"{path}: not a plain file")
-    try:
-        data = Path(path).read_bytes()
-        source = _open_parquet(path, data) if data.startswith(b"PAR1") else _open_csv(path, data)
-        source.column_list()
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path}: the column names are not UTF-8 text") from error
-    except (pa.ArrowException, csv.Error, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]
-        raise TableError(f"{path}: cannot be read: {reason}") from error
-    _check_shape(source)
-    return source
+def to_frame(columns: Mapping[str, Any]) -> Any:
+    """Columns of pyarrow as a pandas frame."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    return pd.DataFrame({name: column.to_pandas().to_numpy() for name, column in columns.items()})
 
 
-def _check_shape(source: _Source) -> None:
-    for name, count in Counter(source.columns.column_names).items():
-        if count > 1:
-            source.fail(f"{count} columns have this name", name)
-    if source.columns.num_rows == 0:
-        source.fail(f"no rows of data; at least {MIN_ROWS} are needed")
+def conform(source: Source, kinds: Mapping[str, Kind]) -> Any:
+    """Columns of a table to predict from, as a pandas frame with the kinds that the model was fitted on."""
+    for name in kinds:
+        if name not in source.columns.column_names:
+            source.no_such_column(name)
+    return to_frame({name: _as_kind(source, name, kind) for name, kind in kinds.items()})
 
 
-def _open_parquet(path: str, data: bytes) -> _Source:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    # From memory: given a path, pyarrow would look for partitions and schemes in it.
-    columns = parquet.ParquetFile(pa.BufferReader(data)).read()
-    columns.validate(full=True)  # or text that is not UTF-8 fails later, when it is looked at
-    return _Source(path, columns, lambda row: f"row {row + 1}")
-
-
-def _open_csv(path: str, data: bytes) -> _Source:
-    from pyarrow import csv as arrow_csv
-
-    if not data.strip():
-        raise TableError(f"{path}: the file is empty")
-    if b"\0" in data[:SAMPLE_BYTES] or path.lower().endswith((".parquet", ".pq")):
-        raise TableError(f"{path}: neither a Parquet file nor CSV text")
-    separator = _sniff_separator(path, data)
-    _refuse_open_quote(path, data, separator)
-    ragged: list[Any] = []
-
-    def remember(row: Any) -> str:
-        ragged.append(row)
-        return "error"
-
-    parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=remember)
-    # One thread: only then does pyarrow count the rows. One block if possible: none may end inside a quoted text.
-    read = arrow_csv.ReadOptions(use_threads=False, block_size=min(len(data) + 1, LARGEST_BLOCK))
-    convert = arrow_csv.ConvertOptions(strings_can_be_null=True)
-    text = data if data.endswith((b"\n", b"\r")) else data + b"\n"  # a header alone needs its line end
-    try:
-        columns = arrow_csv.read_csv(io.BytesIO(text), read, parse, convert)
-    except ValueError as error:
-        if not ragged:
-            raise
-        found, wanted = ragged[0].actual_columns, ragged[0].expected_columns
-        place = _csv_line(data, separator, ragged[0].number - 2)
-        raise TableError(f"{path}: {place}: {_count(found, 'field')} where the header has {wanted}") from error
-    return _Source(path, columns, lambda row: _csv_line(data, separator, row))
-
-
-def _csv_records(data: bytes, separator: str) -> Any:
-    """Split the text the way pyarrow does; the reader's ``line_num`` then tells where a record ends."""
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="replace", newline="")
-    return csv.reader(text, delimiter=separator)
-
-
-def _sniff_separator(path: str, data: bytes) -> str:
-    try:
-        data[:SAMPLE_BYTES].decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.reason != "unexpected end of data":  # a character cut by the end of the sample is no error
-            line = data.count(b"\n", 0, error.start) + 1
-            raise TableError(f"{path}: line {line}: neither a Parquet file nor UTF-8 text") from error
-    # The first separator wins a tie, so a file of one column is one whatever the separator.
-    return max(SEPARATORS, key=lambda separator: len(next(filter(None, _csv_records(data, separator)), [])))
-
-
-def _refuse_open_quote(path: str, data: bytes, separator: str) -> None:
-    """Refuse a quote that is never closed: pyarrow would take all lines after it for one text."""
-    if data.count(b'"') % 2 == 0:
-        return
-    records = _csv_records(data, separator)
-    start = following = 1
-    try:
-        for _ in records:
-            start, following = following, records.line_num + 1
-    except csv.Error:  # the text has outgrown the limit of the csv module
-        start = following
-    if records.line_num > start:
-        raise TableError(f"{path}: line {start}: a quote is opened and never closed")
-
-
-def _csv_line(data: bytes, separator: str, row: int) -> str:
-    """Name the line on which a data row starts; blank lines and line breaks in quotes make it differ from the count."""
-    records = _csv_records(data, separator)
-    start, seen = 1, -1  # the header is no data row
-    try:
-        for record in records:
-            if record:  # pyarrow skips blank lines
-                if seen == row:
-                    break
-                seen += 1
-            start = records.line_num + 1
-    except csv.Error:  # a field beyond the limit of the csv module
-        return f"record {row + 2} (the header is record 1)"
-    return f"line {start}"
-
-
-def _feature_columns(source: _Source, target: str | None, drop: Sequence[str]) -> tuple[list[str], list[str]]:
+def _feature_columns(source: Source, target: str | None, drop: Sequence[str]) -> tuple[list[str], list[str]]:
     names = source.columns.column_names
     if target is None:
         source.fail(f"name the column to predict with --target; the columns are {source.column_list()}")
     for wanted in [target, *drop]:
         if wanted not in names:
-            source.fail(f"no such column; the columns are {source.column_list()}", wanted)
+            source.no_such_column(wanted)
     if target in drop:
         source.fail("the target cannot be dropped", target)
     index = [name for name in names if name.startswith("__index_level_") and name not in (target, *drop)]
@@ -274,68 +121,137 @@ def _feature_columns(source: _Source, target: str | None, drop: Sequence[str]) -
     if "" in features:
         source.fail(f"column {names.index('') + 1} has no name; give it one or leave it out with --drop ''")
     if not features:
-        source.fail(f"there is no column to predict {_quoted(target)} from")
-    return features, [f"Left out: {_quoted(name)}, the index of a pandas frame." for name in index]
+        source.fail(f"there is no column to predict {quoted(target)} from")
+    return features, [f"Left out: {quoted(name)}, the index of a pandas frame." for name in index]
 
 
-def _load(source: _Source, name: str) -> tuple[str, Any]:
-    """Return a column without gaps, and whether it holds "number", "bool", "text" or "category" values."""
-    import pyarrow.types as kinds
+def settle(source: Source, name: str) -> tuple[Kind, Any]:
+    """Kind of a column and its values, with gaps: float64, string or timestamp."""
+    import pyarrow as pa
+    import pyarrow.types as types
 
     column = source.columns.column(name)
-    type_ = column.type
-    category = kinds.is_dictionary(type_)
+    category = types.is_dictionary(column.type)
     if category:
-        column = column.cast(type_.value_type)
-    if column.null_count:
-        count = column.null_count
-        row = column.is_null().index(True).as_py()
-        source.fail("missing value" + (f" (one of {count} in this column)" if count > 1 else ""), name, row)
+        column = column.cast(column.type.value_type)
     type_ = column.type
-    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
-        return "number", column
-    if kinds.is_boolean(type_):
-        return "bool", column
-    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
-        return "category" if category else "text", column
-    if kinds.is_temporal(type_):
-        source.fail("holds dates or times; turn them into numbers or leave the column out with --drop", name)
-    if kinds.is_binary(type_):  # what pyarrow makes of text it cannot decode
-        unread = [row for row, value in enumerate(column.to_pylist()) if not _reads(bytes.decode, value)]
-        return ("text", column) if not unread else source.fail("not UTF-8 text", name, unread[0])
-    source.fail(f"holds values of type {type_}, which is neither number nor text", name)
+    if types.is_null(type_):
+        return "number", column.cast(pa.float64())
+    if types.is_time(type_) or types.is_duration(type_):
+        return "number", column.cast(pa.int64() if type_.bit_width == 64 else pa.int32()).cast(pa.float64())
+    if types.is_temporal(type_):
+        return "date", column.cast(pa.timestamp("us"), safe=False)
+    if types.is_boolean(type_) or types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
+        return "number", _numbers(source, name, column)
+    if types.is_binary(type_):  # what pyarrow makes of text it cannot decode
+        unread = [i for i, value in enumerate(column.to_pylist()) if value is not None and not _decodes(value)]
+        return ("text", column.cast(pa.string())) if not unread else source.fail("not UTF-8 text", name, unread[0])
+    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
+        column = column.cast(pa.string())
+        if not category:
+            _refuse_spoilt_numbers(source, name, column)
+        return "text", column
+    source.fail(f"holds values of type {type_}, which is no number, text or date; leave it out with --drop", name)
 
 
-def _numbers(source: _Source, name: str, column: Any) -> NDArray[np.float64]:
+def _numbers(source: Source, name: str, column: Any) -> Any:
+    """Numbers as float64 with gaps where they are missing or NaN."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    values = column.cast(pa.float64(), safe=False).to_numpy()
-    usable = np.abs(values) <= LARGEST_NUMBER  # false for nan too
+    if pa.types.is_boolean(column.type) or pa.types.is_float16(column.type):
+        column = column.cast(pa.uint8() if pa.types.is_boolean(column.type) else pa.float32())
+    values = column.cast(pa.float64(), safe=False)
+    host = values.to_numpy()
+    usable = ~(np.abs(host) > LARGEST_NUMBER)
     if not usable.all():
         row = int(np.argmin(usable))
-        problem = "too large a number" if np.isfinite(values[row]) else "not a finite number"
-        source.fail(f"{problem}: {values[row]:g}", name, row)
-    return np.asarray(values, dtype=np.float64)
+        problem = "too large a number" if np.isfinite(host[row]) else "not a finite number"
+        source.fail(f"{problem}: {host[row]:g}", name, row)
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
+
+
+def _as_kind(source: Source, name: str, kind: Kind) -> Any:
+    """A column of new rows with the kind it had in training."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = source.columns.column(name)
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if kind == "text" and (is_text or pa.types.is_integer(column.type)):
+        return column.cast(pa.string())
+    if is_text and kind == "number":
+        trimmed = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        for word, digit in {"true": "1", "false": "0"}.items():
+            trimmed = pc.if_else(pc.equal(trimmed, word), digit, trimmed)
+        return _numbers(source, name, _cast_cells(source, name, trimmed, pa.float64(), "a number"))
+    if is_text and kind == "date":
+        return _cast_cells(source, name, column, pa.timestamp("us"), "a date (YYYY-MM-DD, with or without a time)")
+    found, values = settle(source, name)
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string() if kind == "text" else pa.timestamp("us") if kind == "date" else pa.float64())
+    if found != kind:
+        source.fail(f"holds {found}s, but the model was fitted on {kind}s here", name)
+    return values
+
+
+def _cast_cells(source: Source, name: str, column: Any, type_: Any, wanted: str) -> Any:
+    """A column of text as another type, or an error that names the first cell that is none."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(type_)
+    except pa.ArrowInvalid:
+        for row, cell in enumerate(column):
+            try:
+                cell.cast(type_)
+            except pa.ArrowInvalid:
+                source.fail(f"{quoted(source.columns.column(name)[row].as_py())} is not {wanted}", name, row)
+        raise
+
+
+def _is_constant(column: Any) -> bool:
+    return len(column.drop_null().unique()) <= 1 and column.null_count in (0, len(column))
+
+
+def _identifiers(source: Source, columns: Mapping[str, tuple[Kind, Any]]) -> list[str]:
+    """A note for each column that tells every row from every other, and so nothing about new rows."""
+    import pyarrow.types as types
+
+    notes = []
+    for name, (kind, _) in columns.items():
+        column = source.columns.column(name)
+        if (types.is_integer(column.type) or kind == "text") and not column.null_count:
+            if len(column) >= MIN_ROWS and len(column.unique()) == len(column):
+                what = "whole numbers" if kind == "number" else "texts"
+                notes.append(
+                    f"Likely an identifier: {quoted(name)}, {what} that are all distinct; kept (--drop leaves it out)."
+                )
+    return notes
 
 
 def _words(column: Any) -> tuple[list[str], NDArray[np.intp]]:
-    """Return the distinct values as sorted text, and for each row which one it holds."""
+    """Return the distinct values as sorted text, and for each row which one it holds, -1 for none."""
     import pyarrow as pa
 
-    words, codes = np.unique(np.array(column.cast(pa.string()).to_pylist(), dtype=object), return_inverse=True)
-    return list(words), codes
+    cells = column.cast(pa.string()).to_pylist()
+    words = sorted({cell for cell in cells if cell is not None})
+    place = {word: i for i, word in enumerate(words)} | {None: -1}
+    return words, np.array([place[cell] for cell in cells], dtype=np.intp)
 
 
-def _refuse_spoilt_numbers(source: _Source, name: str, words: list[str], codes: NDArray[np.intp]) -> None:
+def _refuse_spoilt_numbers(source: Source, name: str, column: Any) -> None:
     """Refuse text that is numbers for the greater part: one stray cell has turned a column of numbers into text."""
+    words, codes = _words(column)
+    rows = np.flatnonzero(codes >= 0)
     unread = np.array([not _reads(float, word) for word in words])
     meant = np.array([_reads(float, word.replace(",", ".")) for word in words])  # decimal commas are meant as numbers
-    if len(words) <= FEW_VALUES or not unread.any() or 2 * meant[codes].sum() <= len(codes):
+    if len(words) <= FEW_VALUES or not unread.any() or 2 * meant[codes[rows]].sum() <= len(rows):
         return
-    row = int(np.argmax(unread[codes]))
+    row = int(rows[np.argmax(unread[codes[rows]])])
     word = words[codes[row]]
     hint = " (write decimals with a point)" if _reads(float, word.replace(",", ".")) else ""
-    source.fail(f"{_quoted(word)} is not a number, though most of this column is meant as numbers{hint}", name, row)
+    source.fail(f"{quoted(word)} is not a number, though most of this column is meant as numbers{hint}", name, row)
 
 
 def _reads(read: Callable[[Any], Any], value: Any) -> bool:
@@ -346,38 +262,35 @@ def _reads(read: Callable[[Any], Any], value: Any) -> bool:
     return True
 
 
-def _read_feature(source: _Source, name: str) -> tuple[NDArray[np.float64], list[str], list[str]]:
-    """Return the columns of ``X`` made from a column of the table, their names, and what there is to say of it."""
-    kind, column = _load(source, name)
-    if kind in ("number", "bool"):
-        return _numbers(source, name, column)[:, np.newaxis], [name], []
-    words, codes = _words(column)
-    if kind == "text":
-        _refuse_spoilt_numbers(source, name, words, codes)
-    if len(words) > MAX_DISTINCT_TEXT:
-        limit = f"more than the {MAX_DISTINCT_TEXT} that are one-hot encoded"
-        source.fail(f"{len(words)} distinct values, {limit}; leave the column out with --drop", name)
-    note = f"One-hot encoded: {_quoted(name)}, {_count(len(words), 'value')}."
-    return np.eye(len(words))[codes], [f"{name}={word}" for word in words], [note]
+def _decodes(value: bytes) -> bool:
+    return _reads(bytes.decode, value)
 
 
-def _read_target(source: _Source, name: str, task: Task | None) -> tuple[NDArray[Any], Task, bool]:
-    """Return the target, the task and whether the task was guessed."""
-    kind, column = _load(source, name)
-    numbers = _numbers(source, name, column) if kind == "number" else None
-    if task == "regression" and numbers is None:
+def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[Any], Task, NDArray[np.bool_]]:
+    """Return the target, the task, and which rows have one."""
+    import pyarrow as pa
+
+    original = source.columns.column(name)
+    category = pa.types.is_dictionary(original.type) or pa.types.is_boolean(original.type)
+    as_it_is = task == "classification" or (task == "regression" and pa.types.is_string(original.type))
+    kind, column = ("text", original) if as_it_is else settle(source, name)
+    if kind == "date":
+        source.fail("holds dates or times, which cannot be predicted; turn them into numbers", name)
+    known = ~np.asarray(column.is_null())
+    if (rows := int(known.sum())) < MIN_ROWS:
+        source.fail(f"{count_of(rows, 'row')} of data with a value; at least {MIN_ROWS} are needed", name)
+    if task == "regression" and kind == "text":
         words, codes = _words(column)
-        first = next((row for row, code in enumerate(codes) if not _reads(float, words[code])), 0)
-        source.fail(f"a regression needs numbers, not {_quoted(words[codes[first]])}", name, first)
-    if kind == "text" and task is None:
-        _refuse_spoilt_numbers(source, name, *_words(column))
-    decided = task or _guess_task(numbers)
+        first = next((row for row, code in enumerate(codes) if code >= 0 and not _reads(float, words[code])), 0)
+        source.fail(f"a regression needs numbers, not {quoted(words[codes[first]])}", name, first)
+    numbers = None if kind == "text" or (category and task is None) else column.to_numpy()
+    decided = task or _guess_task(None if numbers is None else numbers[known])
     if decided == "classification":
-        return _classes(source, name, *_words(column)), decided, task is None
+        return _classes(source, name, *_words(original)), decided, known
     assert numbers is not None
-    if np.ptp(numbers) == 0:
-        source.fail(f"every row has the same target, {numbers[0]:g}", name)
-    return numbers, decided, task is None
+    if np.ptp(numbers[known]) == 0:
+        source.fail(f"every row has the same target, {numbers[known][0]:g}", name)
+    return numbers, decided, known
 
 
 def _guess_task(numbers: NDArray[np.float64] | None) -> Task:
@@ -389,15 +302,15 @@ def _guess_task(numbers: NDArray[np.float64] | None) -> Task:
     return "classification" if few and np.array_equal(numbers, np.round(numbers)) else "regression"
 
 
-def _classes(source: _Source, name: str, words: list[str], codes: NDArray[np.intp]) -> NDArray[Any]:
+def _classes(source: Source, name: str, words: list[str], codes: NDArray[np.intp]) -> NDArray[Any]:
     if len(words) == 1:
-        source.fail(f"only one class, {_quoted(words[0])}", name)
-    if len(words) > MAX_DISTINCT_TEXT:
-        source.fail(f"{len(words)} classes, more than {MAX_DISTINCT_TEXT}; --task regression takes numbers", name)
-    counts = np.bincount(codes)
+        source.fail(f"only one class, {quoted(words[0])}", name)
+    if len(words) > MOST_CLASSES:
+        source.fail(f"{len(words)} classes, more than {MOST_CLASSES}; --task regression takes numbers", name)
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
     rarest = int(np.argmin(counts))
     if counts[rarest] < MIN_ROWS_PER_CLASS:
         row = int(np.argmax(codes == rarest))
-        has = f"class {_quoted(words[rarest])} has {_count(int(counts[rarest]), 'row')}"
+        has = f"class {quoted(words[rarest])} has {count_of(int(counts[rarest]), 'row')}"
         source.fail(f"{has}; {MIN_ROWS_PER_CLASS} are needed", name, row)
     return np.array(words)[codes]

@@ -61,8 +61,10 @@ class Writer:
             raise TypeError(f"{where} is a function, {value!r}: a file that runs no code cannot hold it")
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
             raise TypeError(f"{where} is a generator of random numbers: set it to an int or None to save the model")
-        if type(value).__module__.startswith("kernelpursuit."):
-            raise TypeError(f"{where} is a {type(value).__name__}, with functions that a file cannot hold")
+        if isinstance(value, tuple) and callable(value[0]):  # a Loss
+            raise TypeError(
+                f"{where} is a {type(value).__name__} of functions: a file that runs no code cannot hold it"
+            )
         raise Foreign(f"{where} is a {type(value).__name__}")
 
     def object(self, value: Any, name: str, where: str) -> Any:

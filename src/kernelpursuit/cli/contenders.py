@@ -1,0 +1,260 @@
+"""The models of the comparison: how each is set up, fitted and timed on one split."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
+
+from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.cli.encoding import encoded, make_encoder
+from kernelpursuit.cli.scores import class_scores, error_of, losses_of
+from kernelpursuit.cli.tables import Table, Task
+
+TEST_SHARE = 0.3
+ROWS_FOR_SETTINGS = 1000  # of the training rows: widths and penalties are compared on so many
+WIDTHS = (1 / 16, 1 / 4, 1.0)  # times gamma="scale"
+PENALTIES_SVM = [0.1, 1.0, 10.0, 100.0]
+PENALTIES_RIDGE = [1e-6, 1e-4, 1e-2, 1e-1, 1.0, 10.0]
+PENALTIES_KMP = [0.0, 1e-2, 1e-1, 1.0]
+
+
+@dataclass
+class Split:
+    """Rows to train on and to test on: as frames, and as standardised numbers."""
+
+    task: Task
+    seed: int
+    frame_train: Any
+    frame_test: Any
+    X_train: NDArray[np.float64]
+    X_test: NDArray[np.float64]
+    y_train: NDArray[Any]  # classes as texts; a quantity standardised
+    y_test: NDArray[Any]
+    unit: float  # one standard deviation of the target, in the units it came in; 1 for classes
+    found: dict[str, Any] = field(default_factory=dict)  # settings and numbers of terms that other models use too
+
+
+@dataclass
+class Outcome:
+    """What a model did on one split."""
+
+    error: float
+    losses: NDArray[np.float64]  # of each test row: 0 or 1, or the squared error in the units of the target
+    scores: dict[str, float]  # balanced accuracy and area under the ROC curve, of classes
+    terms: int | None
+    fit_seconds: float
+    predict_us: float  # per row
+
+
+@dataclass
+class Contender:
+    """A model: how to make it for a split, and how to count the terms of the fitted model."""
+
+    name: str
+    family: str
+    make: Callable[[Split], Any]
+    count_terms: Callable[[Any], int] | None = None
+    on_frame: bool = False  # takes the table itself
+    votes: bool = False  # a regressor of class codes
+
+
+def make_split(table: Table, seed: int) -> Split:
+    """Split the rows 70/30; encode and standardise them by the training rows."""
+    classes = table.task == "classification"
+    train, test = train_test_split(
+        np.arange(len(table.y)), test_size=TEST_SHARE, random_state=seed, stratify=table.y if classes else None
+    )
+    encoder, scaler = make_encoder(table.kinds), StandardScaler()
+    frames = [table.frame.iloc[rows] for rows in (train, test)]
+    X_train = scaler.fit_transform(encoded(encoder, frames[0], fit=True))
+    X_test = scaler.transform(encoded(encoder, frames[1]))
+    y_train, y_test = table.y[train], table.y[test]
+    unit = 1.0
+    if not classes:
+        center, unit = float(y_train.mean()), float(y_train.std()) or 1.0
+        y_train, y_test = (y_train - center) / unit, (y_test - center) / unit
+    return Split(table.task, seed, frames[0], frames[1], X_train, X_test, y_train, y_test, unit)
+
+
+def contenders(task: Task) -> Iterator[Contender]:
+    """The models, in the order of the table; what a later one needs of an earlier one is in `Split.found`."""
+    classes = task == "classification"
+    dummy = DummyClassifier(strategy="prior") if classes else DummyRegressor()
+    yield Contender("chance (no inputs)", "chance", lambda split: dummy)
+    refined = RefinedKMPClassifier if classes else RefinedKMPRegressor
+
+    def remember_terms(model: Any) -> int:
+        return len(model.centers_)
+
+    yield Contender("Refined KMP, 10", "refined", lambda split: refined(10, random_state=split.seed), remember_terms)
+    yield Contender("Refined KMP, auto", "refined auto", lambda split: refined(random_state=split.seed), remember_terms)
+    pursuit = KMPClassifier if classes else KMPRegressor
+    for atoms in (10, 30, 100):
+        yield Contender(f"KMP, {atoms}", "KMP", _pursuit(pursuit, atoms), _count_support)
+    yield Contender("KMP, auto", "KMP auto", _pursuit(pursuit, None), _count_support)
+    for size in (None, 100):
+        name = "Nystroem, as many" if size is None else f"Nystroem, {size}"
+        yield Contender(name, "Nystroem", _nystroem(classes, size), lambda model: len(model[0].component_indices_))
+    machine = SVC if classes else SVR
+    yield Contender(machine.__name__, "exact", _tuned(machine(), "C", PENALTIES_SVM), _count_support)
+    ridge = _tuned(KernelRidge(kernel="rbf"), "alpha", PENALTIES_RIDGE, votes=classes)
+    yield Contender("KernelRidge", "exact", ridge, lambda model: len(model.X_fit_), votes=classes)
+    yield Contender("HistGradientBoosting", "boosting", _boosting(classes), on_frame=True)
+
+
+def _count_support(model: Any) -> int:
+    return len(model.support_)
+
+
+def _boosting(classes: bool) -> Callable[[Split], Any]:
+    def make(split: Split) -> Any:
+        from skrub import tabular_pipeline
+
+        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+        return tabular_pipeline(kind(random_state=split.seed))
+
+    return make
+
+
+def _pursuit(kind: Any, size: int | None) -> Callable[[Split], Any]:
+    """Kernel matching pursuit; width and penalty are those that serve "auto" best."""
+
+    def make(split: Split) -> Any:
+        if "KMP" not in split.found:
+            grid = {"gamma": widths(split), "alpha": PENALTIES_KMP}
+            split.found["KMP"] = best_settings(kind(), grid, split)
+        return kind(**({} if size is None else {"n_atoms": min(size, len(split.y_train))}), **split.found["KMP"])
+
+    return make
+
+
+def _tuned(model: Any, penalty: str, values: list[float], votes: bool = False) -> Callable[[Split], Any]:
+    def make(split: Split) -> Any:
+        return model.set_params(**best_settings(model, {"gamma": widths(split), penalty: values}, split, votes))
+
+    return make
+
+
+def _nystroem(classes: bool, size: int | None) -> Callable[[Split], Any]:
+    """Landmarks at random, as many as the refined model has terms or a given number, and a linear model of them."""
+    linear = RidgeClassifier if classes else Ridge
+
+    def make(split: Split) -> Any:
+        count = min(split.found.get("Refined KMP, auto", 10) if size is None else size, len(split.y_train))
+        sketch = make_pipeline(Nystroem(n_components=count, random_state=split.seed), linear())
+        grid = {"nystroem__gamma": widths(split), f"{linear.__name__.lower()}__alpha": PENALTIES_RIDGE}
+        return sketch.set_params(**best_settings(sketch, grid, split))
+
+    return make
+
+
+def widths(split: Split) -> list[float]:
+    """Values of gamma to try, around gamma="scale"."""
+    scale = 1.0 / (split.X_train.shape[1] * (float(split.X_train.var()) or 1.0))
+    return [width * scale for width in WIDTHS]
+
+
+def best_settings(model: Any, grid: dict[str, list[float]], split: Split, votes: bool = False) -> dict[str, Any]:
+    """Settings with the lowest error in 3-fold cross-validation on training rows."""
+    classes = split.task == "classification"
+    rows = np.arange(len(split.y_train))
+    if len(rows) > ROWS_FOR_SETTINGS:
+        stratify = split.y_train if classes else None
+        rows = train_test_split(rows, train_size=ROWS_FOR_SETTINGS, random_state=split.seed, stratify=stratify)[0]
+    X, y = split.X_train[rows], split.y_train[rows]
+    folding = StratifiedKFold if classes else KFold
+    # Made from the classes, not from their codes, so that all models are tried on the same folds.
+    folds = list(folding(3, shuffle=True, random_state=split.seed).split(X, y))
+    scoring: Any = _vote_accuracy if votes else "accuracy" if classes else "neg_mean_squared_error"
+    search = GridSearchCV(model, grid, scoring=scoring, cv=folds, refit=False)
+    return dict(search.fit(X, codes(y) if votes else y).best_params_)
+
+
+def codes(y: NDArray[Any]) -> NDArray[np.float64]:
+    """A column of 0 and 1 for each class, in the order of the sorted classes."""
+    return (y[:, None] == np.unique(y)).astype(np.float64)
+
+
+def _vote_accuracy(model: Any, X: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+    return float(np.mean(model.predict(X).argmax(axis=1) == targets.argmax(axis=1)))
+
+
+def measure(contender: Contender, split: Split) -> Outcome:
+    """Choose the settings of a model on training rows, fit it and test it; timed on one thread."""
+    train, test = (split.frame_train, split.frame_test) if contender.on_frame else (split.X_train, split.X_test)
+    targets = codes(split.y_train) if contender.votes else split.y_train
+    classes = np.unique(split.y_train) if contender.votes else None
+    with quiet(), threadpool_limits(limits=1):
+        model = contender.make(split)
+        start = perf_counter()
+        model.fit(train, targets)
+        fit_seconds = perf_counter() - start
+
+        def predict() -> NDArray[Any]:
+            values = np.asarray(model.predict(test))
+            return values if classes is None else classes[values.argmax(axis=1)]
+
+        predicted = predict()
+        predict_seconds = best_seconds(predict)
+        scores = {}
+        if split.task == "classification":
+            scores = class_scores(split.y_test, predicted, values_of(model, test))
+    losses = losses_of(split.task, split.y_test, predicted) * split.unit**2
+    terms = None if contender.count_terms is None else contender.count_terms(model)
+    split.found[contender.name] = terms
+    return Outcome(
+        error_of(split.task, losses), losses, scores, terms, fit_seconds, 1e6 * predict_seconds / len(split.y_test)
+    )
+
+
+def values_of(model: Any, X: Any) -> NDArray[Any]:
+    """A value for each class that ranks the rows."""
+    if hasattr(model, "decision_function"):
+        values = np.asarray(model.decision_function(X))
+    else:
+        values = np.asarray(model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X))
+    return np.stack([-values, values], axis=1) if values.ndim == 1 else values
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings that settings give which are only tried.
+
+    Fewer atoms than asked for show in the table. Systems may be nearly singular, and a fold may have fewer rows than
+    Nystroem has components.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", LinAlgWarning)
+        warnings.filterwarnings("ignore", message="n_components > n_samples")
+        warnings.filterwarnings("ignore", message="Found unknown categories")
+        yield
+
+
+def best_seconds(action: Callable[[], Any], repetitions: int = 5, budget: float = 0.2) -> float:
+    """Time an action once, then again while that is cheap: the shortest time is the least disturbed one."""
+    times: list[float] = []
+    while not times or (len(times) < repetitions and sum(times) < budget):
+        start = perf_counter()
+        action()
+        times.append(perf_counter() - start)
+    return min(times)

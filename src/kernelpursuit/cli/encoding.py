@@ -1,0 +1,57 @@
+"""The fitted way from a frame of numbers, texts and dates to the numbers that a kernel model takes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelpursuit.cli.tables import Kind
+
+
+def make_encoder(kinds: Mapping[str, Kind]) -> Any:
+    """A scikit-learn transformer of frames, to be fitted on the training rows.
+
+    Numbers keep their values in double precision; a missing one becomes the median, and a column says so. skrub's
+    `TableVectorizer` sees to the rest: few texts become one column each, many the leading directions of their n-grams,
+    and dates their year, month, day, hour and seconds.
+    """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from skrub import StringEncoder, TableVectorizer
+
+    def fill() -> Any:
+        return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+
+    numbers = [name for name, kind in kinds.items() if kind == "number"]
+    others = [name for name, kind in kinds.items() if kind != "number"]
+    vectorizer = TableVectorizer(high_cardinality=StringEncoder(n_components=30, random_state=0))
+    steps = [("numbers", fill(), numbers)] if numbers else []
+    steps += [("others", make_pipeline(vectorizer, fill()), others)] if others else []
+    return ColumnTransformer(steps, verbose_feature_names_out=False)
+
+
+def encoded(encoder: Any, frame: Any, fit: bool = False) -> NDArray[np.float64]:
+    """Rows of a frame as numbers. A text that the training rows did not have belongs to none of theirs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Found unknown categories")
+        values = encoder.fit_transform(frame) if fit else encoder.transform(frame)
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def origins(encoder: Any) -> list[str]:
+    """For each encoded feature the column of the table that it comes from."""
+    found: list[str] = []
+    for name, step, columns in encoder.transformers_:
+        if name == "numbers":
+            found += [*columns, *(columns[i] for i in step.indicator_.features_)]
+        elif name == "others":
+            vectorizer, fill = step
+            source = {output: column for column, outputs in vectorizer.input_to_outputs_.items() for output in outputs}
+            of_outputs = [source[output] for output in vectorizer.get_feature_names_out()]
+            found += [*of_outputs, *(of_outputs[i] for i in fill.indicator_.features_)]
+    return found

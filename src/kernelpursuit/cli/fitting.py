@@ -1,0 +1,137 @@
+"""The commands `fit` and `describe`: what they do and what they say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kernelpursuit.cli.model import TableModel
+from kernelpursuit.cli.progress import progress
+from kernelpursuit.cli.scores import DIGITS
+from kernelpursuit.cli.sources import STANDARD_INPUT, TableError, printable
+from kernelpursuit.cli.tables import Table, read_table
+from kernelpursuit.saving import load, save
+
+Say = Callable[[str], None]
+MOST_LISTED = 5  # columns
+
+
+def fit(
+    path: str,
+    *,
+    target: str | None,
+    task: Any = None,
+    drop: tuple[str, ...] = (),
+    seed: int = 0,
+    n_atoms: int | None = None,
+    max_rows: int = 20_000,
+    say: Say,
+) -> TableModel:
+    """Fit a model to a table and say what is done and how good it is."""
+    table = read_table(path, target, task, drop)
+    from kernelpursuit.cli.training import draw_rows, expected_seconds, fit_table
+
+    table, drawn = draw_rows(table, max_rows, seed)
+    for line in [*summary(table), *drawn]:
+        say(line)
+    say(f"This takes {duration(expected_seconds(len(table.y), n_atoms))} on two quiet cores.")
+    with progress(say) as step:
+        model = fit_table(table, n_atoms, seed, step)
+    model.about["notes"] += drawn
+    for line in judgement(model):
+        say(line)
+    return model
+
+
+def summary(table: Table) -> list[str]:
+    """What was read."""
+    name = printable(f"{table.name}: {table.task} of {table.target!r}")
+    kinds = summary_of_kinds(table.kinds)
+    return [f"{name}, {len(table.y)} rows, {len(table.kinds)} columns ({kinds}).", *table.notes]
+
+
+def summary_of_kinds(kinds: dict[str, Any]) -> str:
+    """How many columns are numbers, texts and dates."""
+    found = list(kinds.values())
+    counts = {kind: found.count(kind) for kind in ("number", "text", "date") if kind in found}
+    return ", ".join(f"{n} {kind}s" if n != 1 else f"1 {kind}" for kind, n in counts.items())
+
+
+def duration(seconds: float) -> str:
+    """About how long, in words.
+
+    Examples
+    --------
+    >>> duration(8), duration(100)
+    ('about 10 seconds', 'about 2 minutes')
+    """
+    if seconds < 90:
+        return f"about {max(5, round(seconds / 5) * 5)} seconds"
+    return f"about {round(seconds / 60)} minutes"
+
+
+def judgement(model: TableModel) -> Iterator[str]:
+    """How good the model is, in sentences."""
+    held, digits = model.about["held_out"], DIGITS[model.task]
+    error, low, high, chance = (f"{held[key]:{digits}}" for key in ("error", "low", "high", "chance"))
+    terms = f"{held['terms']} terms" if held["terms"] != 1 else "1 term"
+    if model.task == "classification":
+        yield f"With {terms} it puts {held['error']:.1%} of {held['rows']} rows that it had not seen into the wrong"
+        yield f"class (on other rows {held['low']:.1%} to {held['high']:.1%}, with 95 % confidence). Always naming"
+        yield f"the most frequent class would be wrong in {held['chance']:.1%}."
+        if held["unequal"]:
+            balanced, level = held["balanced accuracy"], 1 / len(model.classes_)
+            yield f"The classes are unequal: balanced accuracy {balanced:.3f} (chance {level:.3f}),"
+            yield f"area under the ROC curve {held['AUC']:.3f} (chance 0.500)."
+    else:
+        yield f"With {terms} its error on {held['rows']} rows that it had not seen is {error} (root mean square;"
+        yield f"on other rows {low} to {high}, with 95 % confidence). Always naming the mean would"
+        yield f"err by {chance}: {held['explained']:.0%} of the variance is explained."
+    if not held["learned"]:
+        yield "That is no better than chance, as far as these rows can tell."
+    best = min((peer for peer in model.about["peers"] if peer["model"] != "chance"), key=lambda peer: peer["error"])
+    if model.task == "classification":
+        error, its = f"{held['error']:.1%}", f"{best['error']:.1%}"
+    else:
+        its = f"{best['error']:{digits}}"
+    yield f"The best of its peers on these rows, {best['model']}: {its} (this model: {error})."
+    listed = [one for one in model.about["columns"] if one["rise"] > 0][:MOST_LISTED]
+    if listed:
+        yield "The columns that matter most: " + ", ".join(printable(one["column"]) for one in listed) + "."
+
+
+def write(model: TableModel, out: str, say: Say) -> None:
+    """Write the model and say how to use it."""
+    save(model, out)
+    say(f"Wrote {out} ({os.path.getsize(out) / 1e3:.0f} kB), fitted to all {model.about['rows']} rows. Next:")
+    say(f"  kernelpursuit predict {out} TABLE        kernelpursuit report {out} --out report.html")
+
+
+def is_model(path: str) -> bool:
+    """Whether a file starts as the model of a table does."""
+    if path == STANDARD_INPUT or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(4) == b"PK\x03\x04"
+
+
+def load_model(path: str) -> TableModel:
+    """The model of a table."""
+    model = load(path)
+    if not isinstance(model, TableModel):
+        raise TableError(f"{path}: holds a {type(model).__name__}, not a model that `kernelpursuit fit` wrote")
+    return model
+
+
+def description(model: TableModel) -> Iterator[str]:
+    """Lines of `describe`."""
+    about, estimator = model.about, model.estimator
+    what = f"{model.task.capitalize()} of {model.target!r}"
+    yield printable(f"{what}, fitted to {about['rows']} rows of {about['table']}.")
+    if model.task == "classification":
+        yield printable("Classes: " + ", ".join(map(str, model.classes_)))
+    yield f"{type(estimator).__name__} with {model.n_terms} terms on {estimator.n_features_in_} encoded inputs."
+    yield printable("Needs the columns: " + ", ".join(f"{name} ({kind})" for name, kind in model.kinds.items()))
+    yield from map(printable, about["notes"])
+    yield from judgement(model)

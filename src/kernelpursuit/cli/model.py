@@ -1,0 +1,122 @@
+"""A model of a table: how its columns become numbers, the estimator, and what was measured when it was fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelpursuit.cli.encoding import encoded
+from kernelpursuit.cli.sources import Source, TableError
+from kernelpursuit.cli.tables import Kind, Task, conform
+
+
+class TableModel:
+    """What ``kernelpursuit fit`` writes and ``kernelpursuit.load`` reads.
+
+    Parameters
+    ----------
+    encoder : ColumnTransformer
+        Fitted; see `make_encoder`.
+    estimator : RefinedKMPRegressor or RefinedKMPClassifier
+        Fitted on what the encoder makes of the table.
+    target : str
+        The column that is predicted.
+    task : {"regression", "classification"}
+    kinds : dict
+        "number", "text" or "date" for each column that is needed.
+    errors : ndarray
+        Of a regression: errors of rows held out, in units of the standard deviation predicted for them, sorted.
+    about : dict
+        What was measured when the model was fitted: plain numbers and texts, see `kernelpursuit.cli.training`.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        estimator: Any,
+        target: str,
+        task: Task,
+        kinds: dict[str, Kind],
+        errors: NDArray[np.float64],
+        about: dict[str, Any],
+    ) -> None:
+        self.encoder = encoder
+        self.estimator = estimator
+        self.target = target
+        self.task: Task = task
+        self.kinds = kinds
+        self.errors = errors
+        self.about = about
+
+    def __repr__(self) -> str:
+        return f"TableModel({self.task} of {self.target!r} from {len(self.kinds)} columns, {self.n_terms} terms)"
+
+    @property
+    def n_terms(self) -> int:
+        """Number of kernel evaluations for a prediction."""
+        return len(self.estimator.centers_)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, as texts."""
+        return self.estimator.classes_
+
+    def encode(self, table: Any) -> NDArray[np.float64]:
+        """Rows of a table as the numbers that the estimator takes.
+
+        Parameters
+        ----------
+        table : pandas or polars DataFrame, pyarrow Table, or dict of columns
+            With the columns of `kinds`, in any order and among others.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+        """
+        source = table if isinstance(table, Source) else Source("table", arrow(table), lambda row: f"row {row + 1}")
+        return encoded(self.encoder, conform(source, self.kinds))
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """Predict the target, for each row of a table (see `encode`)."""
+        return self.estimator.predict(self.encode(table))
+
+    def predict_proba(self, table: Any) -> NDArray[np.float64]:
+        """Probability of each class, in the order of `classes_`, for each row of a table (see `encode`)."""
+        self._refuse("classification", "probabilities")
+        return self.estimator.predict_proba(self.encode(table))
+
+    def predict_interval(self, table: Any, coverage: float = 0.9) -> NDArray[np.float64]:
+        """Lower and upper end of an interval that holds the target of a new row with a given probability.
+
+        Its width follows the predicted standard deviation, and its size the errors of the rows that were held out.
+        """
+        self._refuse("regression", "intervals")
+        return self.intervals(self.encode(table), coverage)
+
+    def intervals(self, X: NDArray[np.float64], coverage: float) -> NDArray[np.float64]:
+        """The same for encoded rows."""
+        rank = int(np.ceil(coverage * (len(self.errors) + 1)))
+        if not 0 < coverage < 1 or rank > len(self.errors):
+            rows = len(self.errors)
+            limit = f"above 0 and at most {rows / (rows + 1):.3f}"
+            raise TableError(f"coverage must be {limit}, as {rows} rows were held out; got {coverage}")
+        middle, std = self.estimator.predict(X, return_std=True)
+        half = self.errors[rank - 1] * std
+        return np.stack([middle - half, middle + half], axis=1)
+
+    def _refuse(self, task: Task, what: str) -> None:
+        if self.task != task:
+            raise TableError(f"{what} are for a {task}, and this model is a {self.task} of {self.target!r}")
+
+
+def arrow(table: Any) -> Any:
+    """A table of any of the common libraries as one of pyarrow."""
+    import pyarrow as pa
+
+    if isinstance(table, pa.Table):
+        return table
+    if hasattr(table, "to_arrow"):  # polars
+        return table.to_arrow()
+    return pa.table(dict(table)) if isinstance(table, dict) else pa.Table.from_pandas(table, preserve_index=False)

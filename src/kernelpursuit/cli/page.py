@@ -1,0 +1,148 @@
+"""The report: one page about a model, in one file that loads nothing."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kernelpursuit.cli import drawings
+from kernelpursuit.cli.fitting import judgement, summary_of_kinds
+from kernelpursuit.cli.model import TableModel
+from kernelpursuit.cli.scores import ERROR
+from kernelpursuit.cli.sources import printable
+from kernelpursuit.saving import replace_file
+
+COLUMNS_SHOWN = 8
+MOST_LISTED = 40  # columns
+OURS = "this model"
+COMMON_NAMES = {
+    "HistGradientBoosting": "gradient boosting",
+    "LogisticRegression": "logistic regression",
+    "Ridge": "ridge regression",
+    "SVC": "SVM",
+    "SVR": "SVM",
+    "chance": "chance (no inputs)",
+}
+
+
+def write_page(model: TableModel, out: str, file: str) -> None:
+    """Write the page; `file` is where the model is."""
+    replace_file(Path(out), html(model, file).encode())
+
+
+def html(model: TableModel, file: str) -> str:
+    """The page as text."""
+    import jinja2
+    from markupsafe import Markup
+
+    about = model.about
+    text = percent if model.task == "classification" else plain
+    error_name = {"classification": "wrong class", "regression": "error (RMSE)"}[model.task]
+    classes = [str(label) for label in model.classes_] if model.task == "classification" else []
+    shown = about["shown"]
+    if model.task == "classification":
+        fit = drawings.calibration(shown["calibration"])
+    else:
+        fit = drawings.residuals(shown, printable(model.target)[:24])
+    template = jinja2.Environment(autoescape=True).from_string(
+        files("kernelpursuit.cli").joinpath("report.html").read_text()
+    )
+    return template.render(
+        title=printable(f"{model.target}: a model of {Path(about['table']).name}"),
+        lead=lead(model),
+        tiles=tiles(model, text),
+        about={**about, "notes": [printable(note) for note in about["notes"]]},
+        task=model.task,
+        classes=[printable(label) for label in classes],
+        error_name=ERROR[model.task],
+        curve=Markup(drawings.curve(about, error_name, text)),
+        fit=Markup(fit),
+        centres=Markup(drawings.centres(shown["centres"], model.task, classes)),
+        keys=keys(model.task, classes),
+        peers=peers(model, text),
+        columns=columns(model, text),
+        more_columns=max(0, len(about["columns"]) - COLUMNS_SHOWN),
+        read=f"{about['rows']} rows, {len(model.kinds)} columns ({summary_of_kinds(model.kinds)}).",
+        kinds=kinds(model),
+        file=printable(file),
+        file_literal=repr(printable(file)),
+    )
+
+
+def percent(value: float) -> str:
+    """A share."""
+    return f"{100 * value:.1f} %"
+
+
+def plain(value: float) -> str:
+    """A quantity."""
+    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
+
+
+def lead(model: TableModel) -> str:
+    """The first sentences of the page."""
+    return " ".join(judgement(model))
+
+
+def tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
+    """The numbers at the top."""
+    held = model.about["held_out"]
+    found = [
+        {"value": text(held["error"]), "name": f"{ERROR[model.task]}, of {held['rows']} rows held out"},
+        {"value": f"{text(held['low']).removesuffix(' %')} – {text(held['high'])}", "name": "95 % interval of it"},
+        {"value": text(held["chance"]), "name": "chance level"},
+        {"value": str(held["terms"]), "name": "terms"},
+    ]
+    if model.task == "regression":
+        return [*found, {"value": percent(held["explained"]), "name": "of the variance explained"}]
+    if held["unequal"]:
+        found.append({"value": f"{held['balanced accuracy']:.3f}", "name": "balanced accuracy (classes are unequal)"})
+    return [*found, {"value": f"{held['AUC']:.3f}", "name": "area under the ROC curve"}]
+
+
+def peers(model: TableModel, text: Any) -> list[dict[str, Any]]:
+    """Rows of the table of peers, best first."""
+    held = model.about["held_out"]
+    listed = [{"model": OURS, "error": held["error"], "terms": held["terms"], "ours": True}, *model.about["peers"]]
+    worst = max(one["error"] for one in listed) or 1.0
+    return [
+        {
+            "model": COMMON_NAMES.get(one["model"], one["model"]),
+            "error": text(one["error"]),
+            "terms": "" if one["terms"] is None else one["terms"],
+            "width": round(100 * one["error"] / worst, 1),
+            "ours": one.get("ours", False),
+        }
+        for one in sorted(listed, key=lambda one: one["error"])
+    ]
+
+
+def columns(model: TableModel, text: Any) -> list[dict[str, Any]]:
+    """Rows of the table of columns, the most useful first."""
+    listed = model.about["columns"][:COLUMNS_SHOWN]
+    most = max((one["rise"] for one in listed), default=0.0) or 1.0
+    return [
+        {
+            "column": printable(one["column"]),
+            "rise": text(one["rise"]),
+            "weight": f"{one['weight']:.2f}",
+            "width": round(max(0.0, 100 * one["rise"] / most), 1),
+        }
+        for one in listed
+    ]
+
+
+def kinds(model: TableModel) -> list[dict[str, str]]:
+    """The columns that the model needs; of very many the first."""
+    listed = [{"name": printable(name), "kind": kind} for name, kind in model.kinds.items()]
+    more = len(listed) - MOST_LISTED
+    return listed if more <= 0 else [*listed[:MOST_LISTED], {"name": "...", "kind": f"{more} more"}]
+
+
+def keys(task: str, classes: list[str]) -> list[dict[str, str]]:
+    """What the colours of the rows mean."""
+    if task == "regression":
+        return [{"color": "q0", "name": "low target"}, {"color": "q4", "name": "high target"}]
+    named = [{"color": f"c{i}", "name": printable(label)[:24]} for i, label in enumerate(classes)]
+    return named[: drawings.CLASSES_SHOWN]

@@ -1,0 +1,111 @@
+"""The command `predict`: rows are read, predicted and written some thousand at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.cli.fitting import load_model
+from kernelpursuit.cli.model import TableModel
+from kernelpursuit.cli.sources import Source, TableError, stream_tables
+
+
+def run(file: str, table: str, out: str | None, probabilities: bool, coverage: float | None) -> None:
+    """Predict the rows of a table and write the predictions."""
+    model = load_model(file)
+    check(model, probabilities, coverage)
+    rows = 0
+    with writer(out) as write:
+        for part in stream_tables(table):
+            if part.columns.num_rows:
+                write(predictions(model, part, probabilities, coverage))
+                rows += part.columns.num_rows
+        if not rows:
+            raise TableError(f"{table}: no rows of data")
+
+
+def check(model: TableModel, probabilities: bool, coverage: float | None) -> None:
+    """Refuse what the model cannot give, before any row is read."""
+    if probabilities and model.task != "classification":
+        raise TableError(f"--probabilities are for classes, and this model is a regression of {model.target!r}")
+    if coverage is None:
+        return
+    if model.task != "regression":
+        raise TableError(f"--intervals are for a regression, and this model names classes of {model.target!r}")
+    model.intervals(np.zeros((1, model.estimator.n_features_in_)), coverage)
+
+
+def predictions(model: TableModel, part: Source, probabilities: bool, coverage: float | None) -> Any:
+    """Predictions for a part of a table, as columns."""
+    import pyarrow as pa
+
+    X = model.encode(part)
+    columns = {model.target: model.estimator.predict(X)}
+    if probabilities:
+        for label, p in zip(model.classes_, model.estimator.predict_proba(X).T, strict=True):
+            columns[f"P({label})"] = p
+    if coverage is not None:
+        columns["lower"], columns["upper"] = model.intervals(X, coverage).T
+    return pa.table({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()})
+
+
+@contextmanager
+def writer(out: str | None) -> Iterator[Callable[[Any], None]]:
+    """A function that writes parts of a table, to a file that appears when all is written, or to standard output."""
+    if out is None:
+        with text_writer(sys.stdout.buffer) as write:
+            yield write
+        return
+    beside = f"{out}.part"
+    make = parquet_writer if out.lower().endswith((".parquet", ".pq")) else text_writer
+    try:
+        with open(beside, "wb") as stream, make(stream) as write:
+            yield write
+        os.replace(beside, out)
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
+
+
+@contextmanager
+def text_writer(stream: Any) -> Iterator[Callable[[Any], None]]:
+    """Writes CSV, the names first; each part is sent at once."""
+    from pyarrow import csv as arrow_csv
+
+    begun = False
+
+    def write(part: Any) -> None:
+        nonlocal begun
+        if not begun:  # pyarrow would put every name into quotes
+            line = io.StringIO()
+            csv.writer(line, lineterminator="\n").writerow(part.column_names)
+            stream.write(line.getvalue().encode())
+        arrow_csv.write_csv(part, stream, arrow_csv.WriteOptions(include_header=False, quoting_style="needed"))
+        stream.flush()
+        begun = True
+
+    yield write
+
+
+@contextmanager
+def parquet_writer(stream: Any) -> Iterator[Callable[[Any], None]]:
+    """Writes Parquet."""
+    from pyarrow import parquet
+
+    opened: list[Any] = []
+
+    def write(part: Any) -> None:
+        if not opened:
+            opened.append(parquet.ParquetWriter(stream, part.schema))
+        opened[0].write_table(part)
+
+    yield write
+    for one in opened:
+        one.close()

@@ -1,0 +1,273 @@
+"""Fit a model of a table and measure what it is worth: on rows held out, beside chance and beside its peers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
+from kernelpursuit.cli.encoding import encoded, make_encoder, origins
+from kernelpursuit.cli.model import TableModel
+from kernelpursuit.cli.scores import (
+    are_unequal,
+    beats_chance,
+    chance_prediction,
+    class_scores,
+    error_of,
+    interval_of,
+    losses_of,
+)
+from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Table
+
+Say = Callable[[str], None]
+
+HELD_OUT = 0.2  # share of the rows that the model is judged on
+ROWS_FOR_CURVE = 2000  # training rows of the models of every size
+MOST_ON_CURVE = 150  # terms of the largest of them
+ROWS_FOR_SVM = 5000  # its fit takes the square of their number
+ROWS_SHOWN = 400  # points of the pictures
+SHUFFLES = 3  # of each column, to see what it is worth
+BINS = 10  # of the calibration
+
+
+def draw_rows(table: Table, most: int, seed: int) -> tuple[Table, list[str]]:
+    """Rows at random when there are too many, and a note that says so.
+
+    Classes keep their shares, but for the rarest, which keep the rows that a split needs.
+    """
+    rows = len(table.y)
+    if rows <= most:
+        return table, []
+    shuffled = np.random.default_rng(seed).permutation(rows)
+    kept, how = shuffled[:most], "drawn at random"
+    if table.task == "classification":
+        by_class = [shuffled[table.y[shuffled] == label] for label in np.unique(table.y)]
+        kept = np.concatenate([m[: max(MIN_ROWS_PER_CLASS, len(m) * most // rows)] for m in by_class])
+        how += f", at least {MIN_ROWS_PER_CLASS} of each class"
+    return table.rows(kept), [f"Used {len(kept)} of {rows} rows, {how} (--max-rows)."]
+
+
+def expected_seconds(rows: int, n_atoms: int | None) -> float:
+    """About what `fit_table` takes: two fits, of which the first looks for the number of terms."""
+    one = 4 + 3e-3 * rows
+    return (2 if n_atoms is None else 1) * one + 5
+
+
+def fit_table(table: Table, n_atoms: int | None = None, seed: int = 0, say: Say = lambda _: None) -> TableModel:
+    """Fit a refined model to a table.
+
+    Parameters
+    ----------
+    table : Table
+    n_atoms : int, optional
+        Number of terms; found by rows held out when not given.
+    seed : int
+        Of the split and of all else that is random.
+    say : callable
+        Takes a sentence for each thing that is begun.
+
+    Returns
+    -------
+    TableModel
+        Fitted to all rows, with as many terms as the model that was judged.
+    """
+    rows = np.arange(len(table.y))
+    stratify = table.y if table.task == "classification" else None
+    train, test = train_test_split(rows, test_size=HELD_OUT, random_state=seed, stratify=stratify)
+    train, test = np.sort(train), np.sort(test)
+    say(f"Fitting to {len(train)} rows; {len(test)} are held out to judge it")
+    encoder = make_encoder(table.kinds)
+    X, X_test = encoded(encoder, table.frame.iloc[train], fit=True), encoded(encoder, table.frame.iloc[test])
+    y, y_test = table.y[train], table.y[test]
+    with quiet():
+        judged = new_estimator(table, n_atoms, seed).fit(X, y)
+        about: dict[str, Any] = {
+            "version": __version__,
+            "table": table.name,
+            "rows": len(rows),
+            "notes": list(table.notes),
+            "held_out": held_out_scores(judged, X_test, y, y_test, table),
+        }
+        say("Measuring its peers and what each column is worth")
+        about["peers"] = peers(table, train, test, X, X_test, seed)
+        about["curve"] = curve(judged, X, y, X_test, y_test, table, seed)
+        about["columns"] = worth_of_columns(judged, X_test, y_test, table, origins(encoder), seed)
+        about["shown"] = shown(judged, X, y, X_test, y_test, table)
+        errors = normalised_errors(judged, X_test, y_test) if table.task == "regression" else np.empty(0)
+        say(f"Fitting to all {len(rows)} rows, with {len(judged.centers_)} terms")
+        encoder = make_encoder(table.kinds)
+        final = new_estimator(table, len(judged.centers_), seed).fit(encoded(encoder, table.frame, fit=True), table.y)
+    return TableModel(encoder, final, table.target, table.task, table.kinds, errors, about)
+
+
+def new_estimator(table: Table, n_atoms: int | None, seed: int) -> Any:
+    """The estimator, not yet fitted."""
+    make = RefinedKMPClassifier if table.task == "classification" else RefinedKMPRegressor
+    return make("auto" if n_atoms is None else n_atoms, random_state=seed)
+
+
+class quiet(warnings.catch_warnings):
+    """Without warnings of models that are only compared with, or that have fewer terms than asked for."""
+
+    def __enter__(self) -> Any:
+        found = super().__enter__()
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return found
+
+
+def held_out_scores(
+    model: Any, X_test: NDArray[Any], y: NDArray[Any], y_test: NDArray[Any], table: Table
+) -> dict[str, Any]:
+    """Error, its interval and the chance level."""
+    predicted = model.predict(X_test)
+    losses = losses_of(table.task, y_test, predicted)
+    chance = losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test)))
+    low, high = interval_of(table.task, losses)
+    scores = {"rows": len(y_test), "error": error_of(table.task, losses), "low": low, "high": high}
+    scores |= {"chance": error_of(table.task, chance), "terms": len(model.centers_)}
+    if table.task == "regression":
+        explained = float(1 - losses.mean() / chance.mean())
+        return scores | {"explained": explained, "learned": beats_chance([losses], [chance], {})}
+    of_classes = class_scores(y_test, predicted, model.predict_proba(X_test))
+    learned = beats_chance([losses], [chance], of_classes)
+    return scores | of_classes | {"unequal": are_unequal(table.y), "learned": learned}
+
+
+def peers(
+    table: Table, train: NDArray[Any], test: NDArray[Any], X: NDArray[Any], X_test: NDArray[Any], seed: int
+) -> list[dict[str, Any]]:
+    """Errors of other models on the same rows, with the settings that they come with."""
+    from skrub import tabular_pipeline
+
+    classes = table.task == "classification"
+    y, y_test = table.y[train], table.y[test]
+    boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    boosted = tabular_pipeline(boosting(random_state=seed)).fit(table.frame.iloc[train], y)
+    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
+    center, unit = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
+    targets = y if classes else (y - center) / unit
+    machine = make_pipeline(StandardScaler(), SVC() if classes else SVR()).fit(X[few], targets[few])
+    linear = make_pipeline(
+        StandardScaler(), LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
+    )
+    linear.fit(X, targets)
+
+    def plain(values: NDArray[Any]) -> NDArray[Any]:
+        return values if classes else values * unit + center
+
+    found = {
+        "chance": (chance_prediction(table.task, y, len(y_test)), None),
+        "HistGradientBoosting": (boosted.predict(table.frame.iloc[test]), None),
+        type(machine[-1]).__name__: (plain(machine.predict(X_test)), len(machine[-1].support_)),
+        "LogisticRegression" if classes else "Ridge": (plain(linear.predict(X_test)), None),
+    }
+    return [
+        {"model": name, "error": error_of(table.task, losses_of(table.task, y_test, predicted)), "terms": terms}
+        for name, (predicted, terms) in found.items()
+    ]
+
+
+def curve(
+    model: Any, X: NDArray[Any], y: NDArray[Any], X_test: NDArray[Any], y_test: NDArray[Any], table: Table, seed: int
+) -> dict[str, Any]:
+    """Held-out error of kernel matching pursuit with 0, 1, 2, ... terms, the inputs weighed as the model weighs them.
+
+    One path gives the models of every size. The knee is the smallest whose error is within one standard error of the
+    lowest.
+    """
+    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_CURVE])
+    scale = np.sqrt(np.median(model.widths_)) * model.input_weights_
+    make = KMPClassifier if table.task == "classification" else KMPRegressor
+    most = int(min(MOST_ON_CURVE, max(30, 2 * len(model.centers_)), len(few) // 4))
+    path = make(n_atoms=max(most, 2), gamma=1.0, alpha=1e-3, random_state=seed).fit(X[few] * scale, y[few])
+    stages = [chance_prediction(table.task, y[few], len(y_test)), *path.staged_predict(X_test * scale)]
+    losses = [losses_of(table.task, y_test, stage) for stage in stages]
+    means = [float(loss.mean()) for loss in losses]
+    best = int(np.argmin(means))
+    noise = float(losses[best].std() / np.sqrt(len(y_test)))
+    knee = next(k for k, mean in enumerate(means) if mean <= means[best] + noise)
+    return {"errors": [error_of(table.task, loss) for loss in losses], "knee": knee, "rows": len(few)}
+
+
+def worth_of_columns(
+    model: Any, X_test: NDArray[Any], y_test: NDArray[Any], table: Table, origin: list[str], seed: int
+) -> list[dict[str, Any]]:
+    """For each column its weight in the kernel, and how much the held-out error rises when its values are shuffled."""
+    rng = np.random.default_rng(seed)
+    base = error_of(table.task, losses_of(table.task, y_test, model.predict(X_test)))
+    spread = X_test.std(axis=0)
+    found = []
+    for name in table.kinds:
+        mine = [i for i, column in enumerate(origin) if column == name]
+        rises = []
+        for _ in range(SHUFFLES if mine else 0):
+            shuffled = X_test.copy()
+            shuffled[:, mine] = X_test[rng.permutation(len(X_test))][:, mine]
+            rises.append(error_of(table.task, losses_of(table.task, y_test, model.predict(shuffled))) - base)
+        weight = float(np.sqrt(np.sum((model.input_weights_[mine] * spread[mine]) ** 2)))
+        found.append({"column": name, "weight": weight, "rise": float(np.mean(rises)) if rises else 0.0})
+    return sorted(found, key=lambda one: -one["rise"])
+
+
+def shown(
+    model: Any,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    X_test: NDArray[Any],
+    y_test: NDArray[Any],
+    table: Table,
+) -> dict[str, Any]:
+    """Points of the pictures: predictions beside what happened, and the centres among the training rows."""
+    some = np.linspace(0, len(y_test) - 1, min(ROWS_SHOWN, len(y_test))).astype(int)
+    picture: dict[str, Any] = {"centres": centres(model, X, y)}
+    if table.task == "regression":
+        predicted = model.predict(X_test[some])
+        return picture | {"predicted": predicted.tolist(), "true": y_test[some].tolist()}
+    return picture | {"calibration": calibration(model, X_test, y_test)}
+
+
+def calibration(model: Any, X_test: NDArray[Any], y_test: NDArray[Any]) -> list[list[float]]:
+    """Predicted probability, share that happened and number of rows, in bins: of the last of two classes, or of all."""
+    probabilities = model.predict_proba(X_test)
+    happened = y_test[:, None] == model.classes_
+    if len(model.classes_) == 2:
+        probabilities, happened = probabilities[:, 1:], happened[:, 1:]
+    p, h = probabilities.ravel(), happened.ravel()
+    bins = np.minimum((p * BINS).astype(int), BINS - 1)
+    return [
+        [float(p[bins == b].mean()), float(h[bins == b].mean()), int((bins == b).sum())]
+        for b in range(BINS)
+        if np.any(bins == b)
+    ]
+
+
+def centres(model: Any, X: NDArray[Any], y: NDArray[Any]) -> dict[str, Any]:
+    """Centres among training rows along the two directions of the weighed inputs in which these vary most."""
+    rows = np.random.default_rng(0).permutation(len(y))[:ROWS_SHOWN]
+    Z, C = (part * model.input_weights_ for part in (X[rows], model.centers_))
+    middle = Z.mean(axis=0)
+    axes = np.linalg.svd(Z - middle, full_matrices=False)[2][:2]
+    size = np.abs(model.dual_coef_).reshape(len(C), -1).max(axis=1)
+    return {
+        "rows": ((Z - middle) @ axes.T).tolist(),
+        "targets": y[rows].tolist(),
+        "centres": ((C - middle) @ axes.T).tolist(),
+        "sizes": (size / (size.max() or 1.0)).tolist(),
+    }
+
+
+def normalised_errors(model: Any, X_test: NDArray[Any], y_test: NDArray[Any]) -> NDArray[np.float64]:
+    """Sorted errors of rows held out in units of what was predicted for them."""
+    predicted, std = model.predict(X_test, return_std=True)
+    return np.sort(np.abs(y_test - predicted) / np.maximum(std, np.finfo(float).tiny))

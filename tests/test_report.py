@@ -1,0 +1,98 @@
+"""The page of a report: complete in one file, escaped, and without a complaint of a real browser."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+pytest.importorskip("skrub")
+pytest.importorskip("jinja2")
+
+import pandas as pd
+
+from kernelpursuit.cli import drawings, page
+from kernelpursuit.cli.tables import Table
+from kernelpursuit.cli.training import fit_table
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = "<script>alert(1)</script>"
+
+
+def model_of(task):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=80), HOSTILE: rng.normal(size=80), "w": ["x", "y"] * 40})
+    value = frame["a"].to_numpy() + frame[HOSTILE].to_numpy()
+    y = value if task == "regression" else np.where(value > 0, HOSTILE, "b&w")
+    kinds = {"a": "number", HOSTILE: "number", "w": "text"}
+    return fit_table(Table("<b>t</b>.csv", frame, y, "tar<get", task, kinds, ["a note & more"]), n_atoms=4)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for task in ("regression", "classification"):
+        page.write_page(model_of(task), str(folder / f"{task}.html"), "m.model")
+    return folder
+
+
+class Tags(HTMLParser):
+    """Collects tags and addresses; fails where they are not closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.addresses = [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "action", "data")]
+        if tag not in ("meta", "link", "br", "line", "circle", "polyline"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("line", "circle", "polyline"):
+            assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_page_is_complete_and_loads_nothing(pages, task):
+    text = (pages / f"{task}.html").read_text()
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open and "script" not in tags.seen and "img" not in tags.seen
+    assert tags.addresses == ["data:,"]
+    assert not re.search(r"url\(|@import|https?:", text)
+    for heading in (
+        "Error against number of terms",
+        "Beside its peers",
+        "Which columns matter",
+        "Where the centres are",
+    ):
+        assert heading in text
+    assert "prefers-color-scheme: dark" in text and "@media print" in text and "knee: " in text
+    assert ("Predicted and true" if task == "regression" else "Are the probabilities right?") in text
+    assert "kernelpursuit.load" in text and "to_onnx" in text and "a note &amp; more" in text
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_real_browser_has_no_complaint(pages, task, tmp_path):
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    flags += f" --disable-component-update --disable-quic --user-data-dir={tmp_path} --enable-logging=stderr --v=0"
+    address = (pages / f"{task}.html").as_uri()
+    result = subprocess.run(
+        [CHROMIUM, *flags.split(), "--dump-dom", address], capture_output=True, text=True, timeout=120
+    )
+    assert "</html>" in result.stdout and "Which columns matter" in result.stdout
+    assert "CONSOLE" not in result.stderr
+
+
+def test_ticks_lie_within():
+    for low, high in [(0, 1), (-3e6, 2e5), (0.001, 0.0013), (5, 5.5)]:
+        found = drawings.ticks(low, high, 5)
+        assert 2 <= len(found) <= 8 and all(low - 1e-9 <= tick <= high + 1e-9 for tick in found)
