@@ -20,7 +20,7 @@ reproduce: .venv/papers
 # COVERAGE=1 also counts the lines that are run, as continuous integration does: before Python 3.12 that takes half as long again.
 COVERAGE =
 test: lint types
-	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(if $(COVERAGE),--cov --cov-fail-under=95)
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(if $(COVERAGE),--cov --cov-fail-under=95)
 
 # What needs the real data sets, in the folder that KERNELPURSUIT_DATA names.
 test-data: .venv/test
