@@ -88,7 +88,7 @@ def _curved_models(X: Array, y: Any, gamma: float) -> dict[str, Any]:
 def _linear_models(X: Array, y: Any) -> dict[str, Any]:
     """The models of the second figure; two terms and the intercept are all lines of the plane."""
     squared = KMPClassifier(n_atoms=2, kernel="linear", alpha=0.0)
-    tanh = KMPClassifier(n_atoms=2, kernel="linear", variant="backfit", loss="tanh")
+    tanh = KMPClassifier(n_atoms=2, kernel="linear", variant="backfit", loss="tanh", alpha=0.0)
     machine = SVC(C=HARD_MARGIN, kernel="linear").fit(X, y)
     return {"squared": _fit(squared, X, y), "tanh": _fit(tanh, X, y), "svm": machine}
 
