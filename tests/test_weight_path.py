@@ -8,6 +8,8 @@ from sklearn.datasets import load_digits
 
 import kernelpursuit as kp
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
+from kernelpursuit.losses import LOSSES
+from kernelpursuit.pursuit.loop import propose
 
 RNG = np.random.default_rng(0)
 
@@ -42,11 +44,45 @@ def test_kept_weights_are_padded():
     assert path.truncate(1).last().shape == (2, 1) and path.times(2.0).last()[0] == 2
 
 
+@pytest.mark.parametrize("options", [{"refit_every": n} for n in (1, 3, None)] + [{"variant": "basic"}])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_weights_of_other_losses_are_those_of_their_directions(options, intercept):
+    """After every step, refitted or not, the kept weights are the coordinates of the fit, solved for."""
+    X = RNG.normal(size=(60, 3))
+    Y = np.column_stack([np.sign(X[:, 0]), np.sign(X[:, 1] - 0.3)])
+    D = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    run = kp.Gradient(kp.DenseDictionary(D), Y, LOSSES["logistic"], intercept=intercept, **options)
+    expected = [run.coef()]
+    for _ in range(7):
+        list(run.take(propose(run)))
+        expected.append(run.coef())
+    found = list(run.weight_path(7))
+    assert len(found) == 8 and len(run.weight_path(7)) == 7
+    for coef, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(coef[: len(wanted)], wanted, rtol=1e-10, atol=1e-12)
+        assert not np.any(coef[len(wanted) :])
+    half = run.weight_path(7).truncate(4).times(2.0)
+    np.testing.assert_allclose(half.last()[: len(expected[4])], 2 * expected[4], rtol=1e-10, atol=1e-12)
+
+
+def test_steps_without_a_refit_are_kept_small():
+    """Ten targets: a step that adds one direction keeps a number for each atom, not ten."""
+    X = RNG.normal(size=(200, 3))
+    y = RNG.integers(10, size=200)
+    sizes = {}
+    for every in (1, 5, None):
+        model = kp.KMPClassifier(60, loss="logistic", alpha=0.0, refit_every=every).fit(X, y)
+        sizes[every] = len(pickle.dumps(model._taken.weights))
+    assert sizes[5] < 0.35 * sizes[1] and sizes[None] < 0.2 * sizes[1]
+
+
 MODELS = [
     kp.KMPRegressor(12),
     kp.KMPRegressor(12, variant="basic", fit_intercept=False),
     kp.KMPRegressor(12, alpha=0.1),
     kp.KMPClassifier(6, loss="logistic"),
+    kp.KMPClassifier(9, loss="logistic", refit_every=4),
+    kp.KMPClassifier(9, loss="logistic", refit_every=None),
     kp.SparseKernelFDA(8),
     kp.KMPRegressor(stop="gcv"),
 ]

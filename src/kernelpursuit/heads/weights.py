@@ -91,28 +91,48 @@ class WeightPath:
 
 @dataclass(frozen=True, eq=False)
 class KeptWeights:
-    """The same for a path on which each step may change all weights, which then have to be kept.
+    """The same for a path on which some steps fit all weights again: what such a step changes has to be kept.
+
+    A refit gives every atom a new weight for each target. Those numbers follow from nothing smaller than the training
+    data, so a path with a refit at every step keeps them all. Between refits a step keeps its direction and lengths.
 
     Parameters
     ----------
-    stages : list of ndarray
-        Weights after 0, 1, ... steps, the intercept first, for the atoms chosen until then.
+    stages : list of ndarray or (ndarray, ndarray)
+        For 0, 1, ... steps: all weights, (1 + n_atoms, n_targets), the intercept first; or what the step adds, a
+        direction (1 + n_atoms,) and its length for each target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> added = np.array([0.5, 2.0]), np.array([3.0])
+    >>> path = KeptWeights([np.array([[1.0]]), added, np.array([[1.0], [5.0], [7.0]])])
+    >>> [coef[:, 0].tolist() for coef in path]
+    [[1.0, 0.0, 0.0], [2.5, 6.0, 0.0], [1.0, 5.0, 7.0]]
     """
 
-    stages: Sequence[np.ndarray]
+    stages: Sequence[np.ndarray | tuple[np.ndarray, np.ndarray]]
 
     def __len__(self) -> int:
         return len(self.stages) - 1
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Weights after 0, 1, ... steps, (1 + n_atoms, n_targets), the intercept first."""
-        width = len(self.stages[-1])
+        width = max(len(stage[0]) if isinstance(stage, tuple) else len(stage) for stage in self.stages)
+        coef = np.zeros((width, 0))
         for stage in self.stages:
-            yield np.pad(stage, ((0, width - len(stage)), (0, 0)))
+            if isinstance(stage, tuple):
+                direction, length = stage
+                coef = coef.copy()
+                coef[: len(direction)] += direction[:, None] * length
+            else:
+                coef = np.pad(stage, ((0, width - len(stage)), (0, 0)))
+            yield coef
 
     def last(self) -> np.ndarray:
         """Weights after all steps."""
-        return self.stages[-1]
+        *_, coef = self
+        return coef
 
     def truncate(self, k: int) -> KeptWeights:
         """The first `k` steps."""
@@ -120,4 +140,4 @@ class KeptWeights:
 
     def times(self, unit: float) -> KeptWeights:
         """For targets in another unit."""
-        return KeptWeights([stage * unit for stage in self.stages])
+        return KeptWeights([(s[0], s[1] * unit) if isinstance(s, tuple) else s * unit for s in self.stages])

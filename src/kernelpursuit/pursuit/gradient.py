@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
-from kernelpursuit.heads.weights import KeptWeights
+from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
@@ -151,11 +151,21 @@ class Gradient(TakingDirections):
     def rehearse(self, J: np.ndarray) -> None:
         """None: each choice needs a pass of its own."""
 
-    def weight_path(self, n_steps: int) -> KeptWeights:
-        """Weights of the atoms after 0 .. `n_steps` steps, the intercept first; refits change all of them."""
-        return KeptWeights(
-            [self.atoms.solve(self._chosen[:k], theta) for k, theta in enumerate(self._thetas[: n_steps + 1])]
-        )
+    def weight_path(self, n_steps: int) -> WeightPath | KeptWeights:
+        """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
+        thetas, atoms = self._thetas[: n_steps + 1], self._chosen[:n_steps]
+        directions = self.atoms.coefficients(atoms)
+        if not self._refit_every:
+            start = thetas[0] if self.atoms.intercept else np.zeros((1, self._y.shape[1]))
+            lengths = np.concatenate([start, *(theta[-1:] for theta in thetas[1:])])
+            return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
+        stages: list[np.ndarray | tuple[np.ndarray, np.ndarray]] = []
+        for k, theta in enumerate(thetas):
+            if k % self._refit_every == 0:  # all weights changed
+                stages.append(self.atoms.solve(atoms[:k], theta))
+            else:
+                stages.append((directions[: k + 1, k].copy(), theta[-1]))
+        return KeptWeights(stages)
 
     def coef(self) -> np.ndarray:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
