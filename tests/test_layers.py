@@ -32,7 +32,7 @@ TABLE = table()
 ALLOWED = {layer: allowed for layer, (allowed, _) in TABLE.items() if allowed is not None}
 FREE = set(TABLE) - set(ALLOWED)  # may import everything of the package
 SCIKIT_LEARN = {layer for layer, (_, yes) in TABLE.items() if yes}
-OPTIONAL = {"matplotlib", "torch", "dask", "pandas", "polars", "cupy", "jax", "triton"}
+OPTIONAL = {"matplotlib", "torch", "dask", "distributed", "pandas", "polars", "cupy", "jax", "triton"}
 OPTIONAL |= {"safetensors", "skops", "skrub", "onnx", "skl2onnx", "onnxruntime", "rich", "jinja2"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
 FREE_REQUIRES = REQUIRED | {"click", "pyarrow", "rich", "skrub", "pandas", "jinja2", "markupsafe"}
@@ -91,9 +91,13 @@ def test_imports_of_other_packages(path):
     assert "sklearn" not in anywhere or here in SCIKIT_LEARN
     assert not at_import & OPTIONAL
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
-    inside = {"plots": {"matplotlib"}, "pursuit": {"pandas"}, "saving": {"safetensors", "skops"}}.get(
-        here, set()
-    )  # inside functions, see above
+    inside = {
+        "plots": {"matplotlib"},
+        "pursuit": {"pandas"},
+        "saving": {"safetensors", "skops"},
+        "sharded": {"distributed"},
+        "estimators": {"dask", "distributed"},
+    }.get(here, set())  # inside functions, see above
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside
 
 

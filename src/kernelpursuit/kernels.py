@@ -128,8 +128,10 @@ def _column_means(X: Array, weights: np.ndarray | None) -> np.ndarray:
         return to_host(mean)
     xp = namespace(X)
     wide = xp.astype(X, xp.float64)
-    shares = np.full(X.shape[0], 1 / X.shape[0]) if weights is None else to_host(weights) / np.sum(to_host(weights))
-    return to_host(from_host(shares, like=wide) @ wide)
+    if weights is None:
+        return to_host(xp.sum(wide, axis=0)) / X.shape[0]
+    shares = from_host(weights, like=wide) if isinstance(weights, np.ndarray) else weights
+    return to_host(xp.sum(wide * shares[:, None], axis=0)) / float(to_host(xp.sum(shares)))
 
 
 def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -14,8 +15,10 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
 from kernelpursuit.estimators._expansion import Expansion, evaluate
 from kernelpursuit.estimators._placement import take_rows
-from kernelpursuit.estimators._training import TrainingData
-from kernelpursuit.kernels import kernel_list, make_kernel
+from kernelpursuit.estimators._training import TrainingData, warn_if_one_column_rules
+from kernelpursuit.kernels import kernel_list, make_kernel, scale_gamma, uses_gamma
+from kernelpursuit.sharded.arrays import Handle, Sharded
+from kernelpursuit.sharded.dictionary import ShardedDictionary
 
 
 class AtomFamily:
@@ -85,6 +88,12 @@ class AtomFamily:
             parts.append(DenseDictionary(evaluate(self.functions, self._X)))
         return parts[0] if len(parts) == 1 else StackedDictionary(parts)
 
+    def at(self, X: Any) -> AtomFamily:
+        """The same atoms at other rows."""
+        other = copy(self)
+        other._X = X
+        return other
+
     def support(self, atoms: np.ndarray) -> np.ndarray:
         """Public index of atoms given by their place in the dictionary."""
         source, center = self._locate(atoms)
@@ -120,6 +129,8 @@ def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, cente
     """All atoms that the parameters of an estimator allow on its training rows; `centers` is its parameter, checked."""
     names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "functions")
     given = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+    if isinstance(data.X, Sharded):
+        return atoms_on_shards(data, rng, centers=centers, **given)
     return AtomFamily(data, rng, centers=centers, **given)
 
 
@@ -129,3 +140,56 @@ def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
         warn(f"centers={size} is more than the {n} training rows: all of them are used")
         size = n
     return np.sort(rng.choice(n, size=size, replace=False))
+
+
+MOST_CENTRES = 50_000  # that every worker and this process hold
+
+
+class ShardedAtoms:
+    """The same for rows on shards: centres and kernels are everywhere, kernel values where the rows are.
+
+    Parameters
+    ----------
+    X : ShardedRows
+    family : AtomFamily
+        At its own centres, here.
+    """
+
+    def __init__(self, X: Any, family: AtomFamily):
+        self._X, self._family = X, family
+        self.support, self.expansion = family.support, family.expansion
+
+    def dictionary(self, memory: int, storage: str) -> Any:
+        """The atoms at the rows of the shards, `memory` for all of them together."""
+        program, n = self._X.program, int(self._X.program.n_rows)
+        parts = Handle(program, program.add(dictionary_at, self._X, self._family, memory / n, storage))
+        tile = min(program.collect(getattr, parts, "tile"))
+        return ShardedDictionary(program, parts, self._family.dictionary(memory, "tiles"), tile, self._X.dtype)
+
+
+def dictionary_at(X: np.ndarray, family: AtomFamily, memory: float, storage: str) -> Dictionary:
+    """The dictionary of a shard's rows; `memory` for each of them."""
+    return family.at(X).dictionary(max(1, int(memory * len(X))), storage)
+
+
+def atoms_on_shards(
+    data: TrainingData, rng: np.random.Generator, *, kernel: Any, gamma: float | str, centers: Any, **given: Any
+) -> Any:
+    """All atoms on rows that are on shards; `gamma` is settled by sums over them, where it asks for their variance."""
+    X: Any = data.X
+    n, size = int(X.program.n_rows), centers
+    if centers is None or isinstance(centers, Integral):
+        if centers is None and n > MOST_CENTRES:
+            raise ValueError(
+                f"centers=None makes each of the {n} rows a centre, and {MOST_CENTRES} are the most that all "
+                "workers can hold: give a number, such as centers=10000, for as many rows drawn at random"
+            )
+        positions = np.arange(n) if size is None else draw_centers(int(size), n, rng)
+        centers, numbers = X.rows_at(positions)
+        some = TrainingData(centers, np.zeros(len(centers)), None, numbers, data.n_rows)
+    else:
+        some = TrainingData(centers, np.zeros(len(centers)), None, np.arange(len(centers)), len(centers))
+    warn_if_one_column_rules(centers, kernel, gamma)
+    if gamma == "scale" and uses_gamma(kernel):
+        gamma = scale_gamma(X, data.weights)
+    return ShardedAtoms(X, AtomFamily(some, rng, kernel=kernel, gamma=gamma, **given))

@@ -25,6 +25,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.loop import Path, Step, StopRule
 from kernelpursuit.pursuit.stopping import n_atoms
+from kernelpursuit.sharded.arrays import Sharded
 
 FORMAT = 1
 BEGINNING = 16  # bytes by which a file whose first line is torn is known
@@ -95,7 +96,7 @@ class Checkpoint:
         """The record of the next pursuit of the fit, on these rows and with this much memory."""
         place, known = self._begun, self._recorded[self._begun : self._begun + 1]
         self._begun += 1
-        rows = fingerprint(data.X, data.y, data.weights)
+        rows = fingerprint_of(data)
         if not known:
             self.append({"rows": rows, "memory": memory})
             return Record(self, place, memory)
@@ -277,6 +278,29 @@ def in_words(value: Any) -> str:
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def fingerprint_of(data: TrainingData) -> str:
+    """Hash of the rows of a fit, wherever they are."""
+    if not isinstance(data.X, Sharded):
+        return fingerprint(data.X, data.y, data.weights)
+    program, numbers = data.X.program, data.X.numbered.rows  # type: ignore[attr-defined]
+    arrays = [array for array in data[:3] if array is not None]
+    sums = [np.sum(program.collect(checksum, array, numbers), dtype=np.uint64) for array in arrays]
+    return hashlib.sha256(repr([program.n_rows, *map(int, sums)]).encode()).hexdigest()[:32]
+
+
+def checksum(array: np.ndarray, numbers: np.ndarray) -> np.uint64:
+    """A number that changes with any bit of any row, or with its place; those of several shards are added."""
+    width = array[:1].nbytes
+    odd = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    total = np.uint64(0)
+    for start in range(0, len(array), 4096):
+        some = slice(start, start + 4096)
+        plain = np.ascontiguousarray(array[some]).view(np.uint8).reshape(-1, width)
+        places = numbers[some].astype(np.uint64) * np.uint64(2) + np.uint64(1)
+        total += np.sum((plain @ odd) * places, dtype=np.uint64)
+    return total
 
 
 def fingerprint(*arrays: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._array import from_host, namespace, to_host
+from kernelpursuit._array import from_host, in_double, namespace, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
@@ -44,6 +44,8 @@ MANY = 5  # weights that sum to more than so many times the rows are hardly coun
 
 class KernelMatchingPursuit(PursuitParameters):
     """The fit that the parameters ask for."""
+
+    _fits_collections = True
 
     def _choose_and_fit(
         self,
@@ -269,7 +271,7 @@ class KernelMatchingPursuit(PursuitParameters):
             return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
 
         # Below the rounding error of the targets there is nothing left to fit.
-        largest = float(np.max(np.abs(targets), initial=0))
+        largest = largest_size(targets)
         floor = 0.0 if loss else (16 * np.finfo(targets.dtype).eps * largest) ** 2
 
         def stop_rules(criterion: Any) -> list[StopRule]:
@@ -299,6 +301,12 @@ class KernelMatchingPursuit(PursuitParameters):
         if fit is not None:
             return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data))
         return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data))
+
+
+def largest_size(targets: Any) -> float:
+    """The largest absolute value among targets wherever they are, 0 of none."""
+    xp = namespace(targets)
+    return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -368,12 +376,12 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
         stop = leave_one_out(patience)
     if stop == "gcv":
         n = rows_counted(data)
-        if n > MANY * len(targets):
+        if n > MANY * targets.shape[0]:
             warn(
-                f"sample_weight sums to {n:g} for {len(targets)} rows. A row of weight w counts as w rows, so more "
+                f"sample_weight sums to {n:g} for {targets.shape[0]} rows. A row of weight w counts as w rows, so more "
                 "atoms seem worth their while: divide the weights by their mean if they are not counts"
             )
-        stop = gcv(n, search_charge(targets.astype(np.float64), data.weights), patience)
+        stop = gcv(n, search_charge(in_double(targets), data.weights), patience)
     return lambda family, criterion: [stop]
 
 

@@ -32,7 +32,9 @@ def plan_memory(X: Any, n: int, limit: int | None, itemsize: int, memory: int | 
 
 
 def free_memory(X: Any) -> int:
-    """Bytes free on the device of X: an accelerator, or this machine within the limit of its container."""
+    """Bytes free where X is: on workers, on an accelerator, or on this machine within the limit of its container."""
+    if (elsewhere := getattr(X, "free_memory", None)) is not None:
+        return elsewhere()
     if getattr(X, "is_cuda", False):
         return int(sys.modules["torch"].cuda.mem_get_info(X.device)[0])
     free = [physical_memory()]

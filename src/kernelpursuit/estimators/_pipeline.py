@@ -16,7 +16,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import plan_memory
-from kernelpursuit.estimators._placement import host_dtype
+from kernelpursuit.estimators._placement import host_dtype, is_collection, refuse_collections
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue
@@ -161,6 +161,9 @@ def fits(method: Callable) -> Callable:
     @fit_context(prefer_skip_nested_validation=True)
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        X = args[0] if args else kwargs.get("X")
+        if not (getattr(self, "_fits_collections", False) and is_collection(X)):
+            refuse_collections(self, "fit", *args, *kwargs.values())
         method(self, *args, **kwargs)
         if self.path_.reason == "interrupted":
             raise KeyboardInterrupt(f"{self.path_.sentence}; the model has those")

@@ -6,6 +6,7 @@ and weights follow X; labels, indices and everything about the path are NumPy on
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, from_host, gather, is_array, namespace, on_host
 from kernelpursuit._sklearn import get_config
+
+
+def is_collection(x: Any) -> bool:
+    """Whether `x` is a collection of Dask's, or something that will become one."""
+    if "dask" not in sys.modules:
+        return False
+    return hasattr(x, "__dask_graph__") or type(x).__module__.partition(".")[0] == "distributed"
+
+
+def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
+    """An error where a collection has come to a method that would bring it into the memory of this process."""
+    if any(is_collection(one) for one in data):
+        name = type(estimator).__name__
+        raise TypeError(
+            f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
+            "X.compute() if that fits, or one of those that do: KMPRegressor, KMPClassifier"
+        )
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -42,6 +60,7 @@ def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> An
     fitted on tensors would then meet NumPy arrays.
     """
     check_is_fitted(estimator)
+    refuse_collections(estimator, method, X)
     X = validate_data(estimator, X, reset=False, **x_options(kernel, X))
     check_place(estimator, X, like, method)
     return X

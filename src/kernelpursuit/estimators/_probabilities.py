@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from kernelpursuit.heads.discriminants import Discriminants
 from kernelpursuit.heads.left_out_discriminants import left_out_values
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.row_weights import unit_of_weights
+from kernelpursuit.sharded.arrays import Sharded
+
+ENOUGH = 10_000  # rows of shards that come here
 
 
 def sizes_to_calibrate(path: Path) -> list[int]:
@@ -29,8 +32,10 @@ def calibrated_left_out(fit: OrthogonalFit, path: Path, targets: np.ndarray, dat
     """From the decision values of the models that are fitted without the row, in closed form; `targets` are ±1."""
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
-    left_out = (targets - to_host(residual) for k, residual in enumerate(fit.left_out()) if k in wanted)
-    return calibrated(sizes, left_out, targets, data.weights)
+    here = rows_here(data.X)
+    seen, weights = to_host(here(targets)), None if data.weights is None else to_host(here(data.weights))
+    left_out = (seen - to_host(here(residual)) for k, residual in enumerate(fit.left_out()) if k in wanted)
+    return calibrated(sizes, left_out, seen, weights)
 
 
 def calibrated_seen(
@@ -40,7 +45,23 @@ def calibrated_seen(
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
-    return calibrated(sizes, map(to_host, expansion.staged(data.X, stages)), targets, data.weights)
+    here = rows_here(data.X)
+    values = map(to_host, expansion.staged(here(data.X), stages))
+    return calibrated(sizes, values, here(targets), None if data.weights is None else here(data.weights))
+
+
+def rows_here(X: Any) -> Callable[[Any], Any]:
+    """Function that brings rows of arrays beside X here: all of them, or of shards as many as say what a slope is."""
+    if not isinstance(X, Sharded):
+        return lambda array: array
+    share = min(1.0, ENOUGH / X.shape[0])
+    return lambda array: np.concatenate(array.program.collect(some_rows, array, share))
+
+
+def some_rows(array: np.ndarray, share: float) -> np.ndarray:
+    """A share of the rows, the same ones of all arrays of a length."""
+    count = int(np.ceil(share * len(array)))
+    return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]
 
 
 def calibrated(

@@ -12,7 +12,15 @@ from sklearn.utils.validation import check_array, validate_data
 from kernelpursuit._array import namespace, to_host
 from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._placement import host_dtype, is_precomputed, labels_on_host, place, take_rows, x_options
+from kernelpursuit.estimators._placement import (
+    host_dtype,
+    is_precomputed,
+    labels_on_host,
+    place,
+    refuse_collections,
+    take_rows,
+    x_options,
+)
 from kernelpursuit.kernels import kernel_list
 
 
@@ -20,15 +28,15 @@ class TrainingData(NamedTuple):
     """Rows of positive weight, and where they came from."""
 
     X: Any
-    y: np.ndarray  # labels or targets, on the host wherever X is: what decides about rows is decided there
-    weights: np.ndarray | None  # on the host as well
-    rows: np.ndarray
+    y: Any  # labels or targets, on the host wherever X is, but for shards: what decides about rows is decided there
+    weights: Any  # in the same place, or None
+    rows: Any
     n_rows: int
 
     @property
     def total(self) -> float:
         """How many rows there are, a row of weight w counting as w of them."""
-        return float(len(self.rows) if self.weights is None else np.sum(self.weights))
+        return float(len(self.rows) if self.weights is None else to_host(namespace(self.weights).sum(self.weights)))
 
     def subset(self, J: np.ndarray) -> TrainingData:
         """Some of the rows."""
@@ -42,6 +50,7 @@ ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to
 
 def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """X, or X and y, of a fit, checked; `options` go to scikit-learn's `validate_data`."""
+    refuse_collections(estimator, "fit", X, y)
     if sparse.issparse(y):
         raise ValueError("y must be a dense array, got a sparse matrix: use y.toarray()")
     checked = validate_data(estimator, X, y, **x_options(estimator.kernel, X), **options)

@@ -9,18 +9,21 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from kernelpursuit._array import namespace, on_host
 from kernelpursuit._sklearn import StrOptions
+from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._placement import host_dtype, like_labels, take_classes
+from kernelpursuit.estimators._placement import host_dtype, is_collection, like_labels, take_classes
 from kernelpursuit.estimators._probabilities import log_softmax
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import LOSSES, Loss, huber
+from kernelpursuit.sharded.arrays import Sharded
 
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
 
@@ -28,6 +31,7 @@ CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
 class ClassModel(ClassifierMixin, PursuitModel):
     """What a fitted expansion says about classes."""
 
+    @lazily
     def decision_function(self, X: Any) -> np.ndarray:
         """Value of the expansion for each row: positive for the second of two classes, else one for each class.
 
@@ -56,6 +60,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
         for values in self._staged_raw(X, "staged_decision_function"):
             yield values[:, 0] if self._one_target else values
 
+    @lazily
     def predict(self, X: Any) -> np.ndarray:
         """Predict classes for X.
 
@@ -92,6 +97,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
 class ClassifierModel(ClassModel):
     """The same with probabilities: those of the loss, or calibrated on rows left out."""
 
+    @lazily
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class.
 
@@ -114,6 +120,7 @@ class ClassifierModel(ClassModel):
         logarithms = self._log_probabilities(X, "predict_proba")
         return namespace(logarithms).exp(logarithms)
 
+    @lazily
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`.
 
@@ -238,12 +245,19 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
         -------
         self
         """
+        if is_collection(X):
+            with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
+                self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
+                return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
         X, y = check_training(self, X, y)
         check_classification_targets(y)
         data = training_data(X, on_host(y), sample_weight)
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
-        targets = code_classes(data.y, classes, host_dtype(X))
+        return self._fit_rows(data, code_classes(data.y, classes, host_dtype(X)), classes)
+
+    def _fit_rows(self, data: TrainingData, targets: Any, classes: np.ndarray) -> KMPClassifier:
+        """Fit to rows wherever they are, classes coded -1 and +1."""
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared" else classification_loss(self.loss)
         pairs = len(classes) * (len(classes) - 1) // 2  # of classes, compared with each other
@@ -265,6 +279,24 @@ def two_or_more_classes(y: np.ndarray) -> np.ndarray:
     if len(classes) < 2:
         raise ValueError(f"y must have two classes or more among rows of positive weight, got one class: {classes[0]}")
     return classes
+
+
+def as_labels(y: np.ndarray) -> np.ndarray:
+    """The labels of some rows, checked."""
+    y = column_or_1d(y)
+    check_classification_targets(y)
+    return y
+
+
+def classes_on_shards(y: Any) -> np.ndarray:
+    """Labels that occur on any shard, sorted."""
+    return np.unique(np.concatenate(y.program.collect(np.unique, y)))
+
+
+def codes_on_shards(y: Any, classes: np.ndarray, dtype: Any) -> Any:
+    """The same as `code_classes` where the labels are."""
+    like = code_classes(classes[:0], classes, dtype)
+    return Sharded(y.program, y.program.add(code_classes, y, classes, np.dtype(dtype)), like, 0)
 
 
 def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:

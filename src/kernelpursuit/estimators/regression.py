@@ -9,15 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_array
 
-from kernelpursuit._array import on_host
+from kernelpursuit._array import namespace, on_host
 from kernelpursuit._sklearn import StrOptions
+from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._kmp import KernelMatchingPursuit
+from kernelpursuit.estimators._kmp import KernelMatchingPursuit, largest_size
 from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import fits, in_units
-from kernelpursuit.estimators._placement import host_dtype
+from kernelpursuit.estimators._placement import host_dtype, is_collection
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import Loss, huber
 
@@ -27,6 +29,7 @@ REGRESSION_LOSS: list = [StrOptions({"squared", "huber"}), Loss]
 class RegressorModel(RegressorMixin, PursuitModel):
     """What a fitted expansion says about numbers."""
 
+    @lazily
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets for X.
 
@@ -175,15 +178,23 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
         -------
         self
         """
+        if is_collection(X):
+            self._one_target = getattr(y, "ndim", 1) == 1
+            with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
+                targets, unit = scale_targets(cast_on_shards(data.y, data.X.dtype))
+                return self._fit_rows(data._replace(y=targets), unit)
         X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
         targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=isinstance(self.loss, str))
         data = training_data(X, targets, sample_weight)
+        return self._fit_rows(data, unit, calm=partial(without_outliers, weights=data.weights))
+
+    def _fit_rows(self, data: TrainingData, unit: float, **options: Any) -> KMPRegressor:
+        """Fit to rows wherever they are, whose targets were divided by `unit`."""
         loss = regression_loss(self.loss, data)
-        how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * targets.shape[1]}
-        calm = partial(without_outliers, weights=data.weights)
-        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, calm=calm)
+        how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
+        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, **options)
         path = in_units(fitted.path, unit, score=unit * unit)
         self._set(fitted._replace(path=path, weights=fitted.weights.times(unit)))
         return self
@@ -200,14 +211,27 @@ def cast_targets(y: np.ndarray, dtype: Any) -> np.ndarray:
     return targets
 
 
+def as_targets(y: np.ndarray) -> np.ndarray:
+    """The targets of some rows, checked, as columns."""
+    y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+    return y.reshape(len(y), -1).astype(np.float64)
+
+
+def cast_on_shards(y: Any, dtype: Any) -> Any:
+    """Targets on shards, with the dtype of X."""
+    if largest_size(y) > np.finfo(dtype).max:
+        raise ValueError(f"y has values too large for {dtype}, the precision of X: scale y or give X as float64")
+    return namespace(y).astype(y, dtype)
+
+
 def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:
     """Targets divided by a power of two that brings them near 1: exact, and their squares cannot overflow."""
-    largest = float(np.max(np.abs(y)))
+    largest = largest_size(y)
     if largest == 0 or not wanted:
         return y, 1.0
     bound = 120 if y.dtype == np.float32 else 1000
     exponent = int(np.clip(np.frexp(largest)[1], -bound, bound))
-    return np.ldexp(y, -exponent), float(2.0**exponent)
+    return namespace(y).ldexp(y, -exponent), float(2.0**exponent)
 
 
 def regression_loss(loss: Any, data: TrainingData) -> Loss | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, to_host
+from kernelpursuit._array import Array, in_double, namespace, to_host
 
 
 class RowWeights:
@@ -24,12 +24,11 @@ class RowWeights:
         self._root = self._share = None
         self.total, self.unit = float(like.shape[0]), 1.0
         if weights is not None:
-            w = to_host(weights)
+            w, xp = in_double(weights), namespace(weights)
             self.unit = unit_of_weights(w)
-            root = np.sqrt(w) / np.sqrt(self.unit)
-            self._root = from_host(root[:, None], like)
-            self._share = from_host(1 / np.maximum(w, 1), like)
-            self.total = float(np.sum(root**2))
+            root = xp.sqrt(w) / float(np.sqrt(self.unit))
+            self._root, self._share = root[:, None], 1 / xp.where(w > 1, w, xp.ones_like(w))
+            self.total = float(to_host(xp.sum(root**2)))
 
     def weigh(self, columns: Array) -> Array:
         """Rows times the root of their weights."""
@@ -47,7 +46,7 @@ class RowWeights:
         return sample * sample if self._share is None else sample * sample * self._share
 
 
-def unit_of_weights(weights: np.ndarray) -> float:
+def unit_of_weights(weights: Array) -> float:
     """The power of four next to the mean of `weights`: dividing by it, or by its root, costs no digit.
 
     Examples
@@ -55,5 +54,7 @@ def unit_of_weights(weights: np.ndarray) -> float:
     >>> unit_of_weights(np.array([1.0, 2.0])), unit_of_weights(np.array([1e-3, 2e-3])) * 4**5
     (1.0, 1.0)
     """
-    largest = float(np.max(weights))
-    return 4.0 ** int(np.round(np.log2(largest) / 2 + np.log2(np.mean(weights / largest)) / 2))
+    xp = namespace(weights)
+    largest = float(to_host(xp.max(weights)))
+    mean = float(to_host(xp.sum(weights / largest))) / weights.shape[0]
+    return 4.0 ** int(np.round(np.log2(largest) / 2 + np.log2(mean) / 2))

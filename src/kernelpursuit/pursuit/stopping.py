@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
 
@@ -87,7 +88,7 @@ def gcv(n: float, charge: float, patience: int) -> StopRule:
     return minimum(values, "gcv", patience)
 
 
-def search_charge(targets: np.ndarray, weights: np.ndarray | None = None) -> float:
+def search_charge(targets: Array, weights: Array | None = None) -> float:
     """Degrees of freedom that an atom costs under `gcv`: one for its weight, one for the search, shared by the targets.
 
     ``1 + sum(S**2) / trace(S)**2`` with S the covariance matrix of the targets: 2 for one target, 1 + 1/t for t
@@ -100,8 +101,10 @@ def search_charge(targets: np.ndarray, weights: np.ndarray | None = None) -> flo
     >>> search_charge(y[:, None]), search_charge(np.stack([y, [1, 1, -1, -1]], axis=1))
     (2.0, 1.5)
     """
-    centred = targets - np.average(targets, axis=0, weights=weights)
-    S = (centred * (1.0 if weights is None else weights[:, None])).T @ centred
+    xp, weighed = namespace(targets), targets if weights is None else targets * weights[:, None]
+    total = targets.shape[0] if weights is None else float(to_host(xp.sum(weights)))
+    centred = targets - from_host(to_host(xp.sum(weighed, axis=0)) / total, targets)[None, :]
+    S = to_host((centred if weights is None else centred * weights[:, None]).T @ centred)
     trace = float(np.trace(S))
     return 1.0 + float(np.sum(S**2)) / trace**2 if trace > 0 else 2.0
 

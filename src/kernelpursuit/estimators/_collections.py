@@ -1,0 +1,259 @@
+"""Dask arrays and dataframes: rows on the workers of a cluster for `fit`, lazy results for all that comes after it.
+
+scikit-learn would bring a collection into the memory of this process without a word. Here it is either fitted where it
+is or refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from kernelpursuit._sklearn import check_feature_names
+from kernelpursuit.estimators._memory import free_memory
+from kernelpursuit.estimators._placement import is_collection, is_precomputed
+from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.sharded.arrays import Handle, Program, Sharded
+from kernelpursuit.sharded.cluster import Actors
+from kernelpursuit.sharded.shard import Rows
+
+HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
+
+
+def lazily(method: Callable) -> Callable:
+    """Decorator of a method with a result for each row: of a collection it gives a lazy Dask array."""
+
+    @functools.wraps(method)
+    def either(self: Any, X: Any) -> Any:
+        return map_rows(self, method.__name__, X) if is_collection(X) else method(self, X)
+
+    return either
+
+
+def map_rows(model: Any, method: str, X: Any) -> Any:
+    """A method of a fitted model applied to each chunk of rows, when the result is computed."""
+    import dask.array as da
+    from dask import delayed
+
+    check_kind(X, "X")
+    if hasattr(X, "columns"):
+        check_feature_names(model, X._meta, reset=False)
+        some = X._meta_nonempty[:1]
+        like = np.asarray(getattr(model, method)(some))
+        part = delayed(apply_method, pure=True)
+        parts = [part(delayed(model), method, block) for block in X.to_delayed()]
+        unknown = (np.nan, *like.shape[1:])
+        return da.concatenate([da.from_delayed(one, shape=unknown, dtype=like.dtype) for one in parts])
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}")
+    X = X.rechunk({1: -1})
+    like = np.asarray(getattr(model, method)(np.ones((1, X.shape[1]), dtype=X.dtype)))
+    shape: dict[str, Any] = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
+    return X.map_blocks(lambda block: apply_method(model, method, block), dtype=like.dtype, meta=like[:0], **shape)
+
+
+def apply_method(model: Any, method: str, block: Any) -> Any:
+    """A method of a model at some rows; none gives none."""
+    if len(block):
+        return getattr(model, method)(block)
+    columns = getattr(block, "columns", None)
+    row = np.ones((1, block.shape[1]))
+    return getattr(model, method)(row if columns is None else type(block)(row, columns=columns))[:0]
+
+
+def check_kind(x: Any, name: str) -> None:
+    """An error for what belongs to Dask and is neither an array nor a dataframe."""
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "distributed":
+        raise TypeError(f"{name} is a future: give a Dask array made of it (da.from_delayed), or its .result()")
+    if not (hasattr(x, "to_delayed") and hasattr(x, "dtype" if not hasattr(x, "columns") else "dtypes")):
+        raise TypeError(f"{name} must be a Dask array or dataframe, got {type(x).__name__}")
+
+
+@contextmanager
+def rows_on_cluster(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, prepare: Callable[[Any], np.ndarray]
+) -> Iterator[TrainingData]:
+    """The rows of a fit on the workers of the current client; they are dropped at the end.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_` and `feature_names_in_`.
+    X, y, sample_weight
+        Collections; those for y and the weights may be NumPy's, or None for the weights.
+    prepare : callable
+        Makes the part of y that belongs to one chunk ready, where the chunk is.
+    """
+    check_settings(estimator)
+    client = current_client()
+    check_kind(X, "X")
+    if hasattr(X, "columns"):
+        check_feature_names(estimator, X._meta, reset=True)
+        X = X.to_dask_array(lengths=True)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    X = with_known_chunks(X.rechunk({1: -1})) if X.ndim == 2 else X
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
+    estimator.n_features_in_ = int(X.shape[1])
+    parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
+    actors = Actors(client, delayed_chunks(X, parts, prepare))
+    try:
+        yield as_training_data(actors, X.chunks[0], sample_weight is not None)
+    finally:
+        actors.close()
+
+
+def check_settings(estimator: Any) -> None:
+    """An error for what needs all rows in one place."""
+    if is_precomputed(estimator.kernel):
+        raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
+    if estimator.loss != "squared":
+        raise ValueError(f"loss={estimator.loss!r} is not for Dask collections: 'squared' is")
+    held_out = estimator.stop in ("validation", "certificate", "bound")
+    if held_out or (estimator.n_atoms == "auto" and estimator.variant == "basic" and estimator.stop is None):
+        raise ValueError(
+            f"stop={estimator.stop!r} with n_atoms={estimator.n_atoms!r} and variant={estimator.variant!r} needs rows "
+            "held out or their residuals here: for Dask collections give a number, or stop 'gcv' or 'leave_one_out'"
+        )
+
+
+def current_client() -> Any:
+    """Client of the cluster that is to do the work."""
+    from distributed import get_client
+
+    try:
+        client = get_client()
+    except ValueError:
+        client = None
+    if client is None or client.status != "running":
+        raise RuntimeError(
+            "a fit of Dask collections needs a cluster and a client that is open: "
+            "from distributed import Client; client = Client() starts workers on this machine"
+        )
+    return client
+
+
+def with_known_chunks(x: Any) -> Any:
+    """The array with the lengths of its chunks, computed if nobody knew them."""
+    return x.compute_chunk_sizes() if any(np.isnan(size) for size in x.chunks[0]) else x
+
+
+def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
+    """An array with a number for each row, in the chunks of X."""
+    import dask.array as da
+
+    if x is None:
+        return None
+    if is_collection(x):
+        check_kind(x, name)
+        x = x.to_dask_array(lengths=True) if hasattr(x, "dask") and hasattr(x, "divisions") else with_known_chunks(x)
+    else:
+        x = da.from_array(np.asarray(x), chunks=-1)
+    if x.shape[0] != sum(chunks):
+        raise ValueError(f"{name} must have a value for each of the {sum(chunks)} rows of X, got {x.shape[0]}")
+    return x.rechunk({0: chunks, **{axis: -1 for axis in range(1, x.ndim)}})
+
+
+def delayed_chunks(X: Any, beside: list[Any], prepare: Callable) -> list[Any]:
+    """For each chunk that has rows what a shard holds of it: see `HOLDS`."""
+    from dask import delayed
+
+    part, count = delayed(prepared_chunk, pure=True), len(X.chunks[0])
+    columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in beside]
+    dtype = np.dtype(np.float32) if X.dtype == np.float32 else np.dtype(np.float64)
+    blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
+    return [part(*arrays, int(first), dtype, prepare) for *arrays, first, size in blocks if size]
+
+
+def prepared_chunk(X: Any, y: Any, weights: Any, first: int, dtype: np.dtype, prepare: Callable) -> tuple:
+    """Rows of positive weight, checked: X, targets or labels, weights, and their numbers among all rows."""
+    X = check_array(X.toarray() if sparse.issparse(X) else np.asarray(X), dtype=dtype, input_name="X")
+    rows, y = np.arange(first, first + len(X)), prepare(np.zeros(len(X)) if y is None else np.asarray(y))
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+            raise ValueError("sample_weight must be finite numbers from 0 on")
+        kept = weights > 0
+        X, y, weights, rows = X[kept], y[kept], weights[kept], rows[kept]
+    return X, y, weights, rows
+
+
+def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) -> TrainingData:
+    """The rows of the shards as those of a fit."""
+    program = Program(actors, 0, len(HOLDS))
+    X, y, weights, rows = (Handle(program, number) for number in range(len(HOLDS)))
+    bounds = np.cumsum([0, *chunks])
+    found = program.collect(look_at, X, y, rows, bounds)
+    counts = np.sum([counts for *_, counts in found], axis=0)
+    program.n_rows = Rows(int(np.sum(counts)))
+    if program.n_rows == 0:
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    like_x, like_y, _ = found[0]
+    return TrainingData(
+        ShardedRows(program, like_x, Numbered(bounds, counts, rows)),
+        Sharded(program, y.number, like_y, 0),
+        Sharded(program, weights.number, np.empty(0), 0) if weighted else None,
+        range(program.n_rows),
+        int(bounds[-1]),
+    )
+
+
+def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray, bounds: np.ndarray) -> tuple[Any, Any, np.ndarray]:
+    """What the arrays of a shard are without rows, and how many rows of each chunk it has."""
+    return X[:0], y[:0], np.histogram(rows, bins=bounds)[0] if len(bounds) > 1 else np.zeros(0, dtype=int)
+
+
+class Numbered(NamedTuple):
+    """How rows of positive weight are counted: row numbers at which chunks begin, how many such rows they have."""
+
+    bounds: np.ndarray
+    counts: np.ndarray
+    rows: Handle  # their numbers among all rows
+
+
+class ShardedRows(Sharded):
+    """X on the shards, which knows how to bring some of its rows here."""
+
+    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered):
+        super().__init__(program, 0, like, 0)
+        self.numbered = numbered
+
+    def rows_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows at sorted `positions` among those of positive weight, and their numbers among all rows."""
+        bounds, counts, rows = self.numbered
+        ends = np.cumsum(counts)
+        chunk = np.searchsorted(ends, positions, side="right")
+        inside = positions - (ends - counts)[chunk]
+        wanted = [(bounds[one], bounds[one + 1], inside[chunk == one]) for one in np.unique(chunk)]
+        found = self.program.collect(chosen_rows, self, rows, wanted)
+        numbers = np.concatenate([numbers for _, numbers in found])
+        order = np.argsort(numbers)
+        return np.concatenate([some for some, _ in found])[order], numbers[order]
+
+    def free_memory(self) -> int:
+        """Bytes that are free for arrays of all rows, as the shard that has least room for its share of them says."""
+        shares = self.program.collect(free_for_rows, self)
+        return int(min(free / max(1, size) for free, size in shares) * self.program.n_rows)
+
+
+def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: list) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that this shard has among those wanted: first and last number of a chunk, places among its rows."""
+    places = [np.zeros(0, dtype=np.intp)]
+    for first, stop, inside in wanted:
+        mine = np.flatnonzero((rows >= first) & (rows < stop))
+        places.append(mine[inside] if len(mine) else mine)
+    chosen = np.concatenate(places)
+    return X[chosen], rows[chosen]
+
+
+def free_for_rows(X: np.ndarray) -> tuple[int, int]:
+    """Bytes that are free beside the rows of a shard, and how many rows it has."""
+    return free_memory(X), len(X)
