@@ -72,7 +72,7 @@ def check_kind(x: Any, name: str) -> None:
     kind = type(x).__module__.partition(".")[0]
     if kind == "distributed":
         raise TypeError(f"{name} is a future: give a Dask array made of it (da.from_delayed), or its .result()")
-    if not (hasattr(x, "to_delayed") and hasattr(x, "dtype" if not hasattr(x, "columns") else "dtypes")):
+    if not hasattr(type(x), "to_delayed") or not hasattr(type(x), "ndim"):
         raise TypeError(f"{name} must be a Dask array or dataframe, got {type(x).__name__}")
 
 

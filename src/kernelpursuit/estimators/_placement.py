@@ -27,9 +27,8 @@ def is_collection(x: Any) -> bool:
 def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
     """An error where a collection has come to a method that would bring it into the memory of this process."""
     if any(is_collection(one) for one in data):
-        name = type(estimator).__name__
         raise TypeError(
-            f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
+            f"{type(estimator).__name__}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
             "X.compute() if that fits, or one of those that do: KMPRegressor, KMPClassifier"
         )
 
@@ -41,6 +40,10 @@ def is_precomputed(kernel: Any) -> bool:
 
 def x_options(kernel: Any, X: Any) -> dict[str, Any]:
     """How `validate_data` treats X: its own namespace, double or single precision."""
+    if is_collection(X):
+        raise TypeError(
+            "a Dask collection has come where one does not belong: give X.compute() if that fits into memory"
+        )
     dispatched = get_config()["array_api_dispatch"] and is_array(X)
     wide = float_dtypes(X) if dispatched else [np.float64, np.float32]
     return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": wide}

@@ -18,6 +18,8 @@ from kernelpursuit.sharded.shard import Command, Ref, Rows
 
 REDUCTIONS: dict[str, Callable] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
+NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
+
 
 class Transport(Protocol):
     """How commands get to the shards: see `sharded.cluster`, and `Here` for shards in this process."""
@@ -376,6 +378,7 @@ def _reduction(name: str, x: Any, axis: int | None, **options: Any) -> Any:
     if not isinstance(x, Sharded):
         return function(x, axis=axis, **options)
     if axis is None or axis % x.ndim == x.axis:
+        options |= NOTHING.get(name, {})  # a shard may have no rows
         return x.program.reduce(function, x, how=name, axis=axis, **options)
     axis = axis % x.ndim
     like = function(x.like, axis=axis, **options)

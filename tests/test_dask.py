@@ -1,0 +1,231 @@
+"""Dask collections: fitted where their rows are, predicted lazily, refused where that is not possible."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+
+pytest.importorskip("distributed")
+import dask.array as da
+from dask import delayed
+from distributed import Client, LocalCluster
+
+from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit.sharded.cluster import Actors
+from registry import CLASSES
+
+pytestmark = pytest.mark.filterwarnings("default")  # those of Dask's own
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=300)
+LABELS = np.array(["low", "mid", "high"])[np.digitize(Y, [-0.5, 0.5])]
+W = RNG.integers(0, 3, size=300).astype(float)
+QUIET = {"dashboard_address": None, "silence_logs": 50}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, **QUIET) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def chunks(array, sizes=(100, 1, 199)):
+    return da.from_array(array, chunks=(sizes, *[-1] * (array.ndim - 1)))
+
+
+@pytest.mark.parametrize(
+    "model, y, weights",
+    [
+        (KMPRegressor(12), Y, None),
+        (KMPRegressor(), Y, None),
+        (KMPRegressor(12, alpha=0.1, centers=80, random_state=0), Y, W),
+        (KMPRegressor(12, variant="basic", kernel=["rbf", ("rbf", {"gamma": 0.1})]), Y, None),
+        (KMPRegressor(8, variant="backfit", candidates=30, random_state=0), np.stack([Y, X[:, 0]], axis=1), W),
+        (KMPRegressor(8, centers=X[:50], functions=[lambda X: X], gamma=0.5), 1e9 * Y, None),
+        (KMPClassifier(12, weakness=0.5, memory=0), LABELS, None),
+        (KMPClassifier(8, stop="leave_one_out"), Y > 0, W),
+    ],
+)
+def test_the_model_is_that_of_one_machine(client, model, y, weights):
+    wanted = clone(model).fit(X, y, weights)
+    w = None if weights is None else chunks(weights)
+    found = clone(model).fit(chunks(X), da.from_array(y, chunks=150), w)
+    assert found.support_.tolist() == wanted.support_.tolist()
+    np.testing.assert_allclose(
+        found.dual_coef_, wanted.dual_coef_, rtol=1e-6, atol=1e-7 * np.abs(wanted.dual_coef_).max()
+    )
+    np.testing.assert_allclose(found.path_.values("loss"), wanted.path_.values("loss"), rtol=1e-8)
+    assert isinstance(found.support_vectors_, np.ndarray) and found.n_features_in_ == 3
+    lazy = found.predict(chunks(X))
+    assert isinstance(lazy, da.Array) and lazy.shape == np.shape(found.predict(X))
+    assert np.array_equal(lazy.compute(), found.predict(X)) or np.allclose(lazy.compute(), found.predict(X))
+
+
+def test_single_precision_and_whole_numbers(client):
+    wanted = KMPRegressor(8).fit(X.astype(np.float32), Y)
+    found = KMPRegressor(8).fit(chunks(X.astype(np.float32)), chunks(Y))
+    assert found.support_.tolist() == wanted.support_.tolist()
+    assert found.support_vectors_.dtype == found.predict(chunks(X.astype(np.float32))).dtype == np.float32
+    counts = np.round(10 * X).astype(int)
+    found = KMPRegressor(8, gamma=0.01).fit(chunks(counts), chunks(np.round(Y).astype(int)))
+    assert found.support_.tolist() == KMPRegressor(8, gamma=0.01).fit(counts, np.round(Y)).support_.tolist()
+
+
+def test_dataframes(client):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    table = dd.from_pandas(frame, npartitions=3)
+    target = dd.from_pandas(pd.Series(Y), npartitions=2)
+    model = KMPRegressor(8).fit(table, target)
+    wanted = KMPRegressor(8).fit(frame, Y)
+    assert model.support_.tolist() == wanted.support_.tolist()
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(model.predict(table).compute(), wanted.predict(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table.rename(columns={"a": "z"}))
+
+
+def test_lengths_that_nobody_knows_and_chunks_without_rows(client):
+    rows = chunks(X)[da.from_array(np.ones(300, dtype=bool), chunks=100)]  # of unknown lengths
+    target = chunks(Y)[da.from_array(np.ones(300, dtype=bool), chunks=60)]
+    empty = da.concatenate([da.zeros((0, 3)), chunks(X), da.zeros((0, 3))])
+    wanted = KMPRegressor(6).fit(X, Y).support_.tolist()
+    assert KMPRegressor(6).fit(rows, target).support_.tolist() == wanted
+    model = KMPRegressor(6).fit(empty, Y)
+    assert model.support_.tolist() == wanted
+    assert model.predict(empty).compute().shape == (300,)
+    assert model.predict(rows).compute().shape == (300,)
+
+
+def test_decision_functions_are_lazy(client):
+    model = KMPClassifier(6).fit(chunks(X), chunks(LABELS))
+    assert model.classes_.tolist() == ["high", "low", "mid"]
+    values = model.decision_function(chunks(X))
+    assert values.shape == (300, 3) and values.numblocks == (3, 1)
+    np.testing.assert_allclose(values.compute(), model.decision_function(X))
+    assert np.array_equal(model.predict(chunks(X)).compute(), model.predict(X))
+
+
+@pytest.mark.parametrize("make", CLASSES, ids=lambda make: make.__name__)
+def test_nothing_is_brought_into_memory_unasked(client, make):
+    """What does not take collections says so, before a chunk is computed."""
+
+    @delayed
+    def never():
+        raise AssertionError("a chunk was computed")
+
+    rows = da.from_delayed(never(), shape=(300, 3), dtype=float)
+    model = make()
+    if getattr(model, "_fits_collections", False):
+        with pytest.raises(TypeError, match="does not take Dask collections"):
+            model.fit(X, da.from_delayed(never(), shape=(300,), dtype=float))
+        with pytest.raises(TypeError, match="does not take Dask collections"):
+            model.fit(X, Y > 0 if is_classifier(model) else Y, da.from_delayed(never(), shape=(300,), dtype=float))
+        return
+    with pytest.raises(TypeError, match=r"does not take Dask collections|X\.compute\(\)"):
+        model.fit(rows, LABELS if is_classifier(model) else Y)
+
+
+def test_bad_input(client):
+    model = KMPRegressor(5)
+    for data, error, reason in [
+        ((chunks(X), chunks(Y)[:200]), ValueError, "y must have a value for each of the 300 rows of X, got 200"),
+        ((chunks(X), Y, chunks(W)[:10]), ValueError, "sample_weight must have a value"),
+        ((chunks(X), Y, 0 * chunks(W)), ValueError, "all weights are zero"),
+        ((chunks(X), Y, -chunks(W)), ValueError, "sample_weight must be finite numbers from 0 on"),
+        ((chunks(X)[:, 0], Y), ValueError, "two dimensions"),
+        ((chunks(X)[:0], Y[:0]), ValueError, "with rows and columns"),
+        ((chunks(np.where(X > 2, np.nan, X)), Y), ValueError, "X contains NaN"),
+        ((chunks(X), np.where(Y > 1, np.inf, Y)), ValueError, "y contains infinity"),
+        ((client.submit(np.ones, (5, 2)), Y), TypeError, "X is a future"),
+        ((delayed(np.ones)((5, 2)), Y), TypeError, "X must be a Dask array or dataframe, got Delayed"),
+    ]:
+        with pytest.raises(error, match=reason):
+            model.fit(*data)
+    for options, reason in [
+        ({"stop": "validation"}, "stop='validation'"),
+        ({"loss": "huber"}, "loss='huber' is not for Dask collections"),
+        ({"kernel": "precomputed"}, "precomputed"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            clone(model).set_params(**options).fit(chunks(X), chunks(Y))
+    big = da.random.default_rng(0).normal(size=(60_000, 1), chunks=30_000)
+    with pytest.raises(ValueError, match="centers=None makes each of the 60000 rows a centre"):
+        model.fit(big, big[:, 0])
+    with pytest.raises(ValueError, match="two classes or more"):
+        KMPClassifier(5).fit(chunks(X), chunks(np.zeros(300)))
+
+
+def test_without_a_client_that_is_open(client):
+    with client.as_current():
+        pass
+    closed = Client(client.cluster)
+    with closed.as_current():
+        closed.close()
+        with pytest.raises(RuntimeError, match="needs a cluster and a client that is open"):
+            KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+def test_a_checkpoint_on_many(client, tmp_path):
+    model = KMPRegressor(20, checkpoint=tmp_path / "file")
+    wanted = model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes()
+    content = (tmp_path / "file").read_bytes()
+    (tmp_path / "file").write_bytes(content[: len(content) * 2 // 3])
+    assert model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes() == wanted
+    with pytest.raises(ValueError, match="made on other data"):
+        model.fit(chunks(X), chunks(Y + (Y == Y[5])))
+
+
+def test_workers_that_are_killed(monkeypatch):
+    """Twice in one fit: it ends with the atoms and weights of a fit that nobody disturbed, to the last bit."""
+    made = []
+    start = Actors.__init__
+
+    def remember(self, *args):
+        start(self, *args)
+        made.append(self)
+
+    monkeypatch.setattr(Actors, "__init__", remember)
+    with LocalCluster(n_workers=2, threads_per_worker=1, **QUIET) as cluster, Client(cluster) as client:
+        model = KMPRegressor(30, centers=150, random_state=0)
+        wanted = model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes()
+        victims = list(client.run(os.getpid).values())
+        trips = made[0]._first
+
+        def kill():
+            for share, victim in zip((0.2, 0.6), victims, strict=True):
+                while len(made) < 2 or made[1]._first < share * trips:
+                    time.sleep(0.002)
+                os.kill(victim, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found = model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes()
+        killer.join()
+        assert found == wanted
+        assert made[1].lost >= 2
+
+
+def test_workers_without_the_package(client, monkeypatch):
+    def absent(*args):
+        raise ModuleNotFoundError("No module named 'kernelpursuit'")
+
+    monkeypatch.setattr("kernelpursuit.estimators._collections.prepared_chunk", absent)
+    with pytest.raises(RuntimeError, match="the workers cannot import kernelpursuit"):
+        KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+def test_dask_is_not_imported_for_others():
+    import subprocess
+
+    program = "import sys, kernelpursuit, numpy as np; kernelpursuit.KMPRegressor(3).fit(np.eye(9), np.arange(9.0))"
+    code = f"{program}; assert 'dask' not in sys.modules and 'distributed' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

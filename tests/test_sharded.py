@@ -1,0 +1,141 @@
+"""Arrays whose rows are held by shards: the same numbers as NumPy's, and the same atoms whatever the shards."""
+
+import operator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from kernelpursuit import Squares, pursue
+from kernelpursuit.dictionaries import KernelDictionary
+from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms
+from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
+from kernelpursuit.sharded.dictionary import ShardedDictionary
+from kernelpursuit.sharded.shard import Ref, Shard, needed
+
+CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": [20, 20]}
+
+
+def program_of(*arrays, cuts=()):
+    """Shards of some arrays in this process, and the arrays as they see them."""
+    edges = [0, *cuts, len(arrays[0])]
+    parts = [tuple(array[a:b] for array in arrays) for a, b in pairwise(edges)]
+    program = Program(Here([Shard(part) for part in parts]), len(arrays[0]), len(arrays))
+    return program, [Sharded(program, number, array[:0], 0) for number, array in enumerate(arrays)]
+
+
+def joined(array):
+    """All rows of a sharded array, for comparison."""
+    return np.concatenate(array.program.collect(operator.pos, array), axis=array.axis)
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+def test_the_operations_of_sample_space(cuts):
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=(60, 4)), rng.normal(size=60)
+    _, (X, V) = program_of(x, v, cuts=cuts)
+    xp, small = X.surface, rng.normal(size=(4, 3))
+    for ours, theirs in [
+        (X @ small, x @ small),
+        (small.T @ X.T, small.T @ x.T),
+        (2 - X * V[:, None] / 3, 2 - x * v[:, None] / 3),
+        (X[:, 1], x[:, 1]),
+        (X[:, 1:3].T[0, :], x[:, 1:3].T[0]),
+        (X[..., None], x[..., None]),
+        (X.T[None, ...], x.T[None, ...]),
+        (V[None, :], v[None, :]),
+        (xp.where(V > 0, V, -V), np.abs(v)),
+        (xp.concat([X, V[:, None]], axis=1), np.column_stack([x, v])),
+        (xp.stack([V, V + 1], axis=0), np.stack([v, v + 1])),
+        (xp.take(X, np.array([2, 0]), axis=1), x[:, [2, 0]]),
+        (xp.sum(X, axis=1), x.sum(axis=1)),
+        (xp.astype(X, np.float32), x.astype(np.float32)),
+        (xp.ones((X.shape[0], 2), device=X.device), np.ones((60, 2))),
+        (-(X**2) + xp.exp(X), -(x**2) + np.exp(x)),
+    ]:
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        np.testing.assert_allclose(joined(ours), theirs, rtol=1e-14)
+    for ours, theirs in [(X.T @ X, x.T @ x), (V @ X, v @ x), (xp.sum(X, axis=0), x.sum(axis=0)), (V @ V, v @ v)]:
+        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-12, atol=1e-12)
+    assert float(xp.max(X)) == x.max()
+    assert np.asarray(xp.min(X, axis=0)).tolist() == x.min(axis=0).tolist()
+
+
+def test_what_waits_goes_in_one_message():
+    x = np.arange(6.0)[:, None]
+    program, (X,) = program_of(x, cuts=[2])
+    rows = X.surface.empty((3, X.shape[0]), device=X.device)
+    rows[1, :] = X[:, 0]
+    one, two = X.T @ X, rows[1, :] @ X
+    assert program.round_trips == 0
+    assert np.asarray(one).item() == np.asarray(two).item() == 55
+    assert program.round_trips == 1
+    del one, two, rows
+    assert np.asarray(X.T @ X).item() == 55
+    assert len(program.transport.shards[0].values) <= 3  # what nobody holds is dropped
+
+
+def test_rows_do_not_come_here_by_themselves():
+    _, (X,) = program_of(np.eye(3))
+    with pytest.raises(TypeError, match="not brought together"):
+        np.asarray(X)
+    for key in (0, slice(1), np.array([1])):
+        with pytest.raises((IndexError, ValueError), match=r"rows|ambiguous"):
+            X[key]
+    with pytest.raises(IndexError, match="rows"):
+        X.surface.take(X, [0], axis=0)
+    with pytest.raises(TypeError, match="over the rows"):
+        X @ X.T
+
+
+def test_a_shard_is_made_again_from_the_log():
+    """To the last bit: the commands that its values depend on, and no others."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(50, 3)), rng.normal(size=(50, 1))
+    log = []
+
+    class Logged(Here):
+        def execute(self, commands, reads):
+            log.extend(commands)
+            return super().execute(commands, reads)
+
+    shards = [Shard((x[:20], y[:20])), Shard((x[20:], y[20:]))]
+    program = Program(Logged(shards), 50, 2)
+    Y, kernel = Sharded(program, 1, y[:0], 0), make_kernel("rbf", x)
+    parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
+    criterion = Squares(ShardedDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
+    pursue(criterion, n_atoms(20), lookahead=8)
+    live = set(shards[1].values) - {0, 1}
+    again = Shard((x[20:], y[20:]))
+    short = needed(log, live)
+    again.execute(short, [])
+    assert len(short) < 0.7 * len(log)
+    assert set(again.values) - {0, 1} == live
+    for number in live - {parts.number}:
+        value, old = again.values[number], shards[1].values[number]
+        if np.ndim(old) == 2 and old.shape[1] == 30:  # room for directions
+            value, old = value[: criterion.atoms.basis.size], old[: criterion.atoms.basis.size]
+        assert np.array_equal(value, old)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_atoms_are_those_of_one_machine(seed):
+    """Duplicates included; weights and ridge by turns."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(60, 2))
+    x[40:] = x[:20] if seed % 2 else x[40:]
+    y = rng.normal(size=(60, 1 + seed % 3))
+    weights = rng.integers(1, 4, size=60).astype(float) if seed % 5 == 0 else np.ones(60)
+    options = {"alpha": 0.1 * (seed % 4 == 1), "variant": ("prefit", "backfit", "basic")[seed % 3]}
+    kernel, weakness = make_kernel("rbf", x), (1.0, 0.5)[seed % 2]
+    one = KernelDictionary(x, x, kernel, storage="tiles")
+    wanted = pursue(Squares(one, y, weights=weights, **options), n_atoms(10), lookahead=8, weakness=weakness)
+    for cuts in [CUTS[name] for name in (("1", "7"), ("2", "3"))[seed % 2]]:
+        program, (X, Y, W) = program_of(x, y, weights, cuts=cuts)
+        parts = Handle(program, program.add(KernelDictionary, X, x, kernel, storage="tiles"))
+        dictionary = ShardedDictionary(program, parts, one, 16, float)
+        found = pursue(Squares(dictionary, Y, weights=W, **options), n_atoms(10), lookahead=8, weakness=weakness)
+        assert [step.atom for step in found.steps] == [step.atom for step in wanted.steps]
+        np.testing.assert_allclose(found.values("loss"), wanted.values("loss"), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.values("leave_one_out"), wanted.values("leave_one_out"), rtol=1e-7)
