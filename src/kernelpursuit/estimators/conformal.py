@@ -31,7 +31,15 @@ from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._left_out import LeftOut, check_leaves_out
 from kernelpursuit.estimators._pipeline import say
-from kernelpursuit.estimators._placement import check_new, check_place, follow, labels_on_host, widest, x_options
+from kernelpursuit.estimators._placement import (
+    check_new,
+    check_place,
+    follow,
+    labels_on_host,
+    refuse_collections,
+    widest,
+    x_options,
+)
 from kernelpursuit.estimators._training import check_square
 from kernelpursuit.estimators.regression import KMPRegressor
 
@@ -148,6 +156,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         -------
         self
         """
+        refuse_collections(self, "fit", X, y)
         estimator = self._base()
         if not is_regressor(estimator):
             raise ValueError(f"estimator must be a regressor, got {estimator!r}")
