@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from _common import forest_cover, need_cuda, parser, show, write
 from kernelpursuit import RefinedKMPClassifier
 
-TEST_ROWS, PREDICTED_ROWS, MEASURED = 30_000, 10_000, 10  # the first ten inputs are measured, the others are codes
+TEST_ROWS, PREDICTED_ROWS = 30_000, 10_000
 
 
 def place(X: np.ndarray, device: str) -> Any:
@@ -76,7 +76,7 @@ def main() -> None:
     options.add_argument("--terms", nargs="+", type=int, default=[600])
     options.add_argument("--epochs", nargs="+", default=["auto"])
     options.add_argument("--device", default="cpu")
-    options.add_argument("--inputs", type=int, default=MEASURED, help="54 takes the codes as well")
+    options.add_argument("--inputs", type=int, default=54, help="10 leaves out the indicators of soil and wilderness")
     options.add_argument("--dtype", default="float32")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--svc", action="store_true", help="also fit support vectors")

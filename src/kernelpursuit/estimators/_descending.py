@@ -10,14 +10,12 @@ from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.dictionaries.tiles import in_threads, spans
 from kernelpursuit.estimators._refining import Say, Task, choose, solve
 from kernelpursuit.refinement.atoms import evaluate
-from kernelpursuit.refinement.descent import Model, Rates, descend, mean_loss
+from kernelpursuit.refinement.descent import Model, Rates, best_slope, descend
 from kernelpursuit.refinement.evidence import settle
 
 STARTS = (1.0, 4.0, 16.0)  # gamma times the number of inputs
 TRIED = 100  # atoms that a width is judged by
-NARROWER = (
-    4.0  # than the best of these, and by the root of how many more atoms there are: descents end lower from there
-)
+NARROWER = 4.0  # than the best of these, and by the root of how many more atoms there are
 SOLVED_ON = 10_000  # rows that the first coefficients come from
 ROWS_AT_ONCE = 4096
 
@@ -115,6 +113,11 @@ def descend_from(
 
 
 def held_out_loss(model: Model, held: Task, loss: str) -> float:
-    """Mean loss of rows held out; infinite for a model that is not finite."""
-    value = mean_loss(loss, held.Y, values_of(model, held.X), held.weights)
-    return value if np.isfinite(value) else np.inf
+    """Mean loss of rows held out, values scaled as they will be for probabilities; infinite if that is not finite.
+
+    Unscaled, models would be thrown away for being too sure, which the scale mends.
+    """
+    values = values_of(model, held.X)
+    if not np.all(np.isfinite(values)):
+        return np.inf
+    return best_slope(loss, held.Y, values, held.weights)[1]

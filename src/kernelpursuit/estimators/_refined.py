@@ -15,28 +15,13 @@ from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
 from kernelpursuit.estimators._expansion import Expansion
+from kernelpursuit.estimators._judging import STARTS, Judged, Trial, best_size, fold_numbers, sizes
 from kernelpursuit.estimators._pipeline import generator, say
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
-from kernelpursuit.estimators._refining import (
-    STARTS,
-    Fit,
-    Judged,
-    Say,
-    Setting,
-    Task,
-    Trial,
-    best_size,
-    choose,
-    first,
-    fold_numbers,
-    frame_of,
-    refine,
-    sizes,
-    solve,
-)
+from kernelpursuit.estimators._refining import Fit, Say, Setting, Task, choose, first, frame_of, refine, solve
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.atoms import Atoms
-from kernelpursuit.refinement.descent import Model, Rates
+from kernelpursuit.refinement.descent import Model, Rates, on_cuda
 
 AFFORDABLE = 1e9  # multiplications n k² of one step of the evidence
 BY_EVIDENCE = {
@@ -44,7 +29,7 @@ BY_EVIDENCE = {
     "softmax": 500,
 }  # rows up to which classes are fitted by it; losses of their own pay above
 LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the variance of either being near 1
-PENALTIES = (0.01, 0.2)  # of the coefficients, by the number of rows: for little noise and for more
+PENALTIES = (0.0005, 0.2)  # of the coefficients, by the number of rows: for little noise and for more
 WARM_UP = 40  # steps of the evidence before a descent
 FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
 FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
@@ -52,6 +37,7 @@ HELD_OUT, SMALLER_PART, ENOUGH = 5, 10, 2500  # one part in so many; of a descen
 MOST_TERMS = 300  # that "auto" goes to
 ROWS_A_TERM = 4  # at least, for "auto"
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 6000, 60, 300
+ON_CUDA = 4  # times as many, where a step costs so little
 BATCHES = ((20_000, 256), (200_000, 1024), (np.inf, 4096))  # up to so many rows, so many at a time
 GAIN = 0.02  # by which twice the terms must lower the loss, for "auto" on many rows
 SHORT = 6  # part of the epochs that a number of terms is tried for
@@ -105,7 +91,7 @@ class RefinedModel(BaseEstimator):
         """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units."""
         rng = generator(self.random_state)
         self._frame = frame_of(X, weights)
-        task = Task(self._frame(widest(X)), Y, weights, error, LEAST_NOISE[loss == "squared"])
+        task = Task(self._frame(widest(X)), Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared")
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
         if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
             outcome = by_evidence(task, wanted, strata, rng, self._say)
@@ -134,7 +120,7 @@ class RefinedModel(BaseEstimator):
             follow(widths, X),
             follow(weights, X),
         )
-        self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moves
+        self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moved
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
 
     def _done(self, outcome: Outcome) -> Self:
@@ -236,6 +222,7 @@ def by_descent(
     batch = min(next(size for limit, size in BATCHES if n <= limit), max(1, n // 10))
     if epochs == "auto":
         epochs = int(np.clip(STEPS * batch // n, FEWEST_EPOCHS, MOST_EPOCHS))
+        epochs *= ON_CUDA if on_cuda(task.X) else 1
     numbers = fold_numbers(strata, max(SMALLER_PART, n // ENOUGH), rng)
     held = np.flatnonzero(numbers == 0)
     parts = [task.subset(J) for J in (np.flatnonzero(numbers != 0), held)]
@@ -264,7 +251,7 @@ def by_descent(
         wanted, tried = most_useful(n, lambda k: run(k, max(1, epochs // SHORT)), say)
     found = tried if tried is not None and tried.interrupted else run(min(wanted, len(parts[0].Y)), epochs)
     terms = len(found.model.coef)
-    setting = Setting(terms, 0, "all" if found.refined else "nothing", epochs if found.refined else 0)
+    setting = Setting(terms, 0, False, *(("all", epochs) if found.refined else ("nothing", 0)))
     held_out = (held, values_of(found.model, parts[1].X))
     inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
     return Outcome(found.model, None, setting, held_out, inflation, found.interrupted)
@@ -277,7 +264,7 @@ def starts_of(task: Task, terms: int, loss: str, rng: np.random.Generator, say: 
     slope = 1.0 if loss == "squared" else 2.0
     yield chosen._replace(coef=slope * chosen.coef, intercept=slope * chosen.intercept)
     if is_affordable(len(task.Y), terms):
-        moved = refine(choose(task, terms, 1.0, rng), task, Setting(terms, 1.0, "all", WARM_UP))
+        moved = refine(choose(task, terms, 1.0, rng), task, Setting(terms, 1.0, False, "all", WARM_UP))
         if moved.interrupted:
             raise KeyboardInterrupt
         fit = solve(moved, task)

@@ -1,13 +1,13 @@
-"""From standardised rows to refined atoms: the choice, what rows held out say of each way to refine, the final fit."""
+"""From standardised rows to refined atoms: the choice, the ways to refine it, the coefficients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import Array, eps, from_host, gather, namespace, to_host
+from kernelpursuit._array import Array, eps, from_host, gather, namespace, on_host, to_host
 from kernelpursuit.dictionaries.kernel import KernelDictionary
 from kernelpursuit.estimators._placement import widest
 from kernelpursuit.kernels import make_kernel
@@ -15,16 +15,14 @@ from kernelpursuit.pursuit.loop import pursue
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.refinement.atoms import Atoms, evaluate
+from kernelpursuit.refinement.bound import bound_coefficients, negative_bound
 from kernelpursuit.refinement.evidence import Evidence, Prior, Rows, coefficients, maximise_evidence, settle
 
-STARTS = (0.06, 0.25, 1.0)  # gamma times the number of inputs, of the choice
-FREE = (0.25, 1.0)  # those from which everything may move at once
-SHORT, LONG = (2, 5, 10, 20), (2, 5, 10, 20, 40, 80)  # iterations after which rows held out are asked
-CHOSEN_FROM, ROWS_AN_ATOM = 4000, 4  # rows that atoms are chosen on: as many as this, or so many for each atom
+CHOSEN_FROM, WEAKNESS = 4000, 0.5  # rows that atoms are chosen on, and how near to the best each must come
+PURSUED = 300  # atoms chosen by pursuit; where there are more, rows drawn at random end as low after they moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
-FEWEST = 6  # terms that "auto" tries
-TRIMMED, LARGEST = 0.99, 10.0  # an error counts as this much of the mean at most, that of all but the largest errors
-DOUBT = 1.0  # standard errors by which more parts or more terms must be better than fewer
+BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
+BOUND_NOISE = 0.3  # that it starts from
 
 Say = Callable[[str], None]
 
@@ -41,7 +39,10 @@ class Frame(NamedTuple):
 
 
 def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
-    """Weighted mean and standard deviation of each column, whatever its units."""
+    """Weighted mean and standard deviation of each column, whatever its units; of two values, their distance.
+
+    The standard deviation of a rare indicator would put the few rows that have it far from all others.
+    """
     xp, precision = namespace(X), eps(X)
     X = widest(X)  # sums in single precision differ between libraries, and what is chosen would with them
     largest = to_host(xp.max(xp.abs(X), axis=0))
@@ -51,8 +52,11 @@ def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
     of_rows = from_host(shares, scaled)
     mean = of_rows @ scaled
     variance = to_host(of_rows @ ((scaled - mean) * (scaled - mean)))
+    low, high = xp.min(scaled, axis=0), xp.max(scaled, axis=0)
+    two_valued = on_host(xp.all((scaled == low) | (scaled == high), axis=0))
+    spread = np.where(two_valued, to_host(high - low), np.sqrt(variance))
     flat = variance <= (16 * precision) ** 2
-    return Frame(to_host(mean) * unit, np.where(flat, np.inf, np.sqrt(variance) * unit))
+    return Frame(to_host(mean) * unit, np.where(flat, np.inf, spread * unit))
 
 
 class Task(NamedTuple):
@@ -68,6 +72,8 @@ class Task(NamedTuple):
         ``error(Y, values) -> (n,)``.
     least_noise : float
         See `Rows`.
+    classes : bool
+        Whether the targets are ±1 for classes.
     """
 
     X: Array
@@ -75,6 +81,7 @@ class Task(NamedTuple):
     weights: np.ndarray | None
     error: Callable[[np.ndarray, np.ndarray], np.ndarray]
     least_noise: float
+    classes: bool = False
 
     def subset(self, J: np.ndarray) -> Task:
         """Some of the rows."""
@@ -86,19 +93,30 @@ class Task(NamedTuple):
         weights = None if self.weights is None else from_host(self.weights, self.X)
         return Rows(self.X, from_host(self.Y - self.mean(), self.X), weights, self.least_noise)
 
+    def variance(self) -> float:
+        """Sum over the inputs of their variance, near their number; 1 where all are constant."""
+        xp = namespace(self.X)
+        return float(xp.sum(xp.mean(self.X * self.X, axis=0))) or 1.0
+
     def mean(self) -> np.ndarray:
         """Weighted mean of the targets."""
         return np.average(self.Y, axis=0, weights=self.weights)
 
 
 class Setting(NamedTuple):
-    """One way to refine."""
+    """One way to refine: atoms chosen at a width, taken to where the bound is largest or not, then the evidence."""
 
     terms: int
     start: float  # gamma times the number of inputs
-    moves: str = "nothing"
-    steps: int = 0
+    bound: bool = False  # whether the bound of `refinement.bound` comes first
+    moves: str = "nothing"  # what the evidence moves
+    steps: int = 0  # of the evidence
     held: float = 0.0  # precision of the prior that draws centres to their start
+
+    @property
+    def moved(self) -> str:
+        """What moved at all."""
+        return "centers" if self.bound and self.moves == "nothing" else self.moves
 
 
 class Fit(NamedTuple):
@@ -109,6 +127,8 @@ class Fit(NamedTuple):
     intercept: np.ndarray
     mean: np.ndarray
     factor: np.ndarray
+    outside: float  # see `Solution`
+    outside_factor: np.ndarray | None
     total: float  # number of rows, by weight
 
     def values(self, X: Array) -> Array:
@@ -120,28 +140,39 @@ class Fit(NamedTuple):
         """Variance of a new target at standardised rows, (n,)."""
         phi, _ = evaluate(self.evidence.atoms.like(X), X)
         spread = to_host((phi - from_host(self.mean, X)) @ from_host(self.factor.T, X))
-        return self.evidence.noise * (1 + 1 / self.total) + np.sum(spread**2, axis=1)
+        found = self.evidence.noise * (1 + 1 / self.total) + np.sum(spread**2, axis=1)
+        if self.outside_factor is None:
+            return found
+        inside = to_host(phi @ from_host(self.outside_factor.T, X))
+        return found + np.maximum(self.outside - np.sum(inside**2, axis=1), 0)
 
 
 def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
-    """At most `k` rows as atoms, by pursuit; narrower atoms where the data have too few independent ones."""
+    """At most `k` rows as atoms: the first by pursuit, the others at random.
+
+    The width is `start` over the total variance of the inputs, narrower where the data have too few independent atoms.
+    """
     n, d = task.X.shape
-    size = max(CHOSEN_FROM, ROWS_AN_ATOM * k)
-    part = task if n <= size else task.subset(np.sort(rng.permutation(n)[:size]))
+    part = task if n <= CHOSEN_FROM else task.subset(np.sort(rng.permutation(n)[:CHOSEN_FROM]))
+    pursued = min(k, PURSUED, len(part.Y))
     rows, chosen = part.rows(), (np.empty(0, dtype=np.intp), 1.0)
     for power in range(TRIES):
-        gamma = start / d * NARROWER**power
+        gamma = start / task.variance() * NARROWER**power
         kernel = make_kernel("rbf", rows.X, gamma=gamma, weights=part.weights)
         criterion = Squares(KernelDictionary(rows.X, rows.X, kernel), rows.Y, weights=rows.weights)
-        path = pursue(criterion, n_atoms(min(k, len(part.Y))))
+        path = pursue(criterion, n_atoms(pursued), lookahead="auto", weakness=WEAKNESS)
         if path.reason == "interrupted":
             raise KeyboardInterrupt
         if len(path) > len(chosen[0]) or power == 0:
             chosen = path.atoms, gamma
-        if len(path) >= min(k, len(part.Y)):
+        if len(path) >= pursued:
             break
     J, gamma = chosen
-    return Atoms(to_host(gather(part.X, J)), np.full(len(J), np.log(gamma)), np.zeros(d))
+    centers = to_host(gather(part.X, J))
+    if len(J) == PURSUED and k > PURSUED:
+        others = to_host(gather(task.X, rng.permutation(n)[: k - PURSUED]))
+        centers = np.concatenate([centers, others])
+    return Atoms(centers, np.full(len(centers), np.log(gamma)), np.zeros(d))
 
 
 def first(atoms: Atoms, k: int) -> Atoms:
@@ -152,18 +183,38 @@ def first(atoms: Atoms, k: int) -> Atoms:
 def solve(evidence: Evidence, task: Task) -> Fit:
     """Coefficients for atoms, signal and noise as they are."""
     rows = task.rows()
-    found = coefficients(evidence.atoms, rows, evidence.signal, evidence.noise)
-    return Fit(evidence, found.coef, found.intercept + task.mean(), found.mean, found.factor, rows.total)
+    solution = bound_coefficients if evidence.of_process else coefficients
+    found = solution(evidence.atoms, rows, evidence.signal, evidence.noise)
+    return Fit(evidence, found.coef, found.intercept + task.mean(), *found[2:], rows.total)
 
 
-def refine(
-    atoms: Atoms, task: Task, setting: Setting, report: Callable[[int, Evidence], None] | None = None
-) -> Evidence:
+Report = Callable[[int, Evidence], bool | None]
+
+
+def refine(atoms: Atoms, task: Task, setting: Setting, report: Report | None = None) -> Evidence:
     """Move chosen atoms as the setting says."""
+    if setting.bound:
+        found = raise_bound(atoms, task)
+        if found.interrupted or setting.moves == "nothing":
+            return found
+        atoms = found.atoms
+    return raise_evidence(atoms, task, setting, report)
+
+
+def raise_bound(atoms: Atoms, task: Task, steps: int = BOUND_STEPS) -> Evidence:
+    """Centres and weights of the inputs where the bound on the evidence of a process is largest."""
+    if len(atoms.log_widths) == 0:
+        return settle(atoms, task.rows())
+    found = maximise_evidence(atoms, task.rows(), objective=negative_bound, noise=BOUND_NOISE, max_iter=steps)
+    return found._replace(of_process=True)
+
+
+def raise_evidence(atoms: Atoms, task: Task, setting: Setting, report: Report | None = None) -> Evidence:
+    """Atoms where their own evidence is larger, as many steps as the setting says."""
     rows = task.rows()
     settled = settle(atoms, rows)
     if setting.steps == 0 or setting.moves == "nothing" or len(atoms.log_widths) == 0:
-        return settled
+        return settled._replace(at_rest=True)
     return maximise_evidence(
         atoms,
         rows,
@@ -174,145 +225,3 @@ def refine(
         max_iter=setting.steps,
         report=report,
     )
-
-
-class Judged(NamedTuple):
-    """What rows held out say of a setting: the error of each row, its prediction, and the mean predicted variance."""
-
-    setting: Setting
-    errors: np.ndarray
-    values: np.ndarray
-    variance: float
-
-
-# What may move, and the precision of the prior that draws centres to their start. The first two are tried from the
-# better start only: they cannot leave it far.
-WAYS = (("widths", 0.0), ("all", 30.0), ("all", 0.0))
-
-
-class Trial:
-    """Rows held out in turn, and what they said so far; choices of atoms are made once for each width and fold."""
-
-    def __init__(self, task: Task, folds: Sequence[tuple[np.ndarray, np.ndarray]], most: int, rng: np.random.Generator):
-        self.task, self.most, self._rng = task, most, rng
-        self._folds = [(task.subset(train), task.subset(held)) for train, held in folds]
-        self.rows = np.concatenate([held for _, held in folds])
-        self._chosen: dict[tuple[int, float], Atoms] = {}
-        self._cap = np.inf  # a few rows far off must not decide
-
-    def _atoms(self, fold: int, start: float, terms: int) -> Atoms:
-        if (fold, start) not in self._chosen:
-            self._chosen[fold, start] = choose(self._folds[fold][0], self.most, start, self._rng)
-        return first(self._chosen[fold, start], terms)
-
-    def unrefined(self, terms: int, start: float) -> Judged:
-        """Errors of the atoms as they were chosen."""
-        setting, parts = Setting(terms, start), []
-        for fold, (train, held) in enumerate(self._folds):
-            parts.append(self._ask(refine(self._atoms(fold, start, terms), train, setting), train, held))
-        return self._join(setting, parts)
-
-    def refined(self, terms: int, start: float, moves: str, held_back: float, steps: Sequence[int]) -> list[Judged]:
-        """Errors after each of these numbers of iterations."""
-        setting = Setting(terms, start, moves, steps[-1], held_back)
-        found: list[dict[int, Any]] = []
-        for fold, (train, held) in enumerate(self._folds):
-            said: dict[int, Any] = {}
-
-            def listen(step: int, evidence: Evidence, said=said, train=train, held=held) -> None:
-                if step in steps:
-                    said[step] = self._ask(evidence, train, held)
-
-            last = refine(self._atoms(fold, start, terms), train, setting, listen)
-            if last.interrupted:
-                raise KeyboardInterrupt
-            if steps[-1] not in said:  # it came to a rest earlier
-                final = self._ask(last, train, held)
-                said = {step: said.get(step, final) for step in steps}
-            found.append(said)
-        return [self._join(setting._replace(steps=step), [said[step] for said in found]) for step in steps]
-
-    def _ask(self, evidence: Evidence, train: Task, held: Task) -> tuple[np.ndarray, np.ndarray, float]:
-        fit = solve(evidence, train)
-        values = to_host(fit.values(held.X))
-        return self.task.error(held.Y, values), values, float(np.mean(fit.variance(held.X)))
-
-    def _join(self, setting: Setting, parts: list[tuple[np.ndarray, np.ndarray, float]]) -> Judged:
-        errors, values = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return Judged(setting, errors, values, float(np.mean([part[2] for part in parts])))
-
-    def better(self, more: Judged, less: Judged) -> bool:
-        """Whether the errors of `more` are lower by more than chance would have it."""
-        gain = np.minimum(less.errors, self._cap) - np.minimum(more.errors, self._cap)
-        weights = self._weights()
-        mean = float(np.average(gain, weights=weights))
-        return mean > DOUBT * float(np.sqrt(np.sum((weights * (gain - mean)) ** 2)) / np.sum(weights))
-
-    def error(self, judged: Judged) -> float:
-        """Mean error of the rows held out, each up to the cap."""
-        return float(np.average(np.minimum(judged.errors, self._cap), weights=self._weights()))
-
-    def _weights(self) -> np.ndarray:
-        return np.ones(len(self.rows)) if self.task.weights is None else self.task.weights[self.rows]
-
-    def _set_cap(self, judged: Judged) -> None:
-        usual = np.sort(judged.errors)[: max(1, int(TRIMMED * len(judged.errors)))]
-        self._cap = min(self._cap, LARGEST * float(np.mean(usual)) or np.inf)
-
-    def of_terms(self, terms: int, say: Say) -> Judged:
-        """The best way to refine that many terms: the start, unless moving atoms is better beyond doubt."""
-        starts = [self.unrefined(terms, start) for start in STARTS]
-        if self._cap == np.inf:
-            self._set_cap(min(starts, key=self.error))
-        unrefined = min(starts, key=self.error)
-        near = unrefined.setting.start
-        ways = [(near, *way) for way in WAYS[:2]] + [(start, *WAYS[2]) for start in FREE]
-        best = min((judged for way in ways for judged in self.refined(terms, *way, SHORT)), key=self.error)
-        if best.setting.steps == SHORT[-1]:  # it was still on its way
-            _, start, moves, _, held = best.setting
-            best = min(self.refined(terms, start, moves, held, LONG), key=self.error)
-        kept = best if self.better(best, unrefined) else unrefined
-        say(
-            f"{terms} terms: error of rows held out {self.error(unrefined):.4g} unrefined, {self.error(best):.4g} "
-            f"refined ({best.setting.moves}, {best.setting.steps} steps); kept: {kept.setting.moves}"
-        )
-        return kept
-
-
-def fold_numbers(strata: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
-    """Fold of each row, random, each class spread evenly over the folds.
-
-    Examples
-    --------
-    >>> folds = fold_numbers(np.array([0, 0, 0, 0, 1, 1]), 2, np.random.default_rng(0))
-    >>> np.bincount(folds).tolist(), sorted(folds[4:].tolist())
-    ([3, 3], [0, 1])
-    """
-    order, taken = rng.permutation(len(strata)), 0
-    numbers = np.empty(len(strata), dtype=np.intp)
-    for label in np.unique(strata):
-        mine = order[strata[order] == label]
-        numbers[mine] = (taken + np.arange(len(mine))) % folds
-        taken += len(mine)
-    return numbers
-
-
-def sizes(most: int) -> Iterator[int]:
-    """Numbers of terms that "auto" tries."""
-    terms = FEWEST
-    while terms < most:
-        yield terms
-        terms *= 2
-    yield most
-
-
-def best_size(trial: Trial, say: Say) -> Judged:
-    """Number of terms that twice as many do not beat beyond doubt."""
-    kept: Judged | None = None
-    for terms in sizes(trial.most):
-        judged = trial.of_terms(terms, say)
-        if kept is not None and not trial.better(judged, kept):
-            break
-        kept = judged
-    assert kept is not None
-    return kept

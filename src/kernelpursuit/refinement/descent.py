@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from kernelpursuit._array import Array, from_host, gather, namespace, to_host
 from kernelpursuit._sklearn import usable_threads
@@ -49,9 +50,9 @@ class Rates(NamedTuple):
     """Largest step of Adam in each group of parameters."""
 
     coef: float = 0.3
-    centers: float = 0.04
-    widths: float = 0.05
-    weights: float = 0.05
+    centers: float = 0.015
+    widths: float = 0.02
+    weights: float = 0.02
 
 
 def slope(loss: str, Y: Array, values: Array) -> Array:
@@ -95,6 +96,18 @@ def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) 
         rows = xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
     total = xp.sum(rows if weights is None else rows * weights)
     return float(total) / (values.shape[0] if weights is None else float(xp.sum(weights)))
+
+
+def best_slope(loss: str, Y: Array, values: Array, weights: Array | None = None) -> tuple[float, float]:
+    """Factor of the values that makes their mean loss lowest, and that loss: 1 for the squared loss."""
+    if loss == "squared":
+        return 1.0, mean_loss(loss, Y, values, weights)
+    found = minimize_scalar(
+        lambda log_slope: mean_loss(loss, Y, float(np.exp(log_slope)) * values, weights),
+        bounds=(-4, 4),
+        method="bounded",
+    )
+    return float(np.exp(found.x)), float(found.fun)
 
 
 def gradient(model: Model, X: Array, Y: Array, weights: Array | None, loss: str, penalty: float) -> Model:
@@ -169,23 +182,30 @@ def descend(
     interrupted : bool
         Whether an interrupt (Ctrl-C) ended it; the model is that of the last step then.
     """
-    n, batch = X.shape[0], min(batch, X.shape[0])
-    flat = _Flat(model)
-    adam = _Adam(flat, model.like(X), rates, epochs * len(spans(0, n, batch)))
+    n = X.shape[0]
+    steps = -(-n // batch)  # of an epoch, all of one size; fewer rows than steps are left over in each epoch
+    batch = n // steps
+    flat, adam = _Flat(model), _Adam(rates, epochs * steps)
+    here = adam.start(flat, model.like(X))
     interrupted = False
+
+    def state_after(state: State, data: Batch, rows: slice, rate: Any) -> State:
+        return adam.after(state, spread(partial(_flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
+
     with ExitStack() as stack:
         spread = _spread(X, stack)
+        first = Batch(X, Y, weights).rows(slice(0, batch))
+        step = _recorded(state_after, here, first) if on_cuda(X) else state_after
         try:
             for epoch in range(1, epochs + 1):
-                order = rng.permutation(n)
-                data = Batch(*(None if part is None else gather(part, order) for part in (X, Y, weights)))
-                for span in spans(0, n, batch):
-                    adam.step(spread(partial(_flat_gradient, flat, adam.theta, data, loss, penalty), span))
-                if report is not None and report(epoch, flat.split(adam.theta)):
+                data = Batch(X, Y, weights).gather(rng.permutation(n))
+                for rows in spans(0, batch * steps, batch):
+                    here = step(here, data, rows, adam.rate())
+                if report is not None and report(epoch, flat.split(here.theta)):
                     break
         except KeyboardInterrupt:
             interrupted = True
-    return flat.split(adam.theta).on_host(), interrupted
+    return flat.split(here.theta).on_host(), interrupted
 
 
 class Batch(NamedTuple):
@@ -194,6 +214,14 @@ class Batch(NamedTuple):
     X: Array
     Y: Array
     weights: Array | None
+
+    def gather(self, J: np.ndarray) -> Batch:
+        """Rows in another order."""
+        return Batch(*(None if part is None else gather(part, J) for part in self))
+
+    def rows(self, rows: slice) -> Batch:
+        """Some of them that lie together."""
+        return Batch(*(None if part is None else part[rows, ...] for part in self))
 
 
 def _flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:
@@ -218,29 +246,83 @@ def _spread(X: Array, stack: ExitStack) -> Callable[[Callable[[slice], Array], s
     return by_chunks
 
 
+class State(NamedTuple):
+    """Parameters as one vector, and the running means of their gradient and its square."""
+
+    theta: Array
+    first: Array
+    second: Array
+
+
 class _Adam:
     """Adam, the rate of each group of parameters following `one_cycle`; widths and weights held within bounds."""
 
-    def __init__(self, flat: _Flat, start: Model, rates: Rates, steps: int):
-        self.theta = flat.join(start)
-        xp = namespace(self.theta)
-        of_parts = (rates.coef, rates.coef, rates.centers, rates.widths, rates.weights)
-        sizes = np.diff([0, *flat.ends])
-        self._rates = from_host(np.repeat(of_parts, sizes), self.theta)
-        room = np.repeat([np.inf, np.inf, np.inf, FARTHEST, FARTHEST], sizes)
-        self._lowest, self._highest = from_host(-room, self.theta), from_host(room, self.theta)
-        self._first, self._second = xp.zeros_like(self.theta), xp.zeros_like(self.theta)
+    def __init__(self, rates: Rates, steps: int):
+        self._groups = (rates.coef, rates.coef, rates.centers, rates.widths, rates.weights)
         self._taken, self._steps = 0, steps
 
-    def step(self, gradient: Array) -> None:
-        xp = namespace(gradient)
+    def start(self, flat: _Flat, model: Model) -> State:
+        theta = flat.join(model)
+        sizes = np.diff([0, *flat.ends])
+        room = np.repeat([np.inf, np.inf, np.inf, FARTHEST, FARTHEST], sizes)
+        self._rates = from_host(np.repeat(self._groups, sizes), theta)
+        self._lowest, self._highest = from_host(-room, theta), from_host(room, theta)
+        xp = namespace(theta)
+        return State(theta, xp.zeros_like(theta), xp.zeros_like(theta))
+
+    def rate(self) -> float:
+        """Share of the largest rate for the next step, the start of the running means from 0 made good."""
         self._taken += 1
-        self._first = FIRST * self._first + (1 - FIRST) * gradient
-        self._second = SECOND * self._second + (1 - SECOND) * (gradient * gradient)
-        rate = one_cycle(self._taken / self._steps) / (1 - FIRST**self._taken)
-        root = xp.sqrt(self._second / (1 - SECOND**self._taken)) + TINY
-        moved = self.theta - self._rates * (rate * self._first / root)
-        self.theta = xp.minimum(xp.maximum(moved, self._lowest), self._highest)
+        return one_cycle(self._taken / self._steps) * (1 - SECOND**self._taken) ** 0.5 / (1 - FIRST**self._taken)
+
+    def after(self, state: State, gradient: Array, rate: Any) -> State:
+        xp = namespace(gradient)
+        first = FIRST * state.first + (1 - FIRST) * gradient
+        second = SECOND * state.second + (1 - SECOND) * (gradient * gradient)
+        moved = state.theta - self._rates * (rate * first / (xp.sqrt(second) + TINY))
+        return State(xp.minimum(xp.maximum(moved, self._lowest), self._highest), first, second)
+
+
+def on_cuda(X: Array) -> bool:
+    """Whether it is a tensor on an NVIDIA GPU."""
+    return bool(getattr(X, "is_cuda", False))
+
+
+def _recorded(state_after: Callable[..., State], state: State, first: Batch) -> Callable[..., State]:
+    """The step as a CUDA graph, recorded once and replayed: launching its fifty small kernels costs more than they do.
+
+    It works in place, on `state` and on a batch of its own that each call fills.
+    """
+    import torch
+
+    data = Batch(*(None if part is None else part.clone() for part in first))
+    everything, rate = slice(0, data.X.shape[0]), torch.zeros((), dtype=data.X.dtype, device=data.X.device)
+    kept = [part.clone() for part in state]
+
+    def in_place() -> None:
+        for part, new in zip(state, state_after(state, data, everything, rate), strict=True):
+            part.copy_(new)
+
+    aside = torch.cuda.Stream(data.X.device)
+    aside.wait_stream(torch.cuda.current_stream(data.X.device))
+    with torch.cuda.stream(aside):  # libraries set themselves up, which cannot be recorded
+        in_place()
+    torch.cuda.current_stream(data.X.device).wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        in_place()
+    for part, old in zip(state, kept, strict=True):
+        part.copy_(old)
+
+    def replay(state: State, source: Batch, rows: slice, now: float) -> State:
+        for part, new in zip(data, source.rows(rows), strict=True):
+            if part is not None:
+                part.copy_(new)
+        rate.fill_(now)
+        graph.replay()
+        return state
+
+    return replay
 
 
 def one_cycle(share: float) -> float:

@@ -39,6 +39,10 @@ class Evidence(NamedTuple):
     steps : int
         Iterations of L-BFGS.
     interrupted : bool
+    at_rest : bool
+        Whether it rises no more.
+    of_process : bool
+        Whether signal and noise are those of a Gaussian process (`bound`), not of coefficients.
     """
 
     atoms: Atoms
@@ -47,6 +51,8 @@ class Evidence(NamedTuple):
     value: float
     steps: int = 0
     interrupted: bool = False
+    at_rest: bool = False
+    of_process: bool = False
 
 
 class Rows(NamedTuple):
@@ -93,13 +99,19 @@ class Solution(NamedTuple):
     mean : ndarray of shape (k,)
         Mean of the atoms over the rows.
     factor : ndarray of shape (k, k)
-        The variance at x is ``noise (1 + 1 / n) + ‖factor (φ(x) - mean)‖²``.
+        The variance at x is ``noise (1 + 1 / n) + ‖factor (φ(x) - mean)‖²``, and that of what lies outside.
+    outside : float
+    outside_factor : ndarray of shape (k, k) or None
+        Of a process that the atoms only span a part of; the variance of the rest is
+        ``outside - ‖outside_factor φ(x)‖²``.
     """
 
     coef: np.ndarray
     intercept: np.ndarray
     mean: np.ndarray
     factor: np.ndarray
+    outside: float = 0.0
+    outside_factor: np.ndarray | None = None
 
 
 class _Solved(NamedTuple):
@@ -193,12 +205,13 @@ def maximise_evidence(
     atoms: Atoms,
     rows: Rows,
     *,
+    objective: Callable[..., tuple[float, Atoms, float, float]] = negative_evidence,
     prior: Prior = Prior(),  # noqa: B008
     moves: str = "all",
     signal: float = 1.0,
     noise: float = 0.3,
     max_iter: int = 100,
-    report: Callable[[int, Evidence], None] | None = None,
+    report: Callable[[int, Evidence], bool | None] | None = None,
 ) -> Evidence:
     """Move atoms to where the evidence of the targets is largest.
 
@@ -209,6 +222,8 @@ def maximise_evidence(
     atoms : Atoms
         On the host, float64.
     rows : Rows
+    objective : callable
+        `negative_evidence`, or `bound.negative_bound`, which keeps one width for all atoms.
     prior : Prior
     moves : {"nothing", "weights", "widths", "all"}
         Nothing but signal and noise; the weights of the inputs as well; also a width for each atom; also the centres.
@@ -216,7 +231,7 @@ def maximise_evidence(
         Start of the variances.
     max_iter : int
     report : callable, optional
-        ``report(step, evidence)`` after each iteration, with the model it came to.
+        ``report(step, evidence)`` after each iteration, with the model it came to; a true answer ends the climb.
 
     Returns
     -------
@@ -233,8 +248,8 @@ def maximise_evidence(
         centers, widths, weights = np.split(theta[:-2], sizes[:2])
         return Atoms(centers.reshape(shape), widths, weights)
 
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, by, by_signal, by_noise = negative_evidence(unpack(theta), theta[-2], theta[-1], rows, prior, start)
+    def at(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, by, by_signal, by_noise = objective(unpack(theta), theta[-2], theta[-1], rows, prior, start)
         if value < best[0]:
             best[:2] = value, theta.copy()
         parts = (by.centers.ravel() * (free >= 3), by.log_widths * (free >= 2), by.log_weights * (free >= 1))
@@ -242,25 +257,26 @@ def maximise_evidence(
 
     def count(theta: np.ndarray) -> None:
         best[2] += 1
-        if report is not None:
-            report(best[2], found(theta))
+        if report is not None and report(best[2], found(theta)):
+            raise StopIteration
 
-    def found(theta: np.ndarray, interrupted: bool = False) -> Evidence:
+    def found(theta: np.ndarray) -> Evidence:
         signal, noise = np.exp(theta[-2:]).tolist()
-        return Evidence(unpack(theta), signal, noise, best[0], best[2], interrupted)
+        return Evidence(unpack(theta), signal, noise, best[0], best[2])
 
     theta = np.concatenate([atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([signal, noise])])
     near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
     bounds = [(None, None)] * int(sizes[0]) + near + [np.log(SIGNAL), np.log((rows.least_noise, NOISE[1]))]
-    interrupted = False
+    interrupted = at_rest = False
     try:
-        minimize(
-            objective, theta, method="L-BFGS-B", jac=True, bounds=bounds, callback=count,
+        ended = minimize(
+            at, theta, method="L-BFGS-B", jac=True, bounds=bounds, callback=count,
             options={"maxiter": max_iter, "maxcor": 20},
         )  # fmt: skip
+        at_rest = ended.status in (0, 2)  # small steps or gradients, or none that leads upwards
     except KeyboardInterrupt:
         interrupted = True
-    return found(theta if best[1] is None else best[1], interrupted)
+    return found(theta if best[1] is None else best[1])._replace(interrupted=interrupted, at_rest=at_rest)
 
 
 def settle(atoms: Atoms, rows: Rows) -> Evidence:

@@ -1,0 +1,193 @@
+"""What rows held out say of each way to refine, and of each number of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelpursuit._array import to_host
+from kernelpursuit.estimators._refining import Say, Setting, Task, choose, first, raise_bound, raise_evidence, solve
+from kernelpursuit.refinement.atoms import Atoms
+from kernelpursuit.refinement.evidence import Evidence, settle
+
+STARTS = (0.06, 0.25, 1.0)  # gamma times the number of inputs, of atoms that stay where they were chosen
+FREE = (0.25, 1.0)  # the same, of atoms that move
+STEPS = (5, 10, 20, 40, 80, 160)  # iterations of the evidence after which rows held out are asked
+AFTER_BOUND, OF_FEW = STEPS[:5], STEPS[:4]  # the same after the bound, and where there are few rows
+RISE = 1.5  # times the lowest error so far: where it has risen to this, a fold goes no further
+FEWEST = 6  # terms that "auto" tries
+TRIMMED, LARGEST = 0.99, 30.0  # an error counts as this much of the mean at most, that of all but the largest errors
+FEW, DOUBT, LITTLE_DOUBT = 200, 2.0, 0.5  # standard errors by which everything moved must be better: few rows, or more
+MORE_TERMS = 1.0  # and twice as many terms
+
+
+class Judged(NamedTuple):
+    """What rows held out say of a setting: the error of each row, its prediction, and the mean predicted variance."""
+
+    setting: Setting
+    errors: np.ndarray
+    values: np.ndarray
+    variance: float
+
+
+Said = tuple[np.ndarray, np.ndarray, float]  # errors, values, mean predicted variance
+
+
+class Trial:
+    """Rows held out in turn, and what they said so far; choices of atoms are made once for each width and fold."""
+
+    def __init__(self, task: Task, folds: Sequence[tuple[np.ndarray, np.ndarray]], most: int, rng: np.random.Generator):
+        self.task, self.most, self._rng = task, most, rng
+        self._folds = [(task.subset(train), task.subset(held)) for train, held in folds]
+        self.rows = np.concatenate([held for _, held in folds])
+        self._chosen: dict[tuple[int, float], Atoms] = {}
+        self._bounds: dict[tuple[int, float, int], Evidence] = {}
+        self._cap = np.inf  # a few rows far off must not decide
+
+    def _atoms(self, fold: int, start: float, terms: int) -> Atoms:
+        if (fold, start) not in self._chosen:
+            self._chosen[fold, start] = choose(self._folds[fold][0], self.most, start, self._rng)
+        return first(self._chosen[fold, start], terms)
+
+    def unrefined(self, terms: int, start: float) -> Judged:
+        """Errors of the atoms as they were chosen."""
+        parts = []
+        for fold, (train, held) in enumerate(self._folds):
+            parts.append(self._ask(settle(self._atoms(fold, start, terms), train.rows()), train, held))
+        return self._join(Setting(terms, start), parts)
+
+    def bound(self, terms: int, start: float) -> Judged:
+        """Errors where the bound is largest."""
+        parts = []
+        for fold, (train, held) in enumerate(self._folds):
+            parts.append(self._ask(self._bounded(fold, start, terms), train, held))
+        return self._join(Setting(terms, start, bound=True), parts)
+
+    def _bounded(self, fold: int, start: float, terms: int) -> Evidence:
+        key = (fold, start, terms)
+        if key not in self._bounds:
+            self._bounds[key] = raise_bound(self._atoms(fold, start, terms), self._folds[fold][0])
+            if self._bounds[key].interrupted:
+                raise KeyboardInterrupt
+        return self._bounds[key]
+
+    def refined(self, setting: Setting, steps: Sequence[int]) -> list[Judged]:
+        """Errors after each of these numbers of iterations of the evidence."""
+        setting = setting._replace(steps=steps[-1])
+        terms, start, bound = setting[:3]
+        found: list[dict[int, Said]] = []
+        for fold, (train, held) in enumerate(self._folds):
+            said: dict[int, Said] = {}
+
+            def listen(step: int, evidence: Evidence, said=said, train=train, held=held) -> bool:
+                if step not in steps:
+                    return False
+                said[step] = self._ask(evidence, train, held)
+                return self._mean(said[step]) > RISE * min(self._mean(one) for one in said.values())
+
+            atoms = self._bounded(fold, start, terms).atoms if bound else self._atoms(fold, start, terms)
+            last = raise_evidence(atoms, train, setting, listen)
+            if last.interrupted:
+                raise KeyboardInterrupt
+            if last.at_rest:
+                final = self._ask(last, train, held)
+                said = {step: said.get(step, final) for step in steps}
+            found.append(said)
+        steps = [step for step in steps if all(step in said for said in found)]
+        return [self._join(setting._replace(steps=step), [said[step] for said in found]) for step in steps]
+
+    def _ask(self, evidence: Evidence, train: Task, held: Task) -> Said:
+        fit = solve(evidence, train)
+        values = to_host(fit.values(held.X))
+        return self.task.error(held.Y, values), values, float(np.mean(fit.variance(held.X)))
+
+    def _mean(self, said: Said) -> float:
+        return float(np.mean(np.minimum(said[0], self._cap)))
+
+    def _join(self, setting: Setting, parts: list[Said]) -> Judged:
+        errors, values = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        return Judged(setting, errors, values, float(np.mean([part[2] for part in parts])))
+
+    def better(self, more: Judged, less: Judged, doubt: float) -> bool:
+        """Whether the errors of `more` are lower by more than so many standard errors."""
+        gain = np.minimum(less.errors, self._cap) - np.minimum(more.errors, self._cap)
+        weights = self._weights()
+        mean = float(np.average(gain, weights=weights))
+        return mean > doubt * float(np.sqrt(np.sum((weights * (gain - mean)) ** 2)) / np.sum(weights))
+
+    def error(self, judged: Judged) -> float:
+        """Mean error of the rows held out, each up to the cap."""
+        return float(np.average(np.minimum(judged.errors, self._cap), weights=self._weights()))
+
+    def _weights(self) -> np.ndarray:
+        return np.ones(len(self.rows)) if self.task.weights is None else self.task.weights[self.rows]
+
+    def _set_cap(self, judged: Judged) -> None:
+        usual = np.sort(judged.errors)[: max(1, int(TRIMMED * len(judged.errors)))]
+        self._cap = min(self._cap, LARGEST * float(np.mean(usual)) or np.inf)
+
+    def of_terms(self, terms: int, say: Say) -> Judged:
+        """The best way to refine that many terms: a safe one, unless moving everything is better beyond doubt.
+
+        Safe is the bound; for classes, where the squared error that it bounds is not what counts, no move at all too.
+        """
+        safe = [self.bound(terms, start) for start in FREE]
+        if self._cap == np.inf:
+            self._set_cap(min(safe, key=self.error))
+        if self.task.classes:
+            safe += [self.unrefined(terms, start) for start in STARTS]
+        few, everything = len(self.task.Y) <= FEW, Setting(terms, FREE[1], moves="all")
+        free = self.refined(everything, OF_FEW if few else STEPS)
+        if not few:
+            free += self.refined(everything._replace(start=FREE[0], bound=True), AFTER_BOUND)
+        if not few and not self.task.classes:
+            free += self.refined(everything._replace(start=FREE[0]), STEPS)
+        safest, best = (min(some, key=self.error) for some in (safe, free))
+        doubt = DOUBT if self.task.classes or few else LITTLE_DOUBT
+        kept = best if self.better(best, safest, doubt) else safest
+        say(
+            f"{terms} terms: error of rows held out {self.error(safest):.4g} with {safest.setting.moved} moved, "
+            f"{self.error(best):.4g} with all moved by {best.setting.steps} steps; kept: {kept.setting.moved}"
+        )
+        return kept
+
+
+def fold_numbers(strata: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Fold of each row, random, each class spread evenly over the folds.
+
+    Examples
+    --------
+    >>> folds = fold_numbers(np.array([0, 0, 0, 0, 1, 1]), 2, np.random.default_rng(0))
+    >>> np.bincount(folds).tolist(), sorted(folds[4:].tolist())
+    ([3, 3], [0, 1])
+    """
+    order, taken = rng.permutation(len(strata)), 0
+    numbers = np.empty(len(strata), dtype=np.intp)
+    for label in np.unique(strata):
+        mine = order[strata[order] == label]
+        numbers[mine] = (taken + np.arange(len(mine))) % folds
+        taken += len(mine)
+    return numbers
+
+
+def sizes(most: int) -> Iterator[int]:
+    """Numbers of terms that "auto" tries."""
+    terms = FEWEST
+    while terms < most:
+        yield terms
+        terms *= 2
+    yield most
+
+
+def best_size(trial: Trial, say: Say) -> Judged:
+    """Number of terms that twice as many do not beat beyond doubt."""
+    kept: Judged | None = None
+    for terms in sizes(trial.most):
+        judged = trial.of_terms(terms, say)
+        if kept is not None and not trial.better(judged, kept, MORE_TERMS):
+            break
+        kept = judged
+    assert kept is not None
+    return kept

@@ -1,0 +1,111 @@
+"""The squared loss on some thousand rows: a lower bound of the evidence of a full Gaussian process, after Titsias.
+
+The evidence of k atoms alone (`evidence`) does not know that their centres were fitted. This one does: it bounds the
+evidence of the process with the same kernel and all rows, of which the centres are no parameters; they only make the
+bound tighter. So centres may move freely, at the price that all atoms have one width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refinement.evidence import Prior, Rows, Solution
+
+JITTER = 1e-6  # of the kernel matrix of the centres, whose diagonal is 1
+
+
+class _Factors(NamedTuple):
+    """What value, gradient and prediction share; all on the host but for the residual."""
+
+    psi: np.ndarray  # Ψ, atoms at the centres
+    inverse: np.ndarray  # L⁻¹, L Lᵀ = M = Ψ + JITTER I
+    C: np.ndarray  # L⁻¹ ΦᵀΦ L⁻ᵀ
+    inverse_b: np.ndarray  # L_B⁻¹, L_B L_Bᵀ = B = I + ρ C
+    log_determinant: float  # of B
+    beta: np.ndarray
+    residual: Array
+    length: float  # βᵀMβ, summed over targets
+
+
+def _factors(atoms: Atoms, phi: Array, Y: Array, ratio: float) -> _Factors:
+    psi, _ = evaluate(atoms, atoms.centers)
+    identity = np.eye(len(psi))
+    inverse = _inverse_of_factor(psi + JITTER * identity)
+    A = phi @ from_host(inverse.T, phi)  # (L⁻¹Φᵀ)ᵀ; ΦᵀΦ first would square the condition of Φ
+    C = to_host(A.T @ A)
+    L = np.linalg.cholesky(identity + ratio * C)
+    inverse_b = solve_triangular(L, identity, lower=True, check_finite=False)
+    inside = ratio * (inverse_b.T @ (inverse_b @ to_host(A.T @ Y)))  # Lᵀβ
+    beta = inverse.T @ inside
+    determinant = 2 * float(np.sum(np.log(np.diag(L))))
+    residual = Y - A @ from_host(inside, phi)
+    return _Factors(psi, inverse, C, inverse_b, determinant, beta, residual, float(np.sum(inside**2)))
+
+
+def _inverse_of_factor(matrix: np.ndarray) -> np.ndarray:
+    return solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True, check_finite=False)
+
+
+def negative_bound(
+    atoms: Atoms, log_signal: float, log_noise: float, rows: Rows, prior: Prior, start: Array
+) -> tuple[float, Atoms, float, float]:
+    """Minus the bound on the log evidence of a Gaussian process of variance s and noise v, and its gradient.
+
+    With Φ the atoms at the rows, Ψ those at the centres, M = Ψ + JITTER I, P = ΦᵀΦ, ρ = s/v, S = M + ρP, β = ρ S⁻¹ΦᵀY,
+    R = Y - Φβ, n rows and q targets,
+
+        F = ½ q [n ln v + ln |S| - ln |M| + ρ (n - tr M⁻¹P)] + (‖R‖² + βᵀMβ / ρ) / 2v,
+        ∂F/∂Φ = qρ Φ (S⁻¹ - M⁻¹) - R βᵀ / v,   ∂F/∂M = ½ [q (S⁻¹ - M⁻¹ + ρ M⁻¹PM⁻¹) + ββᵀ / s],
+
+    and the priors of weights and centres are added. All atoms have one width; its derivative is given as 0, as the
+    weights of the inputs do the same. Parameters and results are those of `evidence.negative_evidence`.
+    """
+    n, q = rows.total, rows.Y.shape[1]
+    s, v = float(np.exp(log_signal)), float(np.exp(log_noise))
+    ratio = s / v
+    here = atoms.like(rows.X)
+    values, factor = evaluate(here, rows.X)
+    phi, Y = rows.weigh(values), rows.weigh(rows.Y)
+    at = _factors(atoms, phi, Y, ratio)
+    squared = float(namespace(phi).sum(at.residual * at.residual))
+    fit = (squared + at.length / ratio) / v
+    outside = ratio * (n - float(np.trace(at.C)))
+    value = 0.5 * (q * (n * log_noise + at.log_determinant + outside) + fit)
+
+    k = len(at.psi)
+    inverse_of_b = at.inverse_b.T @ at.inverse_b
+    middle = inverse_of_b - np.eye(k)
+    by_phi = ratio * q * (phi @ from_host(at.inverse.T @ middle @ at.inverse, phi))
+    by_phi = by_phi - at.residual @ from_host(at.beta.T / v, phi)
+    by_m = 0.5 * (q * (at.inverse.T @ (middle + ratio * at.C) @ at.inverse) + at.beta @ at.beta.T / s)
+    by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, rows.weigh(by_phi) * values)))
+    _, centers = evaluate(atoms, atoms.centers)
+    among = pull_back(atoms, atoms.centers, centers, by_m * at.psi)
+    determined = k - float(np.trace(inverse_of_b))
+    by_signal = 0.5 * (q * (determined + outside) - at.length / s)
+    by_noise = 0.5 * (q * n - fit) - by_signal
+
+    moved, weights = atoms.centers - start, atoms.log_weights - np.mean(atoms.log_weights)
+    value += 0.5 * (prior.weights * np.sum(weights**2) + prior.centers * np.sum(moved**2))
+    by = Atoms(
+        by.centers + 2 * among.centers + prior.centers * moved,  # Ψ is symmetric: a centre is a row and an atom
+        np.zeros_like(by.log_widths),
+        by.log_weights + among.log_weights + prior.weights * weights,
+    )
+    return value, by, by_signal, by_noise
+
+
+def bound_coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
+    """Posterior mean of the process in the span of the atoms, and what its variance is made of."""
+    values, _ = evaluate(atoms.like(rows.X), rows.X)
+    at = _factors(atoms, rows.weigh(values), rows.weigh(rows.Y), signal / noise)
+    root = np.sqrt(signal)
+    nothing = np.zeros(len(at.psi))
+    return Solution(
+        at.beta, to_host(rows.mean(rows.Y)), nothing, root * (at.inverse_b @ at.inverse), signal, root * at.inverse
+    )
