@@ -29,7 +29,7 @@ BY_EVIDENCE = {
     "softmax": 500,
 }  # rows up to which classes are fitted by it; losses of their own pay above
 LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the variance of either being near 1
-PENALTIES = (0.0005, 0.2)  # of the coefficients, by the number of rows: for little noise and for more
+LEAST_PENALTY, PENALTY, HIGH_PENALTY = 0.0005, 0.005, 0.2  # of the coefficients, by the number of rows
 WARM_UP = 40  # steps of the evidence before a descent
 FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
 FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
@@ -236,7 +236,8 @@ def by_descent(
         options: dict[str, Any] = {"epochs": length, "batch": batch, "rates": Rates(), "rng": rng, "say": say}
         found: list[Any] = []
         try:
-            for start, penalty in zip(starts_of(parts[0], terms, loss, rng, say), PENALTIES, strict=False):
+            penalties = (penalty_for(n, terms * (task.X.shape[1] + 2)), HIGH_PENALTY)
+            for start, penalty in zip(starts_of(parts[0], terms, loss, rng, say), penalties, strict=False):
                 found.append(descend_from(start, codes[0], codes[1], loss, penalty=penalty / n, **options))
                 if found[-1].interrupted:
                     raise KeyboardInterrupt
@@ -255,6 +256,11 @@ def by_descent(
     held_out = (held, values_of(found.model, parts[1].X))
     inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
     return Outcome(found.model, None, setting, held_out, inflation, found.interrupted)
+
+
+def penalty_for(rows: int, parameters: int) -> float:
+    """The more parameters a row has, the more they are held back; where they have many rows, hardly."""
+    return float(np.clip(PENALTY * (parameters / rows) ** 2, LEAST_PENALTY, HIGH_PENALTY))
 
 
 def starts_of(task: Task, terms: int, loss: str, rng: np.random.Generator, say: Say) -> Iterator[Model]:

@@ -16,6 +16,7 @@ from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.dictionaries.tiles import one_blas_thread, spans
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refinement.replay import recorded
 
 CHUNK = 256  # rows that one thread works on; fixed, so that results do not depend on the number of threads
 FIRST, SECOND, TINY = 0.9, 0.99, 1e-12  # of Adam
@@ -195,7 +196,7 @@ def descend(
     with ExitStack() as stack:
         spread = _spread(X, stack)
         first = Batch(X, Y, weights).rows(slice(0, batch))
-        step = _recorded(state_after, here, first) if on_cuda(X) else state_after
+        step = recorded(state_after, here, first) if on_cuda(X) else state_after
         try:
             for epoch in range(1, epochs + 1):
                 data = Batch(X, Y, weights).gather(rng.permutation(n))
@@ -286,43 +287,6 @@ class _Adam:
 def on_cuda(X: Array) -> bool:
     """Whether it is a tensor on an NVIDIA GPU."""
     return bool(getattr(X, "is_cuda", False))
-
-
-def _recorded(state_after: Callable[..., State], state: State, first: Batch) -> Callable[..., State]:
-    """The step as a CUDA graph, recorded once and replayed: launching its fifty small kernels costs more than they do.
-
-    It works in place, on `state` and on a batch of its own that each call fills.
-    """
-    import torch
-
-    data = Batch(*(None if part is None else part.clone() for part in first))
-    everything, rate = slice(0, data.X.shape[0]), torch.zeros((), dtype=data.X.dtype, device=data.X.device)
-    kept = [part.clone() for part in state]
-
-    def in_place() -> None:
-        for part, new in zip(state, state_after(state, data, everything, rate), strict=True):
-            part.copy_(new)
-
-    aside = torch.cuda.Stream(data.X.device)
-    aside.wait_stream(torch.cuda.current_stream(data.X.device))
-    with torch.cuda.stream(aside):  # libraries set themselves up, which cannot be recorded
-        in_place()
-    torch.cuda.current_stream(data.X.device).wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        in_place()
-    for part, old in zip(state, kept, strict=True):
-        part.copy_(old)
-
-    def replay(state: State, source: Batch, rows: slice, now: float) -> State:
-        for part, new in zip(data, source.rows(rows), strict=True):
-            if part is not None:
-                part.copy_(new)
-        rate.fill_(now)
-        graph.replay()
-        return state
-
-    return replay
 
 
 def one_cycle(share: float) -> float:
