@@ -38,7 +38,11 @@ def _factors(atoms: Atoms, phi: Array, Y: Array, ratio: float) -> _Factors:
     inverse = _inverse_of_factor(psi + JITTER * identity)
     A = phi @ from_host(inverse.T, phi)  # (L⁻¹Φᵀ)ᵀ; ΦᵀΦ first would square the condition of Φ
     C = to_host(A.T @ A)
-    L = np.linalg.cholesky(identity + ratio * C)
+    try:
+        L = np.linalg.cholesky(identity + ratio * C)
+    except np.linalg.LinAlgError:  # targets without noise: the rounding of C, times the ratio, is larger than I
+        _, R = np.linalg.qr(np.vstack([identity, np.sqrt(ratio) * np.linalg.qr(to_host(A), mode="r")]))
+        L = R.T * np.sign(np.diag(R))
     inverse_b = solve_triangular(L, identity, lower=True, check_finite=False)
     inside = ratio * (inverse_b.T @ (inverse_b @ to_host(A.T @ Y)))  # Lᵀβ
     beta = inverse.T @ inside
