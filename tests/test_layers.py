@@ -89,7 +89,7 @@ def test_imports_of_other_packages(path):
     anywhere = {module.split(".")[0] for module, _ in imports(path)}
     at_import = {module.split(".")[0] for module, _ in imports(path, inside_functions=False)}
     assert "sklearn" not in anywhere or here in SCIKIT_LEARN
-    assert not at_import & OPTIONAL
+    assert not at_import & OPTIONAL or here == "exporting"  # which is imported by the function that needs it
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
     inside = {
         "plots": {"matplotlib"},
@@ -97,6 +97,7 @@ def test_imports_of_other_packages(path):
         "saving": {"safetensors", "skops"},
         "sharded": {"distributed"},
         "estimators": {"dask", "distributed"},
+        "exporting": {"onnx", "skl2onnx"},
     }.get(here, set())  # inside functions, see above
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside
 

@@ -42,6 +42,7 @@ _HOME = {
     "ModelFileError": "saving",
     "load": "saving",
     "save": "saving",
+    "to_onnx": "exporting",
 }
 
 # Reachable after `import kernelpursuit` alone.

@@ -1,0 +1,49 @@
+"""Fitted models as ONNX graphs, which run without Python; `pip install 'kernelpursuit[onnx]'`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["to_onnx"]
+
+
+def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None) -> Any:
+    """A fitted model as an ONNX graph.
+
+    Kernel values and sums are computed in double precision, whatever that of the inputs: weights may be large and of
+    both signs. The input is called "X". Regressors and transformers have one output, "variable"; classifiers have
+    "label" and "probabilities"; `SparseKernelNovelty` has "label" and "scores"; `ConformalRegressor` "variable" and,
+    where the intervals come from rows set aside, "interval".
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted; of this package, or a pipeline of its estimators and those that skl2onnx knows.
+    dtype : {"float64", "float32"}
+        Precision of inputs and outputs.
+    target_opset : int, optional
+        Version of ONNX's operators; the newest that skl2onnx writes by default.
+
+    Returns
+    -------
+    onnx.ModelProto
+        ``SerializeToString()`` gives the bytes of the file.
+
+    Raises
+    ------
+    ValueError
+        For a kernel or functions of your own, which a graph cannot hold.
+
+    Examples
+    --------
+    >>> import numpy as np, pytest
+    >>> _ = pytest.importorskip("skl2onnx")
+    >>> from kernelpursuit import KMPRegressor, to_onnx
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> graph = to_onnx(KMPRegressor(n_atoms=5).fit(X, X[:, 0]))
+    >>> [output.name for output in graph.graph.output]
+    ['variable']
+    """
+    from kernelpursuit.exporting.converters import converted
+
+    return converted(model, dtype, target_opset)

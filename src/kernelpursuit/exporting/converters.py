@@ -1,0 +1,288 @@
+"""Converters of our estimators for skl2onnx: what each computes from its expansion."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+from skl2onnx import convert_sklearn, update_registered_converter
+from skl2onnx._parse import parse_sklearn
+from skl2onnx.common.data_types import (
+    BooleanTensorType,
+    DoubleTensorType,
+    FloatTensorType,
+    Int64TensorType,
+    StringTensorType,
+)
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from kernelpursuit._array import on_host, to_host
+from kernelpursuit.estimators.cca import SparseKernelCCA
+from kernelpursuit.estimators.classification import KMPClassifier, classification_loss
+from kernelpursuit.estimators.conformal import ConformalRegressor
+from kernelpursuit.estimators.discriminant import SparseKernelFDA, coordinates
+from kernelpursuit.estimators.discriminant_cv import SparseKernelFDACV
+from kernelpursuit.estimators.faces import PolytopeFacesRegressor
+from kernelpursuit.estimators.landmarks import PursuitNystroem
+from kernelpursuit.estimators.novelty import SparseKernelNovelty
+from kernelpursuit.estimators.path_cv import KMPClassifierCV, KMPRegressorCV
+from kernelpursuit.estimators.pca import SparseKernelPCA
+from kernelpursuit.estimators.ranker import KMPRanker
+from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.estimators.regression import KMPRegressor
+from kernelpursuit.estimators.widths import FeatureWidths
+from kernelpursuit.exporting.graphs import Graph, expansion_values, kernel_values, squared_lengths
+from kernelpursuit.kernels import SHIFT_INVARIANT
+
+DTYPES = {"float64": DoubleTensorType, "float32": FloatTensorType}
+
+
+class Discriminants(TransformerMixin, BaseEstimator):
+    """A discriminant analysis as a step before others: its coordinates, not its classes."""
+
+    def __init__(self, model: Any = None):
+        self.model = model
+
+
+def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
+    """See `kernelpursuit.to_onnx`."""
+    name = np.dtype(dtype).name
+    if name not in DTYPES:
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+    check_is_fitted(model)
+    register()
+    steps = as_steps(model)
+    initial = [("X", DTYPES[name]([None, model.n_features_in_]))]
+    options = {id(step): {"zipmap": False} for step in last_classifiers(steps)}
+    return convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options or None)
+
+
+def as_steps(model: Any) -> Any:
+    """The model, discriminant analyses before the last step of a pipeline being transformers."""
+    if not isinstance(model, Pipeline):
+        return model
+    pipeline = copy.copy(model)
+    *before, last = model.steps
+    pipeline.steps = [*((name, transformer_of(step)) for name, step in before), (last[0], as_steps(last[1]))]
+    return pipeline
+
+
+def transformer_of(step: Any) -> Any:
+    """A step of a pipeline as one that transforms."""
+    return Discriminants(step) if isinstance(step, (SparseKernelFDA, SparseKernelFDACV)) else as_steps(step)
+
+
+def last_classifiers(model: Any) -> list[Any]:
+    """Classifiers of scikit-learn at the end of a pipeline: their probabilities shall be arrays, not dictionaries."""
+    last = model
+    while isinstance(last, Pipeline):
+        last = last.steps[-1][1]
+    is_ours = type(last).__module__.startswith("kernelpursuit.")
+    return [last] if hasattr(last, "predict_proba") and not is_ours else []
+
+
+@cache
+def register() -> None:
+    """Tell skl2onnx of our estimators, once."""
+    for kind, (outputs, convert) in CONVERTERS.items():
+        update_registered_converter(
+            kind, f"Kernelpursuit{kind.__name__}", no_shapes, wrapped(convert), parser=parser_of(outputs)
+        )
+
+
+def no_shapes(operator: Any) -> None:
+    """Shapes are set when the outputs are declared."""
+
+
+def wrapped(convert: Any) -> Any:
+    """A converter of skl2onnx around one of ours: rows arrive in double precision."""
+
+    def run(scope: Any, operator: Any, container: Any) -> None:
+        graph = Graph(scope, container)
+        convert(graph, graph.double(operator.inputs[0].full_name), operator.raw_operator, operator)
+
+    return run
+
+
+def parser_of(outputs: Any) -> Any:
+    """A parser of skl2onnx that declares the outputs of an estimator."""
+
+    def parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+        operator = scope.declare_local_operator(f"Kernelpursuit{type(model).__name__}", model)
+        number = type(inputs[0].type)
+        operator.inputs = list(inputs)
+        if isinstance(model, ConformalRegressor):
+            operator.inputs = [parse_sklearn(scope, part, inputs)[0] for part in parts_of(model)]
+        for name, kind, width in outputs(model):
+            shape = [None] if width is None else [None, width]
+            operator.outputs.append(scope.declare_local_variable(name, (kind or number)(shape)))
+        return operator.outputs
+
+    return parse
+
+
+def one_output(width: Any) -> Any:
+    """The outputs of regressors and transformers."""
+    return lambda model: [("variable", None, width(model))]
+
+
+def width_of_coef(model: Any) -> int:
+    """Number of functions that the expansion computes."""
+    return int(model._expansion.coef.shape[1])
+
+
+def expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
+    """Regressors and transformers that are nothing but an expansion."""
+    graph.finish(expansion_values(graph, X, model._expansion), operator.outputs[0])
+
+
+def canonical(graph: Graph, X: str, model: Any, operator: Any) -> None:
+    """Variates of the first view."""
+    graph.finish(expansion_values(graph, X, model._x_expansion), operator.outputs[0])
+
+
+def discriminants(graph: Graph, X: str, step: Any, operator: Any) -> None:
+    """Discriminant coordinates."""
+    coef = coordinates(step.model._discriminants)
+    graph.finish(expansion_values(graph, X, step.model._expansion, coef), operator.outputs[0])
+
+
+def weighted(graph: Graph, X: str, model: Any, operator: Any) -> None:
+    """Inputs times their weights."""
+    graph.finish(graph.op("Mul", X, graph.constant(to_host(model.weights_)[None])), operator.outputs[0])
+
+
+def class_outputs(model: Any) -> list[Any]:
+    """Classes in their own type, and probabilities."""
+    classes = on_host(model.classes_)
+    kinds = {"U": StringTensorType, "O": StringTensorType, "b": BooleanTensorType, "f": DoubleTensorType}
+    label = kinds.get(classes.dtype.kind, Int64TensorType)
+    return [("label", label, None), ("probabilities", None, len(classes))]
+
+
+def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
+    """The class of the largest value, and probabilities."""
+    values = expansion_values(graph, X, model._expansion)
+    two = width_of_coef(model) == 1
+    if two:
+        first = graph.op("Reshape", values, graph.constant([-1], np.int64))
+        index = graph.op("Cast", graph.op("Greater", first, graph.constant([0.0])), to=TensorProto.INT64)
+    else:
+        index = graph.op("ArgMax", values, axis=1, keepdims=0)
+    name_classes(graph, index, on_host(model.classes_), operator.outputs[0])
+    slope, bias, form = odds_of(model)
+    odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
+    if two:
+        both = [graph.op("Sigmoid", graph.op("Neg", odds)), graph.op("Sigmoid", odds)]
+        p = graph.op("Concat", *both, axis=1)
+    elif form == "softmax":
+        p = graph.op("Softmax", odds, axis=1)
+    else:  # one against the rest, scaled to sum to 1
+        alone = graph.op("Sigmoid", odds)
+        q = width_of_coef(model)
+        p = graph.op("Div", alone, graph.op("Gemm", alone, graph.constant(np.ones((q, 1)))))
+    graph.finish(p, operator.outputs[1])
+
+
+def name_classes(graph: Graph, index: str, classes: np.ndarray, output: Any) -> None:
+    """Give the classes of indices to an output."""
+    if classes.dtype.kind in "UO":
+        table = graph.texts(classes)
+    else:
+        table = graph.constant(classes, np.float64 if classes.dtype.kind == "f" else np.int64)
+    found = graph.op("Gather", table, index)
+    kind = {"b": "Cast"}.get(classes.dtype.kind, "Identity")
+    options = {"to": TensorProto.BOOL} if kind == "Cast" else {}
+    name = graph.scope.get_unique_operator_name("Label")
+    graph.container.add_node(kind, [found], [output.full_name], name=name, **options)
+
+
+def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, str]:
+    """Slope and bias that make log odds of values, and how these become probabilities of several classes."""
+    q, form = width_of_coef(model), "softmax"
+    if isinstance(model, RefinedKMPClassifier):
+        return np.ones(q), np.zeros(q), form
+    log_odds = None
+    if not isinstance(model, (SparseKernelFDA, SparseKernelFDACV)):
+        log_odds = classification_loss(model.loss).log_odds
+    transform = model._calibrated if log_odds is None else log_odds
+    probe = np.array([0.0, 1.0, -3.0])[:, None] * np.ones(q)
+    zero, one, other = (np.asarray(row, dtype=np.float64) for row in transform(probe))
+    if not np.allclose(other, zero - 3 * (one - zero)):
+        raise ValueError(f"loss={model.loss!r}: its probabilities have no form in ONNX here")
+    return one - zero, zero, form if log_odds is None else "one against the rest"
+
+
+def novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
+    """Minus the squared distance to the span of the chosen points, and whether it is below the threshold."""
+    span = model._span.expansion
+    features = expansion_values(graph, X, span)
+    inside = squared_lengths(graph, features, span.coef.shape[1])
+    residual = graph.op("Max", graph.op("Sub", diagonal(graph, X, model), inside), graph.constant([[0.0]]))
+    scores = graph.op("Neg", residual)
+    flat = graph.op("Reshape", scores, graph.constant([-1], np.int64))
+    outlying = graph.op("Less", graph.op("Sub", flat, graph.constant([model.offset_])), graph.constant([0.0]))
+    index = graph.op("Cast", outlying, to=TensorProto.INT64)
+    name_classes(graph, index, np.array([1, -1]), operator.outputs[0])
+    graph.finish(scores, operator.outputs[1])
+
+
+def diagonal(graph: Graph, X: str, model: Any) -> str:
+    """k(x, x) of the rows, (n, 1)."""
+    kernel, d = model._span.expansion.kernels[0], int(model.support_vectors_.shape[1])
+    if kernel.name in SHIFT_INVARIANT:
+        return graph.constant([[1.0]])
+    if kernel.name == "additive_chi2":
+        return graph.constant([[0.0]])
+    if kernel.name == "chi2":
+        return graph.constant([[1.0]])
+    if kernel.name in ("linear", "poly", "polynomial", "sigmoid"):
+        # The kernel of |x|² and 1, as numbers of one coordinate, is that of x and x.
+        length = squared_lengths(graph, X, d)
+        return kernel_values(graph, length, kernel, np.ones((1, 1)), model._span.expansion)
+    raise ValueError(f"kernel={kernel.name!r} has no k(x, x) in ONNX here")
+
+
+def parts_of(model: Any) -> list[Any]:
+    """Fitted models inside a conformal one."""
+    if model._columns is not None:
+        raise ValueError("a ConformalRegressor of a precomputed kernel has no form in ONNX here")
+    return [model.estimator_] if model.scale_estimator_ is None else [model.estimator_, model.scale_estimator_]
+
+
+def conformal_outputs(model: Any) -> list[Any]:
+    """The prediction, and an interval unless that is made of models without one row each."""
+    ends = [] if model._left_out is not None else [("interval", None, 2)]
+    return [("variable", None, 1), *ends]
+
+
+def conformal(graph: Graph, middle: str, model: Any, operator: Any) -> None:
+    """The prediction, and the interval around it where that is a number of its units."""
+    middle = graph.op("Reshape", middle, graph.constant([-1, 1], np.int64))
+    graph.finish(middle, operator.outputs[0])
+    if len(operator.outputs) == 1:
+        return
+    half = graph.constant([[model.quantile_]])
+    if model.scale_estimator_ is not None:
+        logarithm = graph.op("Reshape", graph.double(operator.inputs[1].full_name), graph.constant([-1, 1], np.int64))
+        half = graph.op("Mul", graph.op("Exp", graph.op("Mul", logarithm, graph.constant([[0.5]]))), half)
+    ends = [graph.op("Sub", middle, half), graph.op("Add", middle, half)]
+    graph.finish(graph.op("Concat", *ends, axis=1), operator.outputs[1])
+
+
+REGRESSORS = (KMPRegressor, KMPRegressorCV, KMPRanker, RefinedKMPRegressor, PolytopeFacesRegressor)
+CLASSIFIERS = (KMPClassifier, KMPClassifierCV, RefinedKMPClassifier, SparseKernelFDA, SparseKernelFDACV)
+CONVERTERS: dict[Any, tuple[Any, Any]] = {
+    **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), expansion)),
+    **dict.fromkeys(CLASSIFIERS, (class_outputs, classifier)),
+    SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), canonical),
+    Discriminants: (one_output(lambda step: step.model._n_features_out), discriminants),
+    FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), weighted),
+    SparseKernelNovelty: (lambda model: [("label", Int64TensorType, None), ("scores", None, 1)], novelty),
+    ConformalRegressor: (conformal_outputs, conformal),
+}
