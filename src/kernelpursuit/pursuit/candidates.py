@@ -39,12 +39,14 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
 def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7, first_step: int = 0) -> Candidates:
     """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at step t from `first_step` on.
 
-    Late in a path fewer atoms are nearly as good as the best, so that a late sample should be larger. With the defaults
-    228 atoms are looked at in each of 200 steps on average, as many as find one of the best 2% with probability 0.99.
-    On five data sets (``benchmarks/growing_set.py``) the training loss was 1.5% above that of plain greedy choice after
-    100 atoms, with 228 throughout 1.9% at 1.6 times as many columns looked at; after 200 atoms, where the numbers of
-    columns are equal, 2.4% for both and 4.4% for the same sizes in falling order. Geometric growth had 1.5% then, but
-    a hundred steps later it would look at all 2,000 rows. Test errors were 0.95 to 1.01 of the greedy ones for all.
+    Late in a path fewer atoms are nearly as good as the best, so a late sample should be larger. With the defaults a
+    step looks at 228 atoms on average over 200 steps, as many as find one of the best 2% with probability 0.99.
+
+    ``benchmarks/growing_set.py`` compares training losses with those of plain greedy choice on five data sets. After
+    100 atoms the loss was 1.5% higher. Samples of 228 throughout had 1.9% and looked at 1.6 times as many columns.
+    After 200 atoms, where both have looked at equally many, it was 2.4% for both, and 4.4% for the same sizes in
+    falling order. Test errors were 0.95 to 1.01 of the greedy ones for all. (Geometric growth had 1.5% then, but a
+    hundred steps later it would look at all 2,000 rows.)
 
     Examples
     --------
@@ -62,7 +64,9 @@ def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7,
 
 
 def sample_size(epsilon: float, quantile: float) -> int:
-    """Sample size whose best is above `quantile` of all scores with probability 1 - `epsilon`: ⌈ln ε / ln q⌉.
+    """How many atoms to draw so that the best is above `quantile` of all scores with probability 1 - `epsilon`.
+
+    The number is ⌈ln ε / ln q⌉.
 
     Examples
     --------

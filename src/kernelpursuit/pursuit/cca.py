@@ -53,12 +53,13 @@ class CanonicalCorrelation(Taking):
         χ ← χ − aₓ (uₓᵀk̃ᵧ) − aᵧ (uᵧᵀk̃ₓ) + aₓ aᵧ uₓᵀuᵧ,    h ← h − 2 a (uᵀk̃) + a² uᵀu,
 
     for all atoms at one `correlate` of two vectors for each view and O(n k); memory is O(n k). No matrix is written.
-    In a block of atoms K̃ is different for each, but by directions that are known before the pass: K̃ = K − UUᵀ or
-    (I − UUᵀ)K with those before the atom, so that one `correlate` serves them all.
-    Atoms whose h may have lost half its digits since it was last computed are recomputed from the definition.
+    In a block of atoms K̃ is another one for each atom. But it differs by directions that are known before the pass, so
+    that one `correlate` serves the whole block. The moments of an atom are computed from the definition again when h
+    may have lost half of its digits.
 
-    What is left of a column is known to eps times what it was. Atoms are taken while three digits of it are known, so
-    that a correlation, and with it a certificate, may be wrong by 0.005 in float32 where little is left to explain.
+    What is left of a column is known to eps times what the column was. Atoms are taken as long as three digits of that
+    are known. So in float32, where little is left to explain, a correlation may be wrong by 0.005, and its certificate
+    with it.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class CanonicalCorrelation(Taking):
 
     @property
     def tie(self) -> Any:
-        """Relative difference under which scores are equal, for each atom where running moments say how exact it is."""
+        """Relative difference under which scores are equal; one for each atom where moments are kept up to date."""
         if self._running is None:
             return self._tie
         share = self._share_left()
@@ -227,7 +228,7 @@ class CanonicalCorrelation(Taking):
     def _refresh(self) -> None:
         """Recompute atoms from the definition where cancellation has eaten half the digits."""
         assert self._running is not None
-        # The definition itself is no better than eps ‖k‖ ‖k̃‖: what is wrong by a few times that is left as it is.
+        # The definition itself is wrong by eps ‖k‖ ‖k̃‖: errors of a few times that are no reason to go back to it.
         share = self._share_left()
         allowed = np.maximum(max(1e-7, np.sqrt(self._eps)) * share, 32 * self._eps * np.sqrt(share))
         lost = stale(allowed, np.where(self.alive, self._error, 0))

@@ -13,7 +13,7 @@ from kernelpursuit.dictionaries.protocol import Dictionary
 
 
 def known_column_limit(x: Array) -> float:
-    """Share of its squared norm below which what is left of a kernel column is not known to three digits.
+    """Share of its squared norm that must be left of a kernel column, so that three digits of it are known.
 
     The entries of K − UUᵀ are wrong by about eps times those of K, and so is their norm: (1000 eps)².
     """
@@ -33,9 +33,9 @@ class Deflated(NamedTuple):
 class View(Protocol):
     """A square kernel matrix K, and what is left of it, K̃, after deflation by the atoms taken.
 
-    Taking an atom with direction u changes column j of K̃ by −a_j u; the coefficients a and what counts as the size of
-    a column are what two kinds of deflation differ in. The directions of a block of atoms wait behind those of the
-    atoms taken: K̃ does not know them until they are accepted.
+    Taking an atom with direction u changes column j of K̃ by −a_j u. The two kinds of deflation differ in the
+    coefficients a, and in what counts as the size of a column. The directions of a block of atoms wait until their
+    atoms are accepted: before that K̃ does not know of them.
     """
 
     D: Dictionary
@@ -46,7 +46,7 @@ class View(Protocol):
         """Columns `J` of K̃, from the definition."""
 
     def extend(self, block: list[int]) -> int:
-        """Compute the directions of the atoms of `block`, in order, and keep them waiting; return how many there are.
+        """Compute the directions of the atoms of `block` in order, and keep them waiting. Returns how many there are.
 
         The block ends before the first atom that lies in the span of those before it.
         """
@@ -61,9 +61,10 @@ class View(Protocol):
         """Forget the directions that wait."""
 
     def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
-        """K̃ᵀu and K̃ᵀv, (n, b) each, for each u in `own`, the directions that wait, and each v in `other`.
+        """K̃ᵀu and K̃ᵀv, (n, b) each, for the waiting directions u in `own` and as many v in `other`.
 
-        K̃ is what it would be before that u, all others before it accepted: one pass over the data.
+        For each pair K̃ is what it will be when its turn comes: all directions before u are accepted then. This takes
+        one pass over the data.
         """
 
     def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:

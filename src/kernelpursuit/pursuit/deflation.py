@@ -33,12 +33,13 @@ _LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in floa
 
 
 class Deflation:
-    """Dictionary, row weights, ridge penalty and basis, seen as one set of vectors being orthogonalised.
+    """The atoms as vectors from which the chosen ones are taken out, step by step.
 
-    Rows are multiplied by the root of their weights and the penalty appended as a tail (see `Ridge`), so that criteria
-    know neither. Weights are counted in a `unit` near their mean, so that their scale changes no choice. Squared norms
-    of all deflated atoms are kept running once `sweep` was called, and recomputed from the definition where down-dating
-    has lost half the digits (LAPACK's rule for pivoted QR).
+    Rows are multiplied by the roots of their weights, and the ridge penalty is appended to the vectors as a tail (see
+    `Ridge`). So a criterion need not know of weights or of a penalty. Weights are counted in a `unit` near their mean,
+    so that their scale changes no choice. From `sweep` or `measure` on, the squared norms of all deflated atoms are
+    kept up to date. A norm that has lost half of its digits is computed from the definition again (LAPACK's rule for
+    pivoted QR).
 
     Parameters
     ----------
@@ -54,15 +55,15 @@ class Deflation:
     orthogonal : bool
         Whether chosen atoms join the span. If not, only the constant is in it.
     settles : bool
-        Whether the criterion calls `settle`. Then atoms are followed until float64 does not tell them from the span,
-        else until a pass does not.
+        Whether the criterion calls `settle`. If so, an atom may be taken as long as float64 tells it from the span; if
+        not, as long as a pass in the precision of the data does.
 
     Notes
     -----
-    Columns that become directions, and all that is computed from the definition, are float64. Passes over the data are
-    in the precision of `like`: products of a pass in float32 are wrong by a tenth of eps ‖d‖ ‖v‖, which is much for an
-    atom of which little is left. Bounds on these errors are kept, and `settle` recomputes from the definition what
-    would decide a choice and is not known well enough.
+    Columns that become directions are float64, and so is all that is computed from the definition. Passes over the data
+    are in the precision of `like`. In float32 a product of a pass is wrong by about a tenth of eps ‖d‖ ‖v‖, which is
+    much for an atom of which little is left. Bounds on these errors are kept. `settle` computes from the definition
+    what would decide a choice and is not known well enough.
     """
 
     def __init__(
@@ -163,10 +164,11 @@ class Deflation:
         ----------
         J : ndarray or None
         running : ndarray of shape (n_atoms, t) or None
-            Products of all atoms where they are kept; if not they come from `products`, the definition.
+            Products of all atoms, where they are kept up to date.
         products : callable
+            Their definition, used where they are not.
         jointly : bool
-            Whether the norms are those outside the span, or outside the constant only.
+            Whether to divide by the norm of the part outside the span. If not, by that outside the constant only.
         """
         if running is None:
             assert J is not None
@@ -193,9 +195,9 @@ class Deflation:
 
     @property
     def tie(self) -> Any:
-        """Relative difference under which scores are equal, for each atom where its running norm says how exact it is.
+        """Relative difference under which scores are equal; one for each atom where running norms are kept.
 
-        A deflated norm that has fallen to a share x of what it was knows 1/x times fewer digits.
+        A norm that has fallen to a share x of what it was is known 1/x times less well.
         """
         if not len(self.squared):
             return self._tie
@@ -211,7 +213,7 @@ class Deflation:
         self.alive[J] &= part.squared > self._limit * part.raw
 
     def floor(self, J: np.ndarray) -> np.ndarray:
-        """Running norms at which atoms `J` would count as lying in the span."""
+        """The squared norm at which each of atoms `J` counts as lying in the span."""
         return self._limit * self._raw[J]
 
     def sweep(self, products: Callable[[Deflated], np.ndarray]) -> np.ndarray:
@@ -231,10 +233,10 @@ class Deflation:
         return joined
 
     def measure(self, samples: Array, tails: np.ndarray) -> np.ndarray:
-        """Make the running norms of all atoms; return their products with vectors outside the span, in one pass.
+        """Make the running norms of all atoms, and return their products with vectors outside the span, in one pass.
 
-        ‖d̃‖² = ‖d‖² − Σ (dᵀq)² over the directions q, so that no column is deflated but those that lose their digits by
-        the difference.
+        The norms are differences, ‖d̃‖² = ‖d‖² − Σ (dᵀq)² over the directions q. Only columns that lose their digits by
+        the difference are deflated.
 
         Parameters
         ----------
@@ -280,10 +282,10 @@ class Deflation:
             self.size += 1
 
     def rehearsed_gram(self, J: np.ndarray) -> np.ndarray:
-        """Inner products of deflated atoms `J`, (len(J), len(J)).
+        """Inner products of deflated atoms `J`, (len(J), len(J)), without deflating their columns.
 
-        D̃ᵀD̃ = DᵀD − PᵀP, P the products of the atoms with the directions. Those were computed for all atoms when the
-        directions were taken; kept from the first rehearsal on, they save the deflation of the pool's columns.
+        D̃ᵀD̃ = DᵀD − PᵀP with P the products of the atoms with the directions. These were computed for all atoms when
+        the directions were taken, and are kept from the first rehearsal on.
         """
         if self._kept is None:
             dtype = np.dtype(np.float32 if self.single else np.float64)
@@ -307,11 +309,11 @@ class Deflation:
         return gram
 
     def little_is_left(self, J: np.ndarray) -> bool:
-        """Whether inner products of atoms `J` by differences would be wrong: columns must be deflated instead."""
+        """Whether so little is left of atoms `J` that `rehearsed_gram` would be wrong: use `deflated_gram` then."""
         return self.single and bool(np.min(self.squared[J] / self._raw[J], initial=1.0) < _LITTLE)
 
     def deflated_gram(self, J: np.ndarray, products: Callable[[Deflated], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Inner products of deflated atoms `J` from their columns, and `products` of them; their norms are settled."""
+        """Inner products of deflated atoms `J` from their columns, and their `products`. Their norms are made exact."""
         columns, tails, rows = [], [], []
         for tile in pieces(self.D, J):
             part = self.deflate(tile)
@@ -357,7 +359,7 @@ class Deflation:
     def downdate(self, products: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Take a unit direction out of the running norms, given its `products` with all atoms.
 
-        Yields the atoms whose norm had to be recomputed, tile by tile, so that the caller can do likewise.
+        Yields, tile by tile, the atoms whose norms were computed anew, so that the caller can do the same.
         """
         if self._kept is not None and self.orthogonal:
             self._kept.append(products)
@@ -381,7 +383,7 @@ class Deflation:
     def settle(
         self, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
     ) -> None:
-        """Recompute from the definition what passes in float32 leave in doubt: scores that may be the best.
+        """After passes in float32: compute scores from the definition that may be the best and are not known well.
 
         Parameters
         ----------

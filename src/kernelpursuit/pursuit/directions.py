@@ -1,4 +1,4 @@
-"""What atoms add to a fit: their parts outside the span, and the unit vectors along those that are chosen."""
+"""What atoms add to a fit: their part outside the span, and for chosen atoms the unit vector along it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deflated(NamedTuple):
     raw: np.ndarray  # squared norm of the atom as it is
 
     def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
-        """Products with vectors given by their sample parts (n_samples, t) and tails (any, t), (b, t) on the host."""
+        """Products, (b, t) on the host, with vectors that have sample parts (n_samples, t) and tails (any, t)."""
         width = min(self.tails.shape[1], len(tails))
         return to_host(self.columns.T @ samples) + self.tails[:, :width] @ tails[:width]
 
@@ -53,7 +53,7 @@ class Joined:
         self._constants = basis.size  # directions before the first atom: 1 with an intercept
 
     def extend(self, block: list[int]) -> list[Direction]:
-        """Directions that the atoms of `block` add one after the other, up to the first that adds none."""
+        """Directions that the atoms of `block` add one after the other. The first that adds none ends the block."""
         atoms, basis = np.array(block), self._basis
         tails = np.zeros((len(block), 0)) if self._ridge is None else self._ridge.extend(atoms)
         before = basis.size
@@ -64,17 +64,17 @@ class Joined:
         ]
 
     def give_back(self, directions: list[Direction]) -> None:
-        """Undo `extend` for its last `directions`; penalty coordinates without a user do no harm and stay."""
+        """Undo `extend` for its last `directions`. Their penalty coordinates stay: unused ones do no harm."""
         self._basis.truncate(self._basis.size - len(directions))
 
     def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
-        """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""
+        """Weights of `atoms`, the intercept first, in a fit whose coordinates along their directions are `theta`."""
         size = len(theta)
         coef = solve_triangular(self._basis.R[:size, :size], theta)
         return coef if self._constants else np.concatenate([np.zeros((1, theta.shape[1])), coef])
 
     def coefficients(self, atoms: list[int]) -> np.ndarray:
-        """Directions taken so far as combinations of the constant and the atoms.
+        """The directions of `atoms`, each as a combination of the constant and the atoms.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class Joined:
 
 
 class Apart:
-    """Directions of basic matching pursuit: each along its atom, the constant taken out. Same methods as `Joined`."""
+    """Directions of basic matching pursuit: each is along its atom, without the constant. Same methods as `Joined`."""
 
     def __init__(self, basis: Basis, ridge: Ridge | None, columns: Callable[[np.ndarray], Array]):
         self._basis, self._ridge, self._columns = basis, ridge, columns
@@ -111,11 +111,11 @@ class Apart:
         del self._taken[len(self._taken) - len(directions) :]
 
     def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
-        """Coefficients, the intercept first, of the fit with coordinates `theta` along the directions of `atoms`."""
+        """Weights of `atoms`, the intercept first, in a fit whose coordinates along their directions are `theta`."""
         return self.coefficients(atoms)[:, 1 - self._basis.size :] @ theta
 
     def coefficients(self, atoms: list[int]) -> np.ndarray:
-        """Directions taken so far as combinations of the constant and the distinct atoms."""
+        """The directions of `atoms`, each as a combination of the constant and the distinct atoms."""
         order = {atom: row for row, atom in enumerate(dict.fromkeys(atoms), start=1)}
         out = np.zeros((1 + len(order), 1 + len(atoms)))
         if self._basis.size:

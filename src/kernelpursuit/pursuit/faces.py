@@ -37,14 +37,14 @@ class Faces(TakingDirections):
 
     The dual program is max yᵀc over the polytope ``|kᵢᵀc| <= 1``, one pair of faces for each atom. With A the active
     atoms times their signs σ, the fit is α = A⁺y, the residual r = y - Aα, and c = (A⁺)ᵀ1 the smallest vector on all
-    active faces, Aᵀc = 1. From c along r, face i is met after ``(1 - σᵢ kᵢᵀc) / |kᵢᵀr|``, σᵢ the sign of kᵢᵀr, so that
-    the score is::
+    active faces, Aᵀc = 1. The walk goes from c along r, and meets face i after ``(1 - σᵢ kᵢᵀc) / |kᵢᵀr|``, with σᵢ the
+    sign of kᵢᵀr. The first face met is the one with the largest score::
 
         |kᵢᵀr| / (1 - σᵢ kᵢᵀc)
 
-    and the first face met has the largest. The atom joins; then, with `release`, atoms with a negative α (in their own
-    sign) leave, the most negative first, and so do those whose α is zero to rounding error. An atom that leaves in the
-    step in which it came is not taken again with that sign until another one leaves.
+    Its atom joins. With `release`, atoms whose α has turned against their sign then leave, the most negative first, and
+    so do atoms whose α is zero to rounding error. An atom that leaves in the step in which it came is not taken again
+    with that sign until another one leaves.
 
     With q the new direction, ρ its length, p = Kᵀq, e = qᵀr and z = (1 - σ kᵀc) / ρ the update is exact::
 
@@ -59,9 +59,9 @@ class Faces(TakingDirections):
     y : array of shape (n_samples,)
         In sample space.
     release : bool
-        Whether atoms with a negative weight leave. Without, the fit is least squares on the atoms chosen.
+        Whether atoms with a negative weight leave. If not, the fit is least squares on the atoms chosen.
     guard : bool
-        Whether a face that c has already crossed is taken at once (score infinity). Without, it is never taken.
+        Whether a face that c has already crossed is taken at once (score infinity). If not, it is never taken.
     intercept : bool
         Whether a constant is in the span from the start. It has no face and never leaves.
     weights : array of shape (n_samples,), optional

@@ -52,8 +52,11 @@ class Fisher(TakingDirections):
     an atom that is constant on each class has a finite score.
 
     A step costs one column, one ``correlate`` of two vectors and O(n (k + C)). With the new direction q, Q those before
-    it, w = (I − QQᵀ)Bq, p = Dᵀq and g = Dᵀw: d̃ᵀũ ← d̃ᵀũ − p qᵀũ, d̃ᵀBd̃ ← d̃ᵀBd̃ − 2pg + p² qᵀBq, ‖d̃‖² ← ‖d̃‖² − p².
-    A scatter is computed from its definition where the bound on its rounding error reaches half of its digits.
+    it, w = (I − QQᵀ)Bq, p = Dᵀq and g = Dᵀw the update is
+
+        d̃ᵀũ ← d̃ᵀũ − p qᵀũ,    d̃ᵀBd̃ ← d̃ᵀBd̃ − 2pg + p² qᵀBq,    ‖d̃‖² ← ‖d̃‖² − p².
+
+    A scatter d̃ᵀBd̃ is computed from its definition again when rounding may have taken half of its digits.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ class Fisher(TakingDirections):
     def tie(self) -> Any:
         """Relative difference under which two scores are equal, for each atom where moments are kept.
 
-        A norm or scatter that is a share x of ‖d‖² knows 1/x times fewer digits.
+        A norm or scatter that is a share x of ‖d‖² is known 1/x times less well.
         """
         if self._a is None:
             return self._tie
@@ -233,7 +236,7 @@ class Fisher(TakingDirections):
         return joined[:, :-2], joined[:, -2], joined[:, -1]
 
     def _turn(self, directions: list[Direction], before: int) -> list[Array]:
-        """Vectors w = (I − QQᵀ)Bq of the last directions, Q those before q: the first `before` and others of them."""
+        """Vectors w = (I − QQᵀ)Bq of the directions q behind the first `before`. Q are all directions before q."""
         if not directions:
             return []
         Q = self.atoms.basis.directions
@@ -273,7 +276,7 @@ class Fisher(TakingDirections):
         self._a[J], self._eta[J], self._error[J] = joined[:, :-2], joined[:, -2], 0
 
     def _refresh(self, loss: float) -> None:
-        """Recompute d̃ᵀũ where ũ has lost half its digits: so have they."""
+        """Compute d̃ᵀũ anew when ũ has lost half of its digits by cancellation, because then so have these products."""
         if loss < self._refreshed_at * np.sqrt(self.atoms.eps):
             self._refreshed_at = loss
             self._a = self.atoms.correlate(self._u, _NO_TAIL)

@@ -24,12 +24,12 @@ class Gradient(TakingDirections):
     With g the negative gradient of the loss at the fitted values and d̃ the part of an atom d outside the span of the
     constant and the chosen atoms, the score is
 
-    - ``"prefit"``: ‖d̃ᵀg‖² / ‖d̃‖², the largest drop of a quadratic with equal curvature everywhere, fitted jointly;
+    - ``"prefit"``: ‖d̃ᵀg‖² / ‖d̃‖², the drop of a quadratic loss of the same gradient when all weights are fitted again;
     - ``"backfit"``: ‖d̃ᵀg‖² / ‖d‖²;
     - ``"basic"``: ‖dᵀg‖² / ‖d‖², d deflated by the constant only, weights never refitted, atoms may be chosen again.
 
-    Then a line search along d̃ (basic: along d) and, every `refit_every` steps, a minimisation over all weights. For the
-    squared loss this is `Squares`, at a higher price. A step costs one column, one ``correlate`` of 1 + n_targets
+    A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. For
+    the squared loss this is `Squares` at a higher price. A step costs one column, one ``correlate`` of 1 + n_targets
     vectors, and O(n k) for each iteration of the optimiser.
 
     Parameters
@@ -214,7 +214,7 @@ class Gradient(TakingDirections):
         return minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(start.shape)
 
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
-        """Negative gradient in weighted coordinates, its penalty part, both outside the span."""
+        """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
         slope = -self.atoms.weigh(self._loss.gradient(self._y, self._f))
         slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._f_tail.T, size=self.atoms.size)
         return slope, tail.T

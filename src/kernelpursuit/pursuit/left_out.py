@@ -38,7 +38,7 @@ class RowsLeftOut:
         self._gap = namespace(residual).ones_like(residual[:, 0])  # 1 - h
 
     def move(self, sample: Array, length: np.ndarray, residual: Array) -> None:
-        """A unit direction joined the span, with step `length` for each target; `residual` is what is left."""
+        """Note that a unit direction joined the span, with a step `length` for each target that left `residual`."""
         xp = namespace(residual)
         self._gap = self._gap - self._leverage(sample)
         # A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
@@ -68,7 +68,7 @@ class GroupsLeftOut:
         self._size = 0
 
     def move(self, sample: Array, length: np.ndarray, residual: Array) -> None:
-        """A unit direction joined the span, with step `length` for each target."""
+        """Note that a unit direction joined the span, with a step `length` for each target."""
         groups, xp = self._groups, namespace(sample)
         q = v = sample[:, None]
         for vectors, shares in self._blocks:

@@ -1,4 +1,4 @@
-"""Several atoms for one pass over the data: tried out on a small pool first, checked against all atoms afterwards."""
+"""Several atoms for one pass over the data: found by trying out a few, then compared with all atoms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EQUAL = 1e-9
 
 
 class Rehearsal(Protocol):
-    """A criterion on a pool of atoms, given by small matrices: what it would choose if there were no others."""
+    """A criterion that knows a pool of atoms only. It chooses as if there were no others, by small matrices."""
 
     def scores(self) -> np.ndarray:
         """Score of each atom of the pool, ``-inf`` for those that cannot be taken."""
@@ -23,25 +23,25 @@ class Rehearsal(Protocol):
 
 
 class LookAhead:
-    """Proposes blocks of atoms and learns from what became of them how long the next block should be.
+    """Proposes blocks of atoms, and learns how long a block should be from how many of its atoms were accepted.
 
-    A block that was accepted to its end is followed by one of twice the length; one that was not, by one of half as
-    many atoms again as were accepted. The pool is half the atoms of highest score and half a draw in proportion to the
-    scores: neighbours of the best atom score highest too, but not for long.
+    After a block of which all atoms were accepted, the next one is twice as long. Otherwise it is half as long again as
+    the part that was accepted. Half of the pool are the atoms with the highest scores. The other half is drawn in
+    proportion to the scores, because neighbours of the best atom score high too, but not any more once it is taken.
 
     Parameters
     ----------
     most : int
         Atoms in a block, at most.
     exact : bool
-        Whether a block ends where the pool does not hold the best atom of all.
+        Whether only the best of all atoms is accepted. A block then ends as soon as that atom is not in the pool.
     in_memory : bool
         Whether a pass only reads a matrix that is kept.
 
     Notes
     -----
-    Of m atoms √(c m) are tried out, c = 128 where blocks must be exact, else 32, or 8 where passes are cheap: their
-    inner products then take less time than a pass, and larger pools were not faster (n = 8,000 to 50,000).
+    Of m atoms √(c m) are tried out. c is 128 where blocks must be exact, 8 where passes are cheap and 32 otherwise. The
+    inner products of the pool then take less time than a pass. Larger pools were not faster (n = 8,000 to 50,000).
 
     Examples
     --------
@@ -61,7 +61,7 @@ class LookAhead:
     def __call__(self, criterion: Any, scores: np.ndarray) -> list[int]:
         """Atoms that `criterion` would take one after the other, as far as the pool can tell.
 
-        The first is the best of all; an empty list where the criterion cannot rehearse.
+        The list is empty where the criterion cannot rehearse.
         """
         J = self.pool(scores - criterion.origin)
         rehearsal = criterion.rehearse(J)

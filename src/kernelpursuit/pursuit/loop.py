@@ -24,7 +24,7 @@ class Step(NamedTuple):
     score : float
         Its score when it was taken.
     weakness : float
-        Its score divided by the best of all atoms whose scores were known at that moment; 1 for plain greedy choice.
+        Its score as a share of the best score known at that moment; 1 for plain greedy choice.
     loss : float
         Mean training loss after the step, ridge penalty included.
     leave_one_out : float
@@ -90,10 +90,10 @@ class Path:
     sentence : str
         The same in words.
     passes : float
-        How often the data were read: once for each time all atoms are correlated with something, and a share of that
-        where only some are looked at: a pool that is tried out, a sample, norms computed again.
+        How often the data were read. To correlate all atoms with something counts 1. Where only some atoms are looked
+        at, because they are tried out, sampled or computed again, it counts their share of all atoms.
     ending : bool
-        True while a rule is asked what to keep of a path that is over.
+        True once the path is over for another reason: the stop rule is then asked how much of it to keep.
     """
 
     start: Step
@@ -206,13 +206,13 @@ class Criterion(Protocol):
         """Score of atoms `J` (None: all), larger is better, ``-inf`` for atoms that cannot be taken."""
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
-        """Take atoms in the order given, at one pass over the data for all of them, yielding a Step for each.
+        """Take atoms in the order given and yield a Step for each. All of them together cost one pass over the data.
 
-        Ends early at the first atom whose score, when its turn comes, is below `weakness` times the best.
+        It ends before the first atom whose score, when its turn comes, is below `weakness` times the best.
         """
 
     def rehearse(self, J: np.ndarray) -> Rehearsal | None:
-        """The criterion on atoms `J` alone, this one left as it is; None where each choice needs a pass of its own."""
+        """A copy of the criterion that knows atoms `J` only, to try choices out; None where that is not possible."""
 
 
 def pursue(
@@ -231,24 +231,24 @@ def pursue(
     criterion : Criterion
         Scores the atoms and takes them. It is used up: a second pursuit needs a new one.
     stop : callable
-        ``stop(path) -> Stop | None``, asked before each step; when the path is over for another reason it is asked
-        once more, with ``path.ending`` set, what it would keep.
+        ``stop(path) -> Stop | None``, asked before each step. When the path is over for another reason, the rule is
+        asked once more how many steps to keep, with ``path.ending`` set.
     candidates : callable
         ``candidates(alive) -> indices | None`` to look at in this step; None means all.
     callback : callable, optional
         Called with the path after each step.
     lookahead : int or "auto"
-        Most atoms proposed for one pass over the data. They are tried out on a pool of promising atoms, and each is
-        checked against all atoms before it is accepted; how many are proposed adapts to how many were accepted. 1 is a
-        pass for each atom. "auto" is 64, or 1 where `weakness` is 1 and a pass only reads a matrix in memory. Without
-        effect where candidates are sampled, and for criteria that need a pass for each choice.
+        How many atoms may be proposed for one pass over the data. They are found by trying out a pool of promising
+        atoms, and each is compared with all atoms before it is accepted. The more were accepted, the more are proposed
+        next time. 1 makes a pass for each atom. "auto" is 64, or 1 where `weakness` is 1 and a pass only reads a matrix
+        in memory. It has no effect where candidates are sampled, nor for criteria that need a pass for each choice.
     weakness : float
-        Share of the best score of all atoms that an atom must reach when its turn comes, or its block ends before it.
-        1 gives the atoms of plain greedy choice, whatever `lookahead` is. Where candidates are sampled, the best of the
-        sample is taken.
+        How good an atom must be when its turn comes, as a share of the best score of all atoms; otherwise its block
+        ends before it. 1 gives the atoms of plain greedy choice, whatever `lookahead` is. Where candidates are sampled,
+        the best of the sample is taken.
     path : Path, optional
-        A path on the same atoms to go on with: its steps, those that a stop rule discarded included, are taken again
-        without looking for them, which costs no pass over the data. They keep the numbers that they were recorded with.
+        A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
+        need not be looked for, so that this costs no pass over the data, and they keep the numbers of their record.
 
     Returns
     -------
@@ -316,7 +316,7 @@ SAME_LOSS = 1e-6  # of the loss without atoms: by how much a loss may differ fro
 
 
 def replay(criterion: Criterion, path: Path) -> Path:
-    """Take the atoms of `path` again, with a criterion that has taken none; a path that is not over.
+    """Take the atoms of `path` again, with a criterion that has taken none. Returns a path that can go on.
 
     Raises
     ------
@@ -339,7 +339,7 @@ def replay(criterion: Criterion, path: Path) -> Path:
 
 
 def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> None:
-    """An error where the loss after so many steps is not the one that a path recorded."""
+    """Raise an error where the loss after `place` steps is not the one that a path recorded."""
     if not abs(step.loss - recorded.loss) <= SAME_LOSS * abs(scale):
         raise ValueError(
             f"path is of other data or settings: the loss after {count(place, 'step')} is {step.loss:.6g} here and "
@@ -348,10 +348,10 @@ def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> Non
 
 
 def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookAhead | None = None) -> list[int]:
-    """Best atom of `sample` (None: of all), the lowest index among ties; an empty list if none would change the fit.
+    """The atoms to take next: the best of `sample` (None: of all atoms), and with `ahead` those that would follow it.
 
-    With `ahead` the atoms that would follow it as well, where all atoms are looked at. Where a sample holds no atom
-    that would change the fit, all are looked at before the pursuit is over.
+    Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
+    says so, all atoms are looked at. `ahead` is asked only where there is no sample.
     """
     if not criterion.alive.any():
         return []
@@ -370,17 +370,20 @@ def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookA
 
 
 def tied(scores: np.ndarray, tie: Any, origin: float = 0.0) -> np.ndarray:
-    """Which scores equal the best, counted from `origin`; `tie` is the relative uncertainty of all, or of each."""
+    """Which scores equal the best one.
+
+    `tie` is their relative uncertainty, one number or one for each; it is relative to the distance from `origin`.
+    """
     best = int(np.argmax(scores))
     tie = np.broadcast_to(tie, scores.shape)
     return scores >= origin + (scores[best] - origin) * (1 - tie - tie[best])
 
 
 def certificate(scores: np.ndarray, tie: Any, atom: int, origin: float = 0.0) -> float:
-    """Score of `atom` as a share of the best.
+    """Score of `atom` as a share of the best score.
 
-    1 for the atom that plain greedy choice takes, less for all others; 0 where plain greedy choice would end, or where
-    the best score is not positive.
+    It is 1 for the atom that plain greedy choice takes, and less for all others. It is 0 where plain greedy choice
+    would end, and for other atoms where the best score is not positive.
     """
     best = scores.max()
     if not best > origin:

@@ -27,11 +27,11 @@ class Waiting(NamedTuple):
 
 
 class Rayleigh(Taking):
-    """Partial Cholesky factor L of a kernel matrix, one atom at a time, K⁽ᵗ⁾ = K - LLᵀ being what is left.
+    """Points whose span in feature space comes close to all others: a partial Cholesky factor L of the kernel matrix.
 
-    A step with atom i deflates K⁽ᵗ⁾ by ``l lᵀ``, ``l = K⁽ᵗ⁾eᵢ / √dᵢ``, ``d = diag K⁽ᵗ⁾``. After t steps LLᵀ is the
-    Nyström matrix of the chosen atoms, dᵢ the squared distance of point i to their span in feature space, and the loss
-    of a step is the mean of d (residual trace over n).
+    K⁽ᵗ⁾ = K - LLᵀ is what is left of the kernel matrix after t steps, and d is its diagonal. A step with atom i takes
+    ``l lᵀ`` off, with ``l = K⁽ᵗ⁾eᵢ / √dᵢ``. LLᵀ is the Nyström matrix of the chosen atoms, dᵢ the squared distance of
+    point i to their span, and the loss of a step the mean of d.
 
     ========== ================ ================================================= ==================
     selection  score            meaning                                           one pass of
@@ -41,9 +41,9 @@ class Rayleigh(Taking):
     random     a draw           probability dᵢ / trace: randomly pivoted Cholesky nothing
     ========== ================ ================================================= ==================
 
-    With hᵢ = ‖K⁽ᵗ⁾eᵢ‖² and g = K⁽ᵗ⁾l = Kl - L(Lᵀl) a step is ``h ← h - 2 l∘g + ‖l‖² l∘l``, ``d ← d - l∘l``: one product
-    of K with one vector. Where h has lost half its digits by cancellation it is recomputed from the definition; what
-    counts as lost is measured against all that was subtracted, Kl before L(Lᵀl) is taken off included.
+    With hᵢ = ‖K⁽ᵗ⁾eᵢ‖² and g = K⁽ᵗ⁾l = Kl - L(Lᵀl) a step is ``h ← h - 2 l∘g + ‖l‖² l∘l``, ``d ← d - l∘l``. So it costs
+    one product of K with one vector. Where h has lost half of its digits by cancellation it is computed from the
+    definition again. How much was lost is judged by all that was subtracted, Kl itself included.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Rayleigh(Taking):
 
     @property
     def tie(self) -> Any:
-        """Relative difference under which two scores are equal: d fallen to a share x knows 1/x times fewer digits."""
+        """Relative difference under which scores are equal. If d fell to a share x it is known 1/x times less well."""
         if self._selection == "random":
             return 0.0
         tie = tie_tolerance(self._like)
@@ -199,7 +199,7 @@ class Rayleigh(Taking):
         self._cholesky.truncate(len(self._chosen))
 
     def rehearse(self, J: np.ndarray) -> RayleighRehearsal | None:
-        """The criterion on atoms `J` alone; None where a choice costs no pass."""
+        """The criterion on atoms `J` alone; None where a choice costs no pass over the data."""
         if self._h is None or self._selection != "rayleigh":
             return None
         p = len(J)
@@ -213,7 +213,7 @@ class Rayleigh(Taking):
         return RayleighRehearsal(inside, products, self.diagonal[J], self._h[J], floor=self._limit * self._start[J])
 
     def _norms(self, J: np.ndarray | None) -> np.ndarray:
-        """‖K⁽ᵗ⁾eᵢ‖², running from the first time that all are asked for; before that from the definition."""
+        """‖K⁽ᵗ⁾eᵢ‖² of atoms `J`: kept up to date once all were asked for, from the definition before that."""
         if J is None and self._h is None:
             (self._h,) = sweep(self.D, lambda tile: self.moments(tile)[:1])
             self._reference = self._h.copy()
@@ -230,7 +230,7 @@ class Rayleigh(Taking):
         return self._cholesky.left(self.D.columns(J), J, len(self._chosen))
 
     def _refresh(self) -> None:
-        """Recompute norms where cancellation has eaten half the digits; none is below the square of its own entry."""
+        """Compute norms anew where cancellation has eaten half of their digits. None is below its own entry squared."""
         assert self._h is not None
         np.maximum(self._h, self.diagonal**2, out=self._h)
         known = np.where(self.alive, self._h, np.inf)

@@ -13,7 +13,7 @@ Columns = TypeVar("Columns")
 def pairs(
     J: np.ndarray, width: int, load: Callable[[np.ndarray], Columns]
 ) -> Iterator[tuple[slice, slice, Columns, Columns]]:
-    """All pairs of pieces of a pool, each with the columns of both: what inner products within the pool need.
+    """All pairs of pieces of a pool, each with the columns of both pieces. Inner products within the pool need these.
 
     Parameters
     ----------
@@ -22,7 +22,8 @@ def pairs(
     width : int
         Atoms in a piece.
     load : callable
-        ``load(atoms)``, the columns of some atoms; called again for each pair, so that two pieces are held at a time.
+        ``load(atoms)``, the columns of some atoms. It is called again for each pair, so that only two pieces are in
+        memory at a time.
 
     Examples
     --------
@@ -38,7 +39,7 @@ def pairs(
 
 
 class Downdated:
-    """A matrix A − Σ x yᵀ of which only some rows and columns are looked at: the sum is not carried out.
+    """A matrix A − Σ x yᵀ whose sum is never carried out, because only some of its rows and columns are looked at.
 
     Parameters
     ----------
@@ -75,14 +76,17 @@ class Downdated:
         self._right.append(y)
 
     def deflate(self, a: np.ndarray, g: np.ndarray, energy: float) -> None:
-        """Take a gᵀ + g aᵀ − energy a aᵀ off: what KᵀBK loses when K loses u aᵀ, g = KᵀBu and energy = uᵀBu."""
+        """Take a gᵀ + g aᵀ − energy a aᵀ off.
+
+        That is what KᵀBK loses when K loses u aᵀ, with g = KᵀBu and energy = uᵀBu.
+        """
         half = g - 0.5 * energy * a
         self.subtract(half, a)
         self.subtract(a, half)
 
 
 class KeptProducts:
-    """Products of all atoms with directions, as many as fit.
+    """Products of all atoms with the directions taken, for as many directions as fit into memory.
 
     Parameters
     ----------

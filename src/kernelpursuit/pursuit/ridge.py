@@ -11,19 +11,20 @@ from kernelpursuit.dictionaries.protocol import Dictionary
 
 
 class Ridge:
-    """Coordinates of all atoms under the penalty ``alpha * cᵀ G c``, along the atoms chosen so far.
+    """The ridge penalty ``alpha * cᵀ G c`` as coordinates that are appended to the atoms.
 
-    With alpha G = Φ Φᵀ the penalised loss ‖y − D c‖² + alpha cᵀ G c is the plain squared loss of the atoms (d_j ; φ_j)
-    for the target (y ; 0). Φ is the partial Cholesky factor of alpha G pivoted on the chosen atoms: row j of `tails(J)`
-    holds the coordinates of φ_j inside the span of the chosen φ, and `rest(J)` the squared norm of what lies outside.
-    For an indefinite G the rest is clipped at 0 (atoms that would make the problem non-convex then score as if free).
+    If alpha G = Φ Φᵀ, the penalised loss ‖y − D c‖² + alpha cᵀ G c is the plain squared loss of the longer atoms
+    (d_j ; φ_j) for the target (y ; 0). Φ is the partial Cholesky factor of alpha G whose pivots are the chosen atoms.
+    `tails(J)` are the coordinates of the φ_j inside the span of the chosen ones. `rest(J)` is the squared norm of what
+    lies outside of it; for an indefinite G that is clipped at 0, and the atoms score as if they had no penalty.
 
     Parameters
     ----------
     dictionary : Dictionary
     alpha : float
     like : array
-        Where the coordinates of all atoms are kept, in float64: they are as many numbers as the basis has.
+        Sets namespace and device of the coordinates, which are float64. For all atoms they take as much memory as the
+        directions of a basis.
     """
 
     def __init__(self, dictionary: Dictionary, alpha: float, like: Array):
@@ -32,7 +33,7 @@ class Ridge:
         self._like = like
         self._diagonal = alpha * dictionary.gram_diagonal(None)
         self._floor = pivot_limit(eps(like)) * self._diagonal
-        # Coordinates of the pivots along one another; from the first time that all atoms' are asked for, those.
+        # Coordinates of the pivots along one another; once all atoms are asked for, those of all are kept instead.
         self._pivots: list[int] = []
         self._factor = np.zeros((0, 0))
         self._all: PartialCholesky | None = None
@@ -55,9 +56,9 @@ class Ridge:
         return self._alpha * self._D.gram(J, J)
 
     def extend(self, block: np.ndarray) -> np.ndarray:
-        """Make the atoms of `block` chosen ones and return their coordinates, (len(block), n_pivots).
+        """Add the atoms of `block` to the chosen ones and return their coordinates, (len(block), n_pivots).
 
-        An atom that depends on those before it gets no coordinate of its own.
+        An atom whose φ lies in the span of those before it gets no coordinate of its own.
         """
         if self._all is not None:
             columns = from_host(self._alpha * self._D.gram(None, block), self._like)

@@ -8,9 +8,9 @@ from kernelpursuit._array import Array, in_double, namespace, to_host
 
 
 class RowWeights:
-    """Rows are multiplied by the root of their weights, so that nobody else has to know them.
+    """Multiplies rows by the roots of their weights, so that nobody else has to know about weights.
 
-    Weights are counted in a `unit` near their mean: their scale then changes no choice and no tolerance.
+    Weights are counted in a `unit` near their mean. So their scale changes no choice and no tolerance.
 
     Parameters
     ----------
@@ -39,15 +39,15 @@ class RowWeights:
         return columns if self._root is None else columns / self._root
 
     def leverage(self, sample: Array) -> Array:
-        """Share of each row's own target in its fitted value that a unit direction adds, per unit of weight.
+        """What a unit direction adds to the leverage of each row: the share of its own target in its fitted value.
 
-        A row of weight w counts as w rows, of which leave-one-out removes one (all of it if w < 1).
+        A row of weight w counts as w rows. Leave-one-out removes one of them, or the whole row if w < 1.
         """
         return sample * sample if self._share is None else sample * sample * self._share
 
 
 def unit_of_weights(weights: Array) -> float:
-    """The power of four next to the mean of `weights`: dividing by it, or by its root, costs no digit.
+    """The power of four next to the mean of `weights`. To divide by it, or by its root, costs no digit.
 
     Examples
     --------

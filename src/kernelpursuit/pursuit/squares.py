@@ -28,7 +28,7 @@ class Squares(TakingDirections):
     - ``"backfit"``: ‖dᵀr‖² / ‖d‖², all weights refitted after the choice (orthogonal matching pursuit);
     - ``"basic"``: the same score, but only the new weight is set and an atom may be chosen again;
 
-    where for the last two d is deflated by the constant only, and ‖·‖² sums over targets. A step costs one column, one
+    For the last two only the constant is taken out of d. ‖·‖² sums over targets. A step costs one column, one
     ``correlate`` of one vector and O(n k); memory is O(n k + m).
 
     Parameters
@@ -45,8 +45,8 @@ class Squares(TakingDirections):
     intercept : bool
         Whether a constant is in the span from the start.
     groups : ndarray of shape (n_samples,), optional
-        Group of each row; then a constant for each group is in the span, which predictions leave out. The loss is that
-        of all pairs inside the groups (see `Groups`), and what is left out of the leave-one-out error is a group.
+        Group of each row. A constant for each group is then in the span, and no part of the predictions. The loss is
+        that of all pairs of rows inside a group (see `Groups`), and the leave-one-out error leaves a group out.
     shrinkage : float
         Share of the full step that the basic variant takes.
 
@@ -192,8 +192,8 @@ class Squares(TakingDirections):
     def left_out(self) -> Array:
         """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
 
-        The atoms stay as they are; their weights are refitted without row i, or without its group. Not for the basic
-        variant, nor for a single group.
+        The atoms stay, and their weights are fitted again without row i, or without its group. The basic variant does
+        not have them, nor has a single group.
         """
         assert self._left_out is not None
         return self.atoms.unweigh(self._left_out.residual)
@@ -239,7 +239,7 @@ class Squares(TakingDirections):
         self._settle()
 
     def _settle(self) -> None:
-        """Know the scores that may be the best, where passes are in float32."""
+        """Where passes are in float32, make those scores exact that may be the best."""
         assert self._a is not None
         self._forget()
         self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
@@ -258,9 +258,10 @@ class Squares(TakingDirections):
 
 
 class SquaresRehearsal:
-    """`Squares` on a pool of atoms, by a Cholesky factor of their inner products, pivoted on the atoms taken.
+    """`Squares` on a pool of atoms, given their inner products.
 
-    With l the next column of that factor and b = d̃ᵢᵀr / ‖d̃ᵢ‖, taking atom i changes d̃ᵀr by -l b and ‖d̃‖² by -l².
+    With l the next column of the Cholesky factor of these, and b = d̃ᵢᵀr / ‖d̃ᵢ‖, taking atom i changes d̃ᵀr by -l b and
+    ‖d̃‖² by -l².
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Stop rules: functions of a path that say how many steps to keep, or nothing to go on."""
+"""Stop rules: functions of a path that say how many steps to keep, or None, which means that it goes on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tolerance(tol: float, floor: float = 0.0) -> StopRule:
 
 
 def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
-    """Keep the minimiser of a quantity known after each step; stop when `patience` steps brought nothing better.
+    """Keep as many steps as make a quantity smallest. Stop when `patience` steps have brought nothing smaller.
 
     Parameters
     ----------
@@ -89,10 +89,11 @@ def gcv(n: float, charge: float, patience: int) -> StopRule:
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:
-    """Degrees of freedom that an atom costs under `gcv`: one for its weight, one for the search, shared by the targets.
+    """Degrees of freedom that an atom costs under `gcv`: one for its weight, and one for the search.
 
-    ``1 + sum(S**2) / trace(S)**2`` with S the covariance matrix of the targets: 2 for one target, 1 + 1/t for t
-    uncorrelated ones of equal variance, and no change when a target is given twice.
+    Several targets share the cost of the search: the charge is ``1 + sum(S**2) / trace(S)**2`` with S the covariance
+    matrix of the targets. That is 2 for one target and 1 + 1/t for t uncorrelated ones of equal variance. A target
+    that is given twice changes nothing.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def noted(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.nd
 
 
 def first_of(*rules: StopRule) -> StopRule:
-    """Stop when the first of several rules does; of a path that is over keep the least that any of them would keep."""
+    """Stop as soon as one of several rules does. Of a path that is over, keep the fewest steps that any rule keeps."""
 
     def rule(path: Path) -> Stop | None:
         verdicts = [verdict for one in rules if (verdict := one(path)) is not None]
