@@ -1,8 +1,9 @@
 """KMPRanker beside linear ranking, RankRLS and gradient boosting, on real sets cut into groups.
 
 The rows of a set are sorted along the first principal direction of their inputs and cut into groups of 20, so that a
-group holds similar rows and has a level of its own; its targets are cut at the quintiles of the training rows into
-grades 0 to 4. Thirty groups train, up to sixty others test. RankRLS (full kernel) and linear ranking choose their
+group holds similar rows. Targets become grades 0 to 4 in two ways: on one scale, cut at the quintiles of all training
+rows, or on the scale of their own group, by the order inside it, as people judge who see nothing else. Thirty groups
+train, up to sixty others test. RankRLS (full kernel) and linear ranking choose their
 ridge, and kernel methods their width among three, by three folds of training groups and the squared loss of pairs.
 Boosting and ``KMPRegressor`` are fitted to the grades and know of no groups. Measured on the test groups: Kendall's
 tau, NDCG at 10 places, and the terms of the model. Of the ranker's path also what each stop rule keeps, as a share of
@@ -29,13 +30,14 @@ GROUP, TRAIN, TEST = 20, 30, 60
 WIDTHS = (0.25, 1.0, 4.0)  # times 1 / n_features, the inputs being standardised
 RIDGES = 10.0 ** np.arange(-4, 3)
 FOLDS = 3
+SCALES = ("one", "own")
 LOGISTIC = "KMPRanker, logistic, as many terms"
 
 Data = tuple[np.ndarray, np.ndarray]
 Fit = Callable[[np.ndarray, np.ndarray], Any]  # from inputs and grades to a model
 
 
-def groups(name: str, folder: str | None, seed: int) -> tuple[Data, Data]:
+def groups(name: str, folder: str | None, seed: int, scale: str) -> tuple[Data, Data]:
     """Inputs and grades of the training groups and of the test groups, groups of consecutive rows."""
     found = load(name, folder)
     X, y = np.asarray(found.data, dtype=np.float64), np.asarray(found.target, dtype=np.float64)
@@ -49,8 +51,11 @@ def groups(name: str, folder: str | None, seed: int) -> tuple[Data, Data]:
     order = order[rng.permutation(len(order))]
     n = min(TRAIN, len(order) // 2)
     train, test = order[:n].ravel(), order[n:].ravel()
-    grades = np.searchsorted(np.quantile(y[train], [0.2, 0.4, 0.6, 0.8]), y).astype(np.float64)
-    return (X[train], grades[train]), (X[test], grades[test])
+    if scale == "one":
+        grades = np.searchsorted(np.quantile(y[train], [0.2, 0.4, 0.6, 0.8]), y).astype(np.float64)
+        return (X[train], grades[train]), (X[test], grades[test])
+    place = [np.argsort(np.argsort(y[rows], axis=1), axis=1).ravel() for rows in (order[:n], order[n:])]
+    return (X[train], place[0] * 5.0 // GROUP), (X[test], place[1] * 5.0 // GROUP)
 
 
 def sizes(rows: np.ndarray) -> np.ndarray:
@@ -136,9 +141,9 @@ def stops(gamma: float, train: Data, test: Data) -> dict[str, float]:
     return {name: tau / best for name, tau in found.items()}
 
 
-def compare(name: str, folder: str | None, seed: int) -> list[dict[str, Any]]:
+def compare(name: str, folder: str | None, seed: int, scale: str) -> list[dict[str, Any]]:
     """All methods on one split."""
-    train, test = groups(name, folder, seed)
+    train, test = groups(name, folder, seed, scale)
     records: list[dict[str, Any]] = []
     for method, fits in candidates(train[0].shape[1], seed).items():
         fit = best_of(fits, *train) if len(fits) > 1 else fits[0]
@@ -151,13 +156,14 @@ def compare(name: str, folder: str | None, seed: int) -> list[dict[str, Any]]:
     time, _ = seconds(lambda: model.fit(*train, group=sizes(train[1])))
     records.append({"method": LOGISTIC, "terms": most, "seconds": time} | measure(model, *test))
     records.append({"method": "stop rules"} | stops(gamma, train, test))
-    return [{"set": name, "split": seed} | record for record in records]
+    return [{"set": name, "scale": scale, "split": seed} | record for record in records]
 
 
-def means(records: list[dict[str, Any]], name: str, method: str) -> dict[str, float]:
+def means(records: list[dict[str, Any]], name: str, scale: str, method: str) -> dict[str, float]:
     """Mean over the splits of a set of all that was measured of a method."""
-    same = [record for record in records if (record["set"], record["method"]) == (name, method)]
-    return {key: float(np.mean([one[key] for one in same])) for key in same[0] if key not in ("set", "split", "method")}
+    which = {"set": name, "scale": scale, "method": method}
+    same = [record for record in records if which.items() <= record.items()]
+    return {key: float(np.mean([one[key] for one in same])) for key in same[0] if key not in (*which, "split")}
 
 
 def main() -> None:
@@ -168,10 +174,11 @@ def main() -> None:
     arguments = options.parse_args()
     records = []
     for name in arguments.sets:
-        for seed in range(arguments.splits):
-            records += compare(name, arguments.data, seed)
-        for method in dict.fromkeys(record["method"] for record in records):
-            show({"set": name, "method": method} | means(records, name, method))
+        for scale in SCALES:
+            for seed in range(arguments.splits):
+                records += compare(name, arguments.data, seed, scale)
+            for method in dict.fromkeys(record["method"] for record in records):
+                show({"set": name, "scale": scale, "method": method} | means(records, name, scale, method))
     write(records, arguments.out)
 
 

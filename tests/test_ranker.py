@@ -12,11 +12,12 @@ from sklearn.preprocessing import StandardScaler
 
 import reference
 from kernelpursuit import DenseDictionary, Gradient, KMPRanker, KMPRegressor, Squares, pursue
+from kernelpursuit.bounds import loss_bound
 from kernelpursuit.pursuit import pairs
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pairs import pairwise_logistic, pairwise_squared
 from kernelpursuit.pursuit.stopping import n_atoms
-from kernelpursuit.ranking import group_numbers, group_sizes, kendall_tau, ndcg
+from kernelpursuit.ranking import group_numbers, group_sizes, kendall_tau, ndcg, wrong_pairs
 
 SIZES = [7, 1, 12, 7, 3, 10]
 N = sum(SIZES)
@@ -289,19 +290,60 @@ def test_rules_stop_where_new_groups_are_ordered_best(stop):
     assert 3 < len(model.path_) < 60
 
 
-def test_validation_holds_whole_groups_out(monkeypatch):
-    seen = []
-    original = KMPRanker._fit_once
+@pytest.fixture
+def rows_of_fits(monkeypatch):
+    seen, original = [], KMPRanker._fit_once
 
     def noted(self, data, *args, **kwargs):
         seen.append(data.rows)
         return original(self, data, *args, **kwargs)
 
     monkeypatch.setattr(KMPRanker, "_fit_once", noted)
+    return seen
+
+
+def test_validation_holds_whole_groups_out(rows_of_fits):
     KMPRanker(20, stop="validation", random_state=0).fit(X, Y, group=SIZES)
-    first, last = seen
+    first, last = rows_of_fits
     assert len(last) == N
     assert not set(GROUPS[first]) & set(np.delete(GROUPS, first))
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_certificate_is_of_groups_that_had_no_part(loss, rows_of_fits):
+    local = np.random.default_rng(6)
+    X, groups = local.normal(size=(240, 3)), np.repeat(np.arange(40), 6)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * local.normal(size=240)
+    model = KMPRanker(6, loss=loss, gamma=0.3, stop="certificate", validation_fraction=0.4, random_state=0)
+    model.fit(X, y, group=[6] * 40)
+    seen = np.unique(np.concatenate(rows_of_fits))  # by any fit: that of the ridge of a logistic loss too
+    aside = np.setdiff1d(np.arange(240), seen)
+    assert len(aside) == 6 * 16
+    assert not set(groups[seen]) & set(groups[aside])
+    path, longest = model.path_, model.truncate(len(model.path_) + len(model.path_.discarded))
+    taken = [path.start, *path.steps, *path.discarded]
+    bounds = [step.bound for step in taken]
+    assert np.argmin(bounds) == len(path)
+    for k, bound in enumerate(bounds):
+        losses = wrong_pairs(y[aside], longest.truncate(k).predict(X[aside]), [6] * 16)
+        shares = [loss_bound(losses, weight=share) for share in (0.9, 0.1 / (len(taken) - 1))]
+        assert any(bound == pytest.approx(share) for share in shares)
+    assert path.reason == "certificate"
+    assert f"{bounds[len(path)]:.3g}" in path.sentence
+
+
+def test_share_of_wrong_pairs_written_out():
+    scores = np.round(rng.normal(size=N), 1)
+    for found, rows in zip(
+        wrong_pairs(GRADES, scores, SIZES), np.split(np.arange(N), np.cumsum(SIZES)[:-1]), strict=True
+    ):
+        terms = [
+            0.5 if scores[i] == scores[j] else float(scores[i] < scores[j])
+            for i in rows
+            for j in rows
+            if GRADES[i] > GRADES[j]
+        ]
+        assert found == pytest.approx(np.mean(terms) if terms else 0.0)
 
 
 def test_in_a_pipeline_and_cloned():
@@ -363,6 +405,8 @@ def test_sizes_of_groups():
         (KMPRanker(stop="leave_one_group_out"), None, "several groups"),
         (KMPRanker(stop="gcv", loss="logistic"), SIZES, "loss='squared'"),
         (KMPRanker(stop="bound"), SIZES, "stop"),
+        (KMPRanker(stop="certificate"), None, "needs several"),
+        (KMPRanker(stop="certificate", loss="logistic"), SIZES, "number for n_atoms"),
     ],
 )
 def test_errors_say_what_would_be_valid(model, group, said):

@@ -139,3 +139,19 @@ def test_bounds_of_a_fit_can_be_drawn():
     assert np.isinf(BoundDisplay.from_estimator(fisher).curves["bound"][0])
     with pytest.raises(ValueError, match="stop='certificate'"):
         BoundDisplay.from_estimator(KMPClassifier(3).fit(X, y))
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_rows_held_out_have_no_part_in_the_ridge(loss, monkeypatch):
+    """The ridge of another loss comes from a fit of its own, which must not see them either."""
+    seen, original = set(), KMPClassifier._fit_once
+
+    def noted(self, data, *args, **kwargs):
+        seen.update(data.rows.tolist())
+        return original(self, data, *args, **kwargs)
+
+    monkeypatch.setattr(KMPClassifier, "_fit_once", noted)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KMPClassifier(5, loss=loss, stop="certificate", random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2 > 0.7)
+    assert len(seen) == 48
+    assert model.alpha_ > 0

@@ -154,6 +154,34 @@ def kendall_tau(y: Any, scores: Any, group: Any = None) -> float:
     return float(np.mean(found)) if found else np.nan
 
 
+def wrong_pairs(y: Any, scores: Any, group: Any = None) -> np.ndarray:
+    """Share of the pairs of each group that are in the wrong order: a loss from 0 to 1.
+
+    Pairs of equal y do not count, pairs of equal score count half. A group without pairs has loss 0.
+
+    Parameters
+    ----------
+    y, scores : array-like of shape (n_samples,)
+    group : array-like of shape (n_groups,), optional
+        Sizes of the groups of consecutive rows; None is a single group.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+
+    Examples
+    --------
+    >>> wrong_pairs([1, 2, 3, 5, 4, 4], [0.3, 0.2, 0.4, 0.9, 0.4, 0.9], group=[3, 3])
+    array([0.33333333, 0.25      ])
+    """
+    found = []
+    for truth, values in _in_groups(y, scores, group):
+        right = np.sign(truth[:, None] - truth)
+        found.append((1 - np.sum(right * np.sign(values[:, None] - values)) / max(np.sum(right**2), 1)) / 2)
+        found[-1] *= bool(np.any(right))
+    return np.array(found)
+
+
 def _in_groups(y: Any, scores: Any, group: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Targets and scores of each group."""
     y, scores = np.asarray(y, dtype=np.float64), np.asarray(scores, dtype=np.float64)

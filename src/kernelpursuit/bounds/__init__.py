@@ -15,6 +15,7 @@ References
 .. [K] Shawe-Taylor, Williams, Cristianini and Kandola, IEEE Transactions on Information Theory 51 (2005).
 """
 
+from kernelpursuit.bounds.betting import loss_bound
 from kernelpursuit.bounds.certificates import (
     cross_bound,
     drawn_bound,
@@ -37,6 +38,7 @@ __all__ = [
     "gibbs_error",
     "holdout_bound",
     "kpca_bound",
+    "loss_bound",
     "mdl_bound",
     "pac_bayes_bound",
     "path_weights",

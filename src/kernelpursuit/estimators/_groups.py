@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from kernelpursuit.bounds import loss_bound, path_weights
+from kernelpursuit.estimators._kmp import cut_at
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.estimators.regression import random_split
 from kernelpursuit.losses import Loss
+from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.pairs import pairwise_logistic, pairwise_squared
 
 PAIRWISE = {"squared": pairwise_squared, "logistic": pairwise_logistic}
@@ -18,6 +21,15 @@ def check_pairs(groups: np.ndarray) -> None:
     if len(np.unique(groups)) == len(groups):
         what = "a single row, n_samples=1" if len(groups) == 1 else f"{len(groups)} groups of one row each"
         raise ValueError(f"ranking needs a group with two rows of positive weight, got {what}")
+
+
+def check_certifiable(groups: np.ndarray, limit: int | None, closed_form: bool) -> None:
+    """Errors where no groups can be held out, or nothing says when to stop."""
+    _, sizes = np.unique(groups, return_counts=True)
+    if np.sum(sizes > 1) < 2:
+        raise ValueError("stop='certificate' holds groups out and needs several with two rows or more, got one")
+    if limit is None and not closed_form:
+        raise ValueError("stop='certificate' needs a number for n_atoms with this loss or variant, got 'auto'")
 
 
 def split_groups(
@@ -31,6 +43,24 @@ def split_groups(
     _, aside = train_test_split(paired, test_size=share, random_state=int(rng.integers(2**31)))
     held_out = np.isin(groups, aside)
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def certified_order(path: Path, losses: np.ndarray) -> Path:
+    """Path cut where `loss_bound` of its `losses` (numbers of steps, groups held out) is lowest."""
+    bounds = loss_bound(losses, weight=path_weights(len(losses) - 1, preferred=len(path)))
+    keep = int(np.argmin(bounds))
+    found = f"it is {np.mean(losses[keep]):.3g} in {losses.shape[1]} groups held out"
+    what = "with probability 95 % the mean share of wrongly ordered pairs in a group is below"
+    return cut_at(path, bounds, f"{what} {bounds[keep]:.3g}: {found}")
+
+
+def translated(ridge: float, loss: str, data: TrainingData, groups: np.ndarray, values: np.ndarray) -> float:
+    """Ridge of a fit with the squared loss, `values` at the rows, in the proportion in which `loss` bends along it."""
+    y = data.y.astype(np.float64)
+    bends = [
+        curvature_along(PAIRWISE[name](groups, data.weights), y, values, data.weights) for name in (loss, "squared")
+    ]
+    return ridge * bends[0] / bends[1] if bends[1] > 0 else 0.0
 
 
 def curvature_along(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:

@@ -83,12 +83,13 @@ class KernelMatchingPursuit(PursuitParameters):
         stop = self._stop_rule(loss)
         if settings.path is not None and stop in ("validation", "certificate"):
             raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
-        alpha = self._ridge(data, calm(targets), loss, settings, centers=centers, limit=limit, unit=unit)
-        shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit}
+        shared: dict[str, Any] = {"centers": centers, "unit": unit}
+        if stop != "certificate":
+            shared["alpha"] = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
         elif stop == "certificate":
-            fitted = self._fit_certified(data, targets, loss, settings, wrong=wrong, **shared)
+            fitted = self._fit_certified(data, targets, loss, settings, wrong=wrong, calm=calm, **shared)
         else:
             rules: Rules = no_rules
             if stop == "bound":
@@ -193,9 +194,9 @@ class KernelMatchingPursuit(PursuitParameters):
         loss: Loss | None,
         settings: Settings,
         *,
-        alpha: float | str,
         centers: Any,
         wrong: Wrong,
+        calm: Callable[[np.ndarray], np.ndarray],
         unit: float,
     ) -> Fitted:
         """Fit to some rows, and keep the number of steps of which the others promise most: see `holdout_bound`.
@@ -209,23 +210,17 @@ class KernelMatchingPursuit(PursuitParameters):
         order = settings.rng.permutation(len(targets))  # not by classes: the rows held out must be independent ones
         size = int(np.ceil(self.validation_fraction * len(order)))
         held_out, train = np.sort(order[:size]), np.sort(order[size:])
-        some = data.subset(train)
-        fitted = self._fit_once(
-            some,
-            targets[train],
-            loss,
-            settings,
-            alpha=alpha,
-            centers=fewer_centers(centers, len(train)),
-            limit=None if self.n_atoms == "auto" else self.n_atoms,
-            rules=path_rule("gcv", some, targets[train], self.patience) if self._closed_form(loss) else no_rules,
-            unit=unit,
-        )
+        some, y = data.subset(train), targets[train]
+        shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "unit": unit}
+        shared["limit"] = None if self.n_atoms == "auto" else self.n_atoms
+        alpha = self._ridge(some, calm(y), loss, settings, **shared)  # the rows held out have no part in it either
+        rules = path_rule("gcv", some, y, self.patience) if self._closed_form(loss) else no_rules
+        fitted = self._fit_once(some, y, loss, settings, alpha=alpha, rules=rules, **shared)
         if fitted.path.reason == "interrupted":
             return fitted
         values = fitted.expansion.staged(data.subset(held_out).X, fitted.weights)
-        aside, seen = targets[held_out], targets[train]
-        errors = np.array([np.sum(wrong(aside, aside - to_host(value), seen)) for value in values])
+        aside = targets[held_out]
+        errors = np.array([np.sum(wrong(aside, aside - to_host(value), y)) for value in values])
         return fitted._replace(path=certified(fitted.path, errors, size))
 
     def _fit_once(
@@ -388,14 +383,19 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
 def certified(path: Path, errors: np.ndarray, n: int) -> Path:
     """Path cut where `holdout_bound` of its errors on `n` rows held out is lowest; every step has its bound."""
     bounds = holdout_bound(errors, n, weight=path_weights(len(errors) - 1, preferred=len(path)))
+    keep = int(np.argmin(bounds))
+    found = f"{errors[keep]} of {n} rows held out are wrong"
+    return cut_at(path, bounds, f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}")
+
+
+def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
+    """Path cut where its certificates are lowest, with all of them."""
     path.start, *taken = [
         step._replace(bound=float(bound))
         for step, bound in zip([path.start, *path.steps, *path.discarded], bounds, strict=True)
     ]
     keep = int(np.argmin(bounds))
-    path.steps, path.discarded, path.reason = taken[:keep], taken[keep:], "certificate"
-    found = f"{errors[keep]} of {n} rows held out are wrong"
-    path.sentence = f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}"
+    path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
     return path
 
 

@@ -134,6 +134,66 @@ class PursuitParameters(OwnConstructor):
         self.verbose = verbose
 
 
+class RankingParameters(OwnConstructor):
+    """Constructor of the ranker: no constant changes an order, and losses are those of pairs."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **STOP_CONSTRAINTS,
+        **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "fit_intercept"},
+        "loss": [StrOptions({"squared", "logistic"})],
+        "stop": [StrOptions({"certificate", "gcv", "leave_one_group_out", "validation"}), callable, None],
+    }
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        variant="prefit",
+        loss="squared",
+        refit_every=1,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        functions=None,
+        centers=None,
+        candidates=None,
+        weakness=1.0,
+        alpha="auto",
+        shrinkage=1.0,
+        tol=1e-10,
+        stop=None,
+        validation_fraction=0.2,
+        patience=10,
+        memory=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.variant = variant
+        self.loss = loss
+        self.refit_every = refit_every
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.candidates = candidates
+        self.weakness = weakness
+        self.alpha = alpha
+        self.shrinkage = shrinkage
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.memory = memory
+        self.random_state = random_state
+        self.verbose = verbose
+
+
 class SearchParameters(OwnConstructor):
     """Constructor of the estimators that choose width and number of atoms by cross-validation."""
 

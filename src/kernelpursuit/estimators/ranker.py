@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from kernelpursuit._array import Array, on_host, to_host
-from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._groups import PAIRWISE, check_pairs, curvature_along, split_groups
+from kernelpursuit.estimators._groups import (
+    PAIRWISE,
+    certified_order,
+    check_certifiable,
+    check_pairs,
+    split_groups,
+    translated,
+)
 from kernelpursuit.estimators._kmp import Rules, no_rules, validation_rule, warn_if_constant
 from kernelpursuit.estimators._model import Fitted, PursuitModel
 from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, with_evidence_ridge
-from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._parameters import RankingParameters
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
 from kernelpursuit.estimators._training import (
@@ -24,6 +30,7 @@ from kernelpursuit.estimators._training import (
     check_centers,
     check_training,
     fewer_centers,
+    refuse_weights,
     training_data,
 )
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
@@ -31,11 +38,11 @@ from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import StopRule
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, leave_one_out, n_atoms, tolerance
-from kernelpursuit.ranking import group_numbers, ndcg
+from kernelpursuit.ranking import group_numbers, group_sizes, ndcg, wrong_pairs
 
 
 @described
-class KMPRanker(PursuitModel):
+class KMPRanker(RankingParameters, PursuitModel):
     """Order the rows of a group by a kernel model on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = sum_j dual_coef_[j] * k(x, support_vectors_[j])``; the higher its value, the further in front
@@ -71,14 +78,17 @@ class KMPRanker(PursuitModel):
         As in `KMPRegressor`. With all atoms the squared loss and a ridge are RankRLS.
     shrinkage
     tol
-    stop : {"gcv", "leave_one_group_out", "validation"}, callable or None, default=None
+    stop : {"gcv", "leave_one_group_out", "validation", "certificate"}, callable or None, default=None
         Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges two degrees of freedom
         for an atom, one of them for having searched for it, and one for the level of each group. "leave_one_group_out"
         is the exact error in groups that had no part in the weights; it does not know that the atoms were chosen with
         them. "validation" holds groups out (rows, if there is a single group) and judges by the loss that is fitted.
-        Or write a rule of your own, ``stop(path) -> Stop | None``.
+        "certificate" fits the model to some groups and leaves it at that; the others give a limit of the mean share of
+        wrongly ordered pairs, `bounds.loss_bound`, that holds for all numbers of atoms at once with probability 95 %.
+        It is ``path_.steps[-1].bound``. Or write a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction : float, default=0.2
-        Share of the groups that ``stop="validation"`` holds out. The final model is fitted to all of them.
+        Share of the groups that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
+        model is fitted to all groups.
     patience
     memory
     random_state : int, RandomState or None, default=None
@@ -128,64 +138,7 @@ class KMPRanker(PursuitModel):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **STOP_CONSTRAINTS,
-        **PURSUIT_CONSTRAINTS,
-        **KERNEL_CONSTRAINTS,
-        "loss": [StrOptions(set(PAIRWISE))],
-        "stop": [StrOptions({"gcv", "leave_one_group_out", "validation"}), callable, None],
-    }
-    _parameter_constraints.pop("fit_intercept")
     _one_target = True
-
-    def __init__(
-        self,
-        n_atoms="auto",
-        *,
-        variant="prefit",
-        loss="squared",
-        refit_every=1,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        candidates=None,
-        weakness=1.0,
-        alpha="auto",
-        shrinkage=1.0,
-        tol=1e-10,
-        stop=None,
-        validation_fraction=0.2,
-        patience=10,
-        memory=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.n_atoms = n_atoms
-        self.variant = variant
-        self.loss = loss
-        self.refit_every = refit_every
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.candidates = candidates
-        self.weakness = weakness
-        self.alpha = alpha
-        self.shrinkage = shrinkage
-        self.tol = tol
-        self.stop = stop
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.memory = memory
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None, group: Any = None) -> KMPRanker:
@@ -277,10 +230,14 @@ class KMPRanker(PursuitModel):
     def _choose_and_fit(self, data: TrainingData, numbers: np.ndarray, unit: float) -> Fitted:
         """Fit with the stop rule that `n_atoms` and `stop` ask for; `numbers` are the groups of all rows given."""
         settings, stop = Settings.of(self), self.stop
-        shared: dict[str, Any] = {"alpha": self._ridge(data, numbers, unit), "unit": unit}
         limit = None if self.n_atoms == "auto" else self.n_atoms
         if stop is None and limit is None:
             stop = "gcv" if self._closed_form(self.loss) else "validation"
+        if stop == "certificate":
+            fitted = self._fit_certified(data, numbers, settings, limit=limit, unit=unit)
+            warn_if_constant(fitted.path)
+            return fitted
+        shared: dict[str, Any] = {"alpha": self._ridge(data, numbers, unit), "unit": unit}
         if stop == "validation":
             fitted = self._fit_validated(data, numbers, settings, limit=limit, **shared)
         else:
@@ -307,12 +264,11 @@ class KMPRanker(PursuitModel):
         squares = self._fit_once(
             data, numbers, quiet, limit=limit, rules=rules, loss="squared", alpha="auto", unit=unit
         )
-        values, y = to_host(squares.expansion.predict(data.X, squares.weights.last())), data.y.astype(np.float64)
-        bends = [
-            curvature_along(PAIRWISE[loss](numbers[data.rows], data.weights), y, values, data.weights)
-            for loss in (self.loss, "squared")
-        ]
-        return float(squares.alpha or 0) * bends[0] / bends[1] if bends[1] > 0 else 0.0
+        if squares.path.reason == "interrupted":
+            raise KeyboardInterrupt(f"{squares.path.sentence}, while the ridge was looked for")
+        kept = squares.expansion.truncate(len(squares.path.atoms))
+        values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
+        return translated(float(squares.alpha or 0), self.loss, data, numbers[data.rows], values)
 
     def _path_rule(self, stop: Any, data: TrainingData, numbers: np.ndarray, loss: str = "") -> Rules:
         """Rule that reads the path alone."""
@@ -344,6 +300,24 @@ class KMPRanker(PursuitModel):
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
+
+    def _fit_certified(
+        self, data: TrainingData, numbers: np.ndarray, settings: Settings, *, limit: int | None, unit: float
+    ) -> Fitted:
+        """Fit to some groups, and keep the number of steps of which the others promise most."""
+        refuse_weights(data, "certificate")
+        check_certifiable(numbers, limit, self._closed_form(self.loss))
+        train, aside = split_groups(data, numbers, self.validation_fraction, settings.rng)
+        some, held_out = data.subset(train), data.subset(aside)
+        alpha = self._ridge(some, numbers, unit)  # the groups held out have no part in it
+        rules = self._path_rule("gcv", some, numbers) if self._closed_form(self.loss) else no_rules
+        fitted = self._fit_once(some, numbers, settings, limit=limit, rules=rules, alpha=alpha, unit=unit)
+        if fitted.path.reason == "interrupted":
+            return fitted
+        sizes, y = group_sizes(numbers[aside]), held_out.y[:, 0]
+        scores = (to_host(values)[:, 0] for values in fitted.expansion.staged(held_out.X, fitted.weights))
+        losses = np.array([wrong_pairs(y, one, sizes) for one in scores])
+        return fitted._replace(path=certified_order(fitted.path, losses))
 
     def _fit_once(
         self,
