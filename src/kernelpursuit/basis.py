@@ -56,17 +56,19 @@ class Basis:
         return self._R[: self.size, : self.size]
 
     def append(self, column: Array, tail: np.ndarray | None = None) -> Array | None:
-        """Add the direction of `column` outside the span and return its sample part; None if there is none."""
+        """Add the direction of `column` outside the span and return its sample part; None if it lies in the span."""
         taken = self.extend(column[:, None], None if tail is None else tail[None, :])
         return self._rows[self.size - 1, :] if taken else None
 
     def extend(self, columns: Array, tails: np.ndarray | None = None) -> int:
-        """Add the directions of `columns` (n_samples, b) one after the other, up to the first in the span; how many.
+        """Add the directions of `columns` (n_samples, b), one after the other. Returns how many were added.
 
-        Each of two rounds takes the span out of all columns at once and factors what is left: C = Q S₁ + Q₁R₁, then
-        Q₁ = Q S₂ + Q₂R₂, so that C = Q (S₁ + S₂R₁) + Q₂ (R₂R₁). That reads Q four times however many columns there are,
-        and leaves Q₂ orthonormal to rounding error, because a column is refused where cancellation would leave noise.
-        A column of which little is left beside the others may end the block before its time: it can be given again.
+        The first column that lies in the span ends the block. A column of which little is left beside those before it
+        may end the block too; it can be given again.
+
+        There are two rounds. Each takes the span out of all columns at once and factors what is left: C = Q S₁ + Q₁R₁,
+        then Q₁ = Q S₂ + Q₂R₂, so that C = Q (S₁ + S₂R₁) + Q₂ (R₂R₁). That reads Q four times, however many columns
+        there are. Q₂ is orthonormal to rounding error, because a column of which only noise would be left is refused.
 
         Parameters
         ----------
@@ -95,10 +97,11 @@ class Basis:
     def complement(
         self, columns: Array, tails: np.ndarray, rounds: int = 2, size: int | None = None
     ) -> tuple[Array, np.ndarray, np.ndarray]:
-        """Part of `columns` (n_samples, b) and `tails` (b, any) outside the span; coordinates (size, b) inside.
+        """The part of `columns` (n_samples, b) and `tails` (b, any) outside the span, and the coordinates inside.
 
-        One round leaves eps times the original norm inside the span, which is enough for norms and products. A vector
-        that is to become a direction needs two. With `size` the span is that of the first directions only.
+        One round leaves eps times the original norm inside the span, which is good enough for norms and products. To
+        become a direction a vector needs two rounds. With `size` only the first directions count as the span. The
+        coordinates are (size, b).
         """
         size = self.size if size is None else size
         coordinates = np.zeros((size, columns.shape[1]))
@@ -137,11 +140,11 @@ class Basis:
 
 
 def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Orthonormal columns with their tails, and the triangular factor R on the host, of as many columns as allow it.
+    """Orthonormal columns Q with their tails, and the triangular factor R on the host, with Q R = `columns`.
 
-    Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C: two rounds are as good as
-    Householder reflections at a fraction of the cost, provided that the columns end before the first whose pivot is too
-    small beside those before it.
+    Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C. Two rounds of that are as
+    good as Householder reflections, at a fraction of the cost. The first column whose pivot is too small beside those
+    before it ends the block.
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
     factor, kept = pivots(gram, pivot_limit(eps(columns)) * np.diagonal(gram))

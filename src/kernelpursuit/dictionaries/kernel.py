@@ -127,7 +127,7 @@ class KernelDictionary:
         return rows_of(self._matrix, J if tile is None else tile).T
 
     def exact_columns(self, J: np.ndarray) -> Array:
-        """The same in float64, computed from the points where float32 is what is kept or passed over."""
+        """The same in float64. Where the matrix is kept or passed over in float32, it is computed from the points."""
         if self._itemsize == 8:
             return self.columns(J)
         X, Z = self._in_double()
@@ -244,7 +244,7 @@ class KernelDictionary:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """An accelerator out of memory, said in terms of `memory`."""
+        """Turns an accelerator's lack of memory into an error that says which `memory` to ask for."""
         try:
             yield
         except RuntimeError as error:
@@ -291,7 +291,7 @@ def array_place(x: Any) -> str:
 
 
 def largest_tile(X: Any) -> int:
-    """Bytes of a tile beyond which none is useful: a few caches on the host, an eighth of what is free on a device."""
+    """Bytes that a tile may take: a few caches on the host, an eighth of what is free on a device."""
     device = getattr(X, "device", "cpu")
     if getattr(device, "type", "cpu") != "cuda":
         return LARGEST_TILE

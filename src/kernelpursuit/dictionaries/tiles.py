@@ -55,10 +55,9 @@ def spans(start: int, stop: int, size: int) -> list[slice]:
 
 
 def parts_of_pass(n: int, m: int, blocks: Blocks) -> list[tuple[slice, slice]]:
-    """Tasks of a pass, (rows, columns) each: one block of columns, all rows unless there are few such blocks.
+    """Tasks of a pass, (rows, columns) each: a block of columns with all rows, or with some where blocks are few.
 
-    It depends on the sizes alone, so the order of summation, and with it the result, is the same for any number of
-    threads.
+    They depend on the sizes alone. So sums are made in the same order, and are the same, for any number of threads.
     """
     columns = spans(0, m, blocks.columns)
     shares = -(-PARTS // max(1, len(columns)))
@@ -102,7 +101,7 @@ one_blas_thread = _OneBlasThread()
 
 
 def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Sequence[Result]:
-    """``[task(item) for item in items]``, by as many threads as the process may use, BLAS inside them on one each."""
+    """``[task(item) for item in items]``, by as many threads as the process may use. BLAS takes one thread in each."""
     items = list(items)
     threads = min(usable_threads(), len(items)) if parallel else 1
     if threads < 2:

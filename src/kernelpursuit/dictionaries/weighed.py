@@ -10,10 +10,10 @@ from kernelpursuit._array import Array, from_host
 
 
 class WeighedDictionary:
-    """SKS with S the roots of the weights: the kernel matrix K of points that count so many times each.
+    """A kernel matrix K of points with weights, as the matrix SKS with S the roots of the weights.
 
-    What a pursuit does in feature space, and every sum over rows, is then what it would be with each row repeated as
-    many times as its weight says. Coordinates of the rows come out times the roots.
+    A pursuit then works as if each row were repeated as many times as its weight says, in feature space and in every
+    sum over rows. Coordinates of the rows come out multiplied by the roots.
 
     Parameters
     ----------

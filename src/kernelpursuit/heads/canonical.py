@@ -19,7 +19,7 @@ class Canonical(NamedTuple):
 
 
 class Whitened(NamedTuple):
-    """Features F = Q diag(s) Bᵀ with what is not in their span left out, and the regularised s."""
+    """Features F = Q diag(s) Bᵀ without the directions that are noise, and s with the ridge."""
 
     Q: np.ndarray  # (n, r), orthonormal
     B: np.ndarray  # (k, r), orthonormal
@@ -28,10 +28,11 @@ class Whitened(NamedTuple):
 
 
 def nystroem_map(G: np.ndarray, limit: float) -> np.ndarray:
-    """Matrix T, (k, r), that makes features K(·, chosen) T with TᵀGT = I, G the kernel matrix of the k chosen points.
+    """Matrix T, (k, r), that makes Nyström features K(·, chosen) T of kernel values with k chosen points.
 
-    T = Λ⁻ᵀ with G = ΛΛᵀ. Feature j depends on the first points up to the j-th kept only. Points that in feature space
-    lie in the span of those before them (pivot below `limit` of the diagonal) add no feature, r < k.
+    With G the kernel matrix of these points, TᵀGT = I: T = Λ⁻ᵀ with G = ΛΛᵀ. A feature depends on its own point and
+    those before it. A point that lies in the span of those before it, so that its pivot is below `limit` of the
+    diagonal entry, adds no feature; r is then less than k.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def nystroem_map(G: np.ndarray, limit: float) -> np.ndarray:
 
 
 def whiten(F: np.ndarray, scale: float, limit: float, alpha: float) -> Whitened:
-    """Singular value decomposition of features, (n, k), without what is below `limit` of the squared norm `scale`."""
+    """Singular value decomposition of features, (n, k), without directions whose share of `scale` is below `limit`."""
     Q, R = qr(F, mode="economic")
     A, s, Bt = svd(R, full_matrices=False)
     s = s[s**2 > limit * scale]
@@ -81,7 +82,7 @@ def canonical(
     limits : (limit, scale_x, scale_y)
         Directions whose squared norm is below limit · scale are noise.
     total : float, optional
-        n, where the features are those of rows with weights, times their roots: the sum of the weights.
+        Number of rows, where they have weights: the sum of these. The features are then times the roots of the weights.
 
     Examples
     --------

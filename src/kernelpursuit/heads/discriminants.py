@@ -27,7 +27,7 @@ class Within:
     like : array
         Sets namespace, device and dtype.
     counts : ndarray of shape (n_samples,), optional
-        Weights of the samples; the vectors are then times their roots.
+        Weights of the samples. All vectors are then multiplied by the roots of the weights.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class Within:
 
 
 def class_codes(index: np.ndarray, labels: str, counts: np.ndarray | None = None) -> np.ndarray:
-    """Labels as numbers: vectors u_t whose products with d are what separates the classes in d.
+    """Labels as numbers: columns u whose products with an atom d say how far apart the classes are in d.
 
-    Two classes are one column, y = ±1 for ``"raw"`` and y − ȳ for ``"centred"``. C > 2 classes are C columns over √2:
-    ±1 for class c against the rest, or, with class means d̄_c and their mean d̄, the ones for which u_cᵀd = 2h(d̄_c − d̄).
-    Applied to C = 2 the same formulas give columns whose ‖Uᵀd‖² is that of the single one. `counts` are the weights of
-    the samples.
+    Two classes make one column: y = ±1 for ``"raw"``, and y − ȳ for ``"centred"``. C > 2 classes make C columns, each
+    divided by √2. "raw" has ±1 for class c against the rest. "centred" has the columns with u_cᵀd = 2h(d̄_c − d̄), where
+    d̄_c are the class means and d̄ is their mean. For C = 2 these formulas would give columns of the same ‖Uᵀd‖² as the
+    single one. `counts` are the weights of the samples.
 
     Examples
     --------
@@ -92,8 +92,8 @@ def class_codes(index: np.ndarray, labels: str, counts: np.ndarray | None = None
 class Discriminants(NamedTuple):
     """Discriminant analysis in the span of k atoms, for all smaller numbers of atoms as well.
 
-    Coordinate t, a combination of the first t atoms only, has unit within-class scatter and is uncorrelated within the
-    classes with those before it; so the model of the first j atoms is the first j coordinates.
+    Coordinate t is a combination of the first t atoms. It has unit scatter within the classes, and is uncorrelated with
+    the coordinates before it there. So the model of the first j atoms is the first j coordinates.
     """
 
     axes: np.ndarray  # (k, k) upper triangular: the coordinates are columns @ axes
@@ -115,10 +115,10 @@ class Discriminants(NamedTuple):
     ) -> Discriminants:
         """Discriminant analysis in the span of k atoms.
 
-        The features F are the Nyström features of the atoms, FFᵀ their kernel approximation, and the within-class
-        scatter matrix S = FᵀBF becomes S + diag(λ), λ_t = alpha times the mean of the first t diagonal entries of
-        S, at least rounding error. Coordinates that make this the identity are a triangular solve, because λ_t depends
-        on the first t atoms only.
+        F are the Nyström features of the atoms, and S = FᵀBF is their scatter matrix within the classes. A ridge
+        makes it S + diag(λ). λ_t is alpha times the mean of the first t diagonal entries of S, and at least rounding
+        error. It depends on the first t atoms only, so coordinates in which this matrix is the identity are found by a
+        triangular solve.
 
         Parameters
         ----------
@@ -179,8 +179,8 @@ def scatter_root(Q: Array, within: Within, means: np.ndarray) -> np.ndarray:
 def feature_factor(gram: np.ndarray, R: np.ndarray, n: float, rounding: float) -> np.ndarray:
     """Lower triangular Λ with ΛΛᵀ = `gram`, so that Λ⁻¹ maps kernel values to Nyström features.
 
-    An atom whose pivot is lost to rounding, or not positive because the kernel is indefinite, becomes a feature of its
-    own: the features are a change of coordinates of the atoms whatever the kernel.
+    A pivot may be lost to rounding, or negative because the kernel is indefinite. Its atom then becomes a feature by
+    itself. So the features span what the atoms span, whatever the kernel.
     """
     size = np.abs(np.diagonal(gram))
     least = np.diagonal(R) ** 2 / (n * (size.max() or np.max(np.diagonal(R)) / np.sqrt(n)))  # of a positive kernel

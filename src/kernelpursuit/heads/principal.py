@@ -8,12 +8,11 @@ import numpy as np
 def principal_axes(
     features: np.ndarray, n_components: int | None, center: bool, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, principal axes (columns) and eigenvalues of the scatter matrix of `features`, decreasing.
+    """Mean, principal axes (columns) and eigenvalues, largest first, of the scatter matrix of `features`.
 
-    Rows may have `weights`.
-
-    Axes point to where the training row farthest along them is, as in `KernelPCA`. Eigenvalues below 1e-12 of the
-    largest are zero; they are left out, all but the first, unless `n_components` asks for them.
+    Rows may have `weights`. The sign of an axis is such that the row farthest along it has a positive coordinate, as in
+    `KernelPCA`. Eigenvalues below 1e-12 of the largest count as zero. Their axes are left out unless `n_components`
+    asks for them, but one axis always stays.
 
     Examples
     --------

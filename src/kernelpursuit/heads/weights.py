@@ -10,10 +10,11 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class WeightPath:
-    """Weights after 0, 1, ... steps: step t adds a direction, a combination of atoms, times a length for each target.
+    """Weights after 0, 1, ... steps. Each adds a direction, a combination of atoms, times a length for each target.
 
-    The directions of an orthogonal path are the columns of R⁻¹, so the weights of all k models take k²/2 numbers, not
-    k² for each target. Weights are summed step by step: those of a shortened path are the same to the last bit.
+    The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers,
+    instead of so many for each target. They are summed step by step, so that a shortened path has the same weights to
+    the last bit.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class WeightPath:
 
     @classmethod
     def of(cls, constants: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> WeightPath:
-        """From directions as columns, (n_atoms, steps), most of whose entries may be zero."""
+        """Weights along directions that are columns, (n_atoms, steps). Leading and trailing zeros are not stored."""
         nonzero = directions != 0
         some = nonzero.any(axis=0)
         first = np.where(some, np.argmax(nonzero, axis=0), 0) if len(directions) else np.zeros(len(lengths), int)

@@ -24,11 +24,10 @@ from kernelpursuit.pursuit.directions import Apart, Deflated, Joined
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
-from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.rounding import KNOWN, doubtful, stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
 _PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
-_KNOWN = 0.01  # relative error of a score that is let be
 _LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
 
 
@@ -203,7 +202,7 @@ class Deflation:
             return self._tie
         if self._ties is None:
             if self.single:
-                self._ties = ties(self._error, self.squared, self.alive, self._tie, most=_KNOWN)
+                self._ties = ties(self._error, self.squared, self.alive, self._tie, most=KNOWN)
             else:
                 self._ties = ties(self._tie * self._raw, self.squared, self.alive, self._tie)
         return self._ties
@@ -396,31 +395,14 @@ class Deflation:
         jointly : bool
             As in `scores`.
         """
-        while self.single and len(doubtful := self._doubtful(a, error, jointly)):
-            for J, part in self._recompute(doubtful):
+        while self.single:
+            start = None if jointly else self.start
+            atoms = doubtful(a, error, self.squared, self._error, self._limit * self._raw, self.alive, start)
+            if not len(atoms):
+                return
+            for J, part in self._recompute(atoms):
                 a[J], error[J] = products(part), 0
                 self.bar(J, part)
-
-    def _doubtful(self, a: np.ndarray, error: np.ndarray, jointly: bool) -> np.ndarray:
-        """Atoms whose score is not known and may be among the best."""
-        norms, spread = (self.squared, self._error) if jointly else (self.start, np.zeros_like(self.start))
-        size = np.sqrt(squared_rows(a))
-        with np.errstate(divide="ignore", invalid="ignore"):  # atoms that are not alive
-            high = (size + error) ** 2 / np.maximum(norms - spread, self._limit * self._raw)
-            likely = int(np.argmax(np.where(self.alive, size * size / norms, 0)))
-        high[~self.alive] = -np.inf
-
-        def low(J: Any) -> Any:
-            return np.maximum(size[J] - error[J], 0) ** 2 / (norms[J] + spread[J])
-
-        # The best of what is certain is no less than that of one atom: the others are looked at no further.
-        J = np.flatnonzero(high > 0.7 * low(likely))
-        high, certain, norm_error = high[J], low(J), self._error[J]
-        unknown = (high > (1 + _KNOWN) * certain) & (error[J] + norm_error > 0) | (norm_error > 0.5 * self.squared[J])
-        best = np.max(certain, initial=0)
-        if not np.any(unknown & (high > best)):
-            return np.zeros(0, dtype=np.intp)
-        return J[unknown & (high > 0.7 * best)]  # those that would follow soon come along
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""

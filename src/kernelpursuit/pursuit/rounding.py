@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE
+from kernelpursuit._array import WIDEST_TIE, squared_rows
+
+KNOWN = 0.01  # relative error of a score that is let be
 
 
 def ties(error: Any, kept: np.ndarray, alive: np.ndarray, least: float, most: float = WIDEST_TIE) -> np.ndarray:
@@ -44,3 +46,49 @@ def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:
     if not np.any(known < needed):
         return np.zeros(0, dtype=np.intp)
     return np.flatnonzero(np.atleast_2d(known < 4 * needed).any(axis=0))
+
+
+def doubtful(
+    a: np.ndarray,
+    error: np.ndarray,
+    squared: np.ndarray,
+    spread: np.ndarray,
+    floor: np.ndarray,
+    alive: np.ndarray,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
+    """Atoms whose score ‖a‖² / norm may be the best and is not known to `KNOWN`.
+
+    None if the best score is known. Otherwise those that are nearly as good come along, because they would follow soon.
+
+    Parameters
+    ----------
+    a : ndarray of shape (n_atoms, t)
+    error : ndarray of shape (n_atoms,)
+        Bound on the error of ‖a‖.
+    squared, spread : ndarray of shape (n_atoms,)
+        Squared norms, and bounds on their errors.
+    floor : ndarray of shape (n_atoms,)
+        The least that a squared norm can be.
+    alive : ndarray of bool, shape (n_atoms,)
+    start : ndarray of shape (n_atoms,), optional
+        Exact numbers that scores divide by instead of `squared`.
+    """
+    norms, wide = (squared, spread) if start is None else (start, np.zeros_like(start))
+    size = np.sqrt(squared_rows(a))
+    with np.errstate(divide="ignore", invalid="ignore"):  # atoms that are not alive
+        high = (size + error) ** 2 / np.maximum(norms - wide, floor)
+        likely = int(np.argmax(np.where(alive, size * size / norms, 0)))
+    high[~alive] = -np.inf
+
+    def low(J: Any) -> Any:
+        return np.maximum(size[J] - error[J], 0) ** 2 / (norms[J] + wide[J])
+
+    # The best of what is certain is no less than that of one atom: the others are looked at no further.
+    J = np.flatnonzero(high > 0.7 * low(likely))
+    high, certain = high[J], low(J)
+    unknown = (high > (1 + KNOWN) * certain) & (error[J] + spread[J] > 0) | (spread[J] > 0.5 * squared[J])
+    best = np.max(certain, initial=0)
+    if not np.any(unknown & (high > best)):
+        return np.zeros(0, dtype=np.intp)
+    return J[unknown & (high > 0.7 * best)]
