@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from kernelpursuit import KMPClassifier
 from kernelpursuit.losses import LOSSES
@@ -40,3 +41,14 @@ def test_separable_classes_have_finite_weights():
         model = quiet_fit(KMPClassifier(5, loss=loss), X, y)
         assert np.all(np.isfinite(model.decision_function(X))) and model.score(X, y) == 1
         assert np.all(np.isfinite(model.predict_proba(X)))
+
+
+def test_several_classes_keep_fewer_atoms_than_the_lowest_score():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500] / 16, y[:500]
+    model, lowest = KMPClassifier().fit(X, y), KMPClassifier(stop="gcv").fit(X, y)
+    assert len(model.support_) < 0.7 * len(lowest.support_)
+    assert len(model.path_) + len(model.path_.discarded) < len(lowest.path_)
+    np.testing.assert_array_equal(model.support_, lowest.support_[: len(model.support_)])
+    two = KMPClassifier().fit(X, y > 4)
+    np.testing.assert_array_equal(two.support_, KMPClassifier(stop="gcv").fit(X, y > 4).support_)

@@ -205,3 +205,23 @@ def test_search_charge_is_two_for_one_target_and_shared_by_several():
 def test_a_rule_that_ended_the_path_is_quoted_once():
     path = pursue(Squares(DenseDictionary(np.eye(5)), np.arange(5.0)), n_atoms(3))
     assert path.sentence == n_atoms(3)(path).sentence
+
+
+def test_fewest_for_classes_follows_its_formula():
+    """Losses that fall slowly: the fewest steps within the margin of the lowest score, and an end in time."""
+    from kernelpursuit.pursuit.stopping import fewest_for_classes
+
+    losses, rates = 0.9 ** np.minimum(np.arange(200), 40) * 0.9995 ** np.arange(200), np.linspace(0.02, 0.001, 200)
+    n, charge = 20000, 1.2
+    path, step = Path(Step(-1, loss=losses[0])), iter(rates)
+    rule = fewest_for_classes(lambda: next(step), n, charge, patience=10)
+    while (verdict := rule(path)) is None:
+        path.steps.append(Step(len(path), loss=losses[len(path) + 1]))
+    taken = len(path)
+    curve = losses[: taken + 1] / (1 - (1 + charge * np.arange(taken + 1)) / n) ** 2
+    rate = rates[: taken + 1].min()
+    margin = 0.75 * np.sqrt((1 - rate) / (rate * n))
+    keep = int(np.flatnonzero(curve <= curve.min() * (1 + margin))[0])
+    assert verdict.keep == keep and verdict.reason == "gcv" and 2 * keep + 10 <= taken < 199
+    path.ending = True
+    assert rule(path).keep == keep

@@ -72,6 +72,17 @@ def _exponential_gradient(y: Array, f: Array) -> Array:
     return -y * _exponential(y, f)
 
 
+def _quantile(y: Array, f: Array, tilt: float, width: float) -> Array:
+    xp = namespace(f)
+    r = y - f
+    size = xp.abs(r)
+    return xp.where(size <= width, (r**2 / width + width) / 2, size) + tilt * r
+
+
+def _quantile_gradient(y: Array, f: Array, tilt: float, width: float) -> Array:
+    return namespace(f).clip((f - y) / width, -1, 1) - tilt
+
+
 def _same(f: Array) -> Array:
     return f
 
@@ -139,3 +150,23 @@ def huber(delta: float) -> Loss:
     if not delta > 0:
         raise ValueError(f"delta must be positive, got {delta!r}")
     return Loss(partial(_huber, delta=delta), partial(_huber_gradient, delta=delta))
+
+
+def quantile(share: float, width: float) -> Loss:
+    """Twice the check loss, whose expectation is least at a quantile: a parabola within `width`, then linear.
+
+    The absolute loss is that of the median, ``quantile(0.5, width)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> above, below = quantile(0.9, 0.1).value(np.array([3.0, -3.0]), np.zeros(2))
+    >>> round(float(above / below))  # misses above cost nine times as much
+    9
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie between 0 and 1, got {share!r}")
+    if not width > 0:
+        raise ValueError(f"width must be positive, got {width!r}")
+    tilt = 2 * share - 1
+    return Loss(partial(_quantile, tilt=tilt, width=width), partial(_quantile_gradient, tilt=tilt, width=width))

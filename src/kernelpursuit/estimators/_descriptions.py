@@ -81,6 +81,11 @@ DESCRIPTIONS = {
         A positive semidefinite kernel: a name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC)
         or of two rows (as for KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as
         ``("rbf", {"gamma": 0.5})`` has parameters of its own.""",
+    "class_weight": """class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, times those of the rows: a dictionary, or "balanced" for weights with which all classes
+        count alike. Classes that it does not name have weight 1.""",
+    "quantile": """quantile : float, default=0.5
+        Which quantile of y ``loss="quantile"`` estimates. Other losses ignore it.""",
     "gammas": """gammas : array-like, optional
         Values of the kernel's gamma to try. By default there are five, a factor 4 apart, from 1/64 to 4 times
         ``gamma="scale"``. A kernel without gamma has one path for each fold.""",

@@ -27,6 +27,7 @@ from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import (
+    fewest_for_classes,
     gcv,
     leave_one_out,
     lowest_bound,
@@ -95,6 +96,8 @@ class KernelMatchingPursuit(PursuitParameters):
             if stop == "bound":
                 refuse_weights(data, stop)
                 rules = bound_rule(targets, wrong, cuts, self.fit_intercept, self.patience)
+            elif self.stop is None and stop == "gcv" and is_classifier(self) and targets.shape[1] > 1:
+                rules = class_rule(data, targets, wrong, self.patience)
             elif stop is not None:
                 rules = path_rule(stop, data, targets, self.patience)
             fitted = self._fit_once(data, targets, loss, settings, rules=rules, limit=limit, wanted=limit, **shared)
@@ -361,6 +364,19 @@ def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, pa
             return vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf
 
         return [lowest_bound(current, patience)]
+
+    return rules
+
+
+def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: int) -> Rules:
+    """Rule for several classes: the fewest atoms that left-out classes cannot tell from the best."""
+    charge = search_charge(targets.astype(np.float64), data.weights)
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        def error_rate() -> float:
+            return float(np.average(wrong(targets, to_host(criterion.left_out()), targets), weights=data.weights))
+
+        return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
 
     return rules
 

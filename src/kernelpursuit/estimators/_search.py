@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,15 @@ class SearchModel:
         self.gamma_ = found.settings[found.chosen].gamma
 
 
-def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sample_weight: Any) -> Found:
+def search(
+    estimator: Any,
+    make: Callable,
+    metric: Callable,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    without: Collection[str] = (),
+) -> Found:
     """Cross-validate all widths, ridges and numbers of atoms and fit the best on all rows.
 
     Parameters
@@ -72,8 +80,10 @@ def search(estimator: Any, make: Callable, metric: Callable, X: Any, y: Any, sam
         ``metric(y, prediction, sample_weight=)``, larger is better; used when no scorer is given.
     X, y, sample_weight
         Checked data.
+    without : collection of str
+        Parameters that the weights hold already.
     """
-    own = {*SEARCH_CONSTRAINTS, "alphas"}
+    own = {*SEARCH_CONSTRAINTS, "alphas", *without}
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in own}
     weights = None if sample_weight is None else host_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0):
@@ -260,3 +270,8 @@ def cv_results(table: np.ndarray, settings: list[Setting]) -> dict[str, np.ndarr
 def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """Keyword for functions that may not know of weights."""
     return {} if weights is None else {"sample_weight": weights}
+
+
+def accuracy(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
+    """Share of right labels. scikit-learn's checks of its arguments would take longer than the fit."""
+    return float(np.average(y == prediction, weights=sample_weight))

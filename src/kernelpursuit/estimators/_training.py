@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, validate_data
 
 from kernelpursuit._array import namespace, to_host
@@ -96,6 +97,24 @@ def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingD
     if len(rows) < n:
         X, y, weights = take_rows(X, rows), y[rows], weights[rows]
     return TrainingData(X, y, weights, rows, n)
+
+
+def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> Any:
+    """Weights of the rows times those of their classes; `sample_weight` as it is where classes have none."""
+    if class_weight is None:
+        return sample_weight
+    weights = None if sample_weight is None else host_weights(sample_weight, X)
+    counted = np.ones(len(y), dtype=bool) if weights is None else weights > 0
+    of_classes = np.zeros(len(y))
+    if counted.any():  # rows that are absent have no say in what is balanced
+        labels = y[counted]
+        if weights is not None and class_weight == "balanced":
+            classes, index = np.unique(labels, return_inverse=True)
+            totals = np.bincount(index, weights=weights[counted])
+            of_classes[counted] = (totals.sum() / (len(classes) * totals))[index]
+        else:
+            of_classes[counted] = compute_sample_weight(class_weight, labels)
+    return of_classes if weights is None else of_classes * weights
 
 
 def host_weights(sample_weight: Any, X: Any) -> np.ndarray:

@@ -17,11 +17,17 @@ from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import fits
 from kernelpursuit.estimators._placement import host_dtype, is_collection, like_labels, take_classes
 from kernelpursuit.estimators._probabilities import log_softmax
-from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
+from kernelpursuit.estimators._task_parameters import ClassPursuitParameters
+from kernelpursuit.estimators._training import (
+    TrainingData,
+    check_split,
+    check_training,
+    training_data,
+    with_class_weight,
+)
 from kernelpursuit.losses import LOSSES, Loss, huber
 from kernelpursuit.sharded.arrays import Sharded
 
@@ -149,7 +155,7 @@ class ClassifierModel(ClassModel):
 
 
 @described
-class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
+class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1. More classes share one set of atoms, and each has weights of its own against the
@@ -158,14 +164,16 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of steps, as in `KMPRegressor`. "auto" chooses it by generalised cross-validation, or for other losses
-        and the basic variant on rows held out.
+        Number of steps, as in `KMPRegressor`. "auto" chooses it by generalised cross-validation: for two classes where
+        that is lowest, for more the fewest atoms that error rates on so many rows could not tell from the lowest
+        (``docs/evidence/auto_classes.md``). For other losses and the basic variant it is chosen on rows held out.
     variant
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
         What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see
         `predict_proba`. "tanh" is the squared error of tanh(f)
         against ±0.65, "doom2" is 1 - tanh of the margin, and "huber" grows linearly from a residual of 1 on
         (``losses.huber`` takes another number).
+    class_weight
     refit_every
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
         The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
@@ -226,7 +234,10 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
     (8, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
+    _parameter_constraints: ClassVar[dict] = {
+        **ClassPursuitParameters._parameter_constraints,
+        "loss": CLASSIFICATION_LOSS,
+    }
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
@@ -251,7 +262,7 @@ class KMPClassifier(KernelMatchingPursuit, ClassifierModel):
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        data = training_data(X, on_host(y), sample_weight)
+        data = training_data(X, on_host(y), with_class_weight(self.class_weight, on_host(y), sample_weight, X))
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
         return self._fit_rows(data, code_classes(data.y, classes, host_dtype(X)), classes)

@@ -16,11 +16,23 @@ from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._model import Fitted
-from kernelpursuit.estimators._parameters import GOING_ON, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.estimators._parameters import (
+    GOING_ON,
+    KERNEL_CONSTRAINTS,
+    PURSUIT_CONSTRAINTS,
+    STOP_CONSTRAINTS,
+)
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, check_new, host_dtype, like_labels
 from kernelpursuit.estimators._probabilities import calibrated_discriminants, log_softmax, opposed
-from kernelpursuit.estimators._training import TrainingData, check_training, refuse_weights, training_data
+from kernelpursuit.estimators._task_parameters import CLASS_CONSTRAINTS
+from kernelpursuit.estimators._training import (
+    TrainingData,
+    check_training,
+    refuse_weights,
+    training_data,
+    with_class_weight,
+)
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.heads.discriminants import LABELS, Discriminants
 from kernelpursuit.heads.weights import WeightPath
@@ -33,6 +45,7 @@ _PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose"
 FISHER_CONSTRAINTS: dict[str, list] = {
     "labels": [StrOptions(set(LABELS))],
     "alpha": [Interval(Real, 0, None, closed="left")],
+    **CLASS_CONSTRAINTS,
     "kernel": [rule for rule in KERNEL_CONSTRAINTS["kernel"] if rule is not None],
     **{name: KERNEL_CONSTRAINTS[name] for name in _KERNEL},
     **{name: PURSUIT_CONSTRAINTS[name] for name in _PURSUIT},
@@ -137,6 +150,9 @@ class SparseKernelFDA(FisherModel):
     alpha : float, default=1e-8
         Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
         first t atoms. Larger values prefer smooth functions.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, times those of the rows. Centred labels give all classes equal say whatever their
+        weights; these count with raw labels, and in the probabilities.
     kernel : str, callable or list, default="rbf"
         The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
     gamma
@@ -203,6 +219,7 @@ class SparseKernelFDA(FisherModel):
         *,
         labels="centred",
         alpha=1e-8,
+        class_weight=None,
         kernel="rbf",
         gamma="scale",
         degree=3,
@@ -222,6 +239,7 @@ class SparseKernelFDA(FisherModel):
         self.n_atoms = n_atoms
         self.labels = labels
         self.alpha = alpha
+        self.class_weight = class_weight
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -256,7 +274,7 @@ class SparseKernelFDA(FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        data = training_data(X, on_host(y), sample_weight)
+        data = training_data(X, on_host(y), with_class_weight(self.class_weight, on_host(y), sample_weight, X))
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
         self._one_target = len(classes) == 2

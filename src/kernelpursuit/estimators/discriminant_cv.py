@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from kernelpursuit._array import on_host
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._search import SearchModel, search
-from kernelpursuit.estimators._training import check_training
+from kernelpursuit.estimators._search import SearchModel, accuracy, search
+from kernelpursuit.estimators._training import check_training, with_class_weight
 from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
 
 
@@ -39,6 +39,8 @@ class SparseKernelFDACV(SearchModel, FisherModel):
     alpha : float, default=1e-8
         Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
         first t atoms. Larger values prefer smooth functions.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, times those of the rows, in the fits and in the scores.
     kernel : str, callable or list, default="rbf"
         The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
     degree
@@ -97,6 +99,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         one_standard_error=False,
         labels="centred",
         alpha=1e-8,
+        class_weight=None,
         kernel="rbf",
         degree=3,
         coef0=1,
@@ -116,6 +119,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         self.one_standard_error = one_standard_error
         self.labels = labels
         self.alpha = alpha
+        self.class_weight = class_weight
         self.kernel = kernel
         self.degree = degree
         self.coef0 = coef0
@@ -144,7 +148,8 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        found = search(self, SparseKernelFDA, accuracy_score, X, y, sample_weight)
+        weights = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
+        found = search(self, SparseKernelFDA, accuracy, X, y, weights, without={"class_weight"})
         self._adopt(found)
         self.classes_, self._projections = found.model.classes_, found.model._projections
         return self

@@ -10,17 +10,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from kernelpursuit._array import on_host
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import mean_loss
-from kernelpursuit.estimators._parameters import SearchParameters
 from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._search import SearchModel, search
-from kernelpursuit.estimators._training import check_training, training_data
+from kernelpursuit.estimators._search import SearchModel, accuracy, search
+from kernelpursuit.estimators._task_parameters import ClassSearchParameters, ValueSearchParameters
+from kernelpursuit.estimators._training import check_training, training_data, with_class_weight
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel, regression_loss
 from kernelpursuit.losses import LOSSES
 
 
 @described
-class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
+class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     """`KMPRegressor` with the number of atoms and the kernel width chosen by cross-validation.
 
     A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
@@ -39,8 +39,9 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
     n_jobs
     one_standard_error
     variant
-    loss : {"squared", "huber"} or Loss, default="squared"
+    loss : {"squared", "huber", "absolute", "quantile"} or Loss, default="squared"
         What is minimised, as in `KMPRegressor`.
+    quantile
     refit_every
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
         The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
@@ -91,7 +92,10 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
     ((100,), True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": REGRESSION_LOSS}
+    _parameter_constraints: ClassVar[dict] = {
+        **ValueSearchParameters._parameter_constraints,
+        "loss": REGRESSION_LOSS,
+    }
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressorCV:
@@ -110,7 +114,7 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
         """
         X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
         rows = on_host(y).reshape(X.shape[0], -1).astype(np.float64)
-        loss = regression_loss(self.loss, training_data(X, rows, sample_weight)) or LOSSES["squared"]
+        loss = regression_loss(self.loss, training_data(X, rows, sample_weight), self.quantile) or LOSSES["squared"]
 
         def metric(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
             columns = y.reshape(len(y), -1), prediction.reshape(len(y), -1).astype(np.float64)
@@ -121,7 +125,7 @@ class KMPRegressorCV(SearchParameters, SearchModel, RegressorModel):
 
 
 @described
-class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
+class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     """`KMPClassifier` with the number of atoms and the kernel width chosen by cross-validation.
 
     A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
@@ -135,13 +139,14 @@ class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
     alphas
     cv
     scoring : str, callable or None, default=None
-        None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
-        number.
+        None is the accuracy, whatever the loss, computed for all numbers of atoms at once. A scorer of scikit-learn,
+        such as "neg_log_loss", is called for each number.
     n_jobs
     one_standard_error
     variant
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
         What is minimised, as in `KMPClassifier`.
+    class_weight
     refit_every
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
         The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
@@ -191,7 +196,10 @@ class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict] = {**SearchParameters._parameter_constraints, "loss": CLASSIFICATION_LOSS}
+    _parameter_constraints: ClassVar[dict] = {
+        **ClassSearchParameters._parameter_constraints,
+        "loss": CLASSIFICATION_LOSS,
+    }
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifierCV:
@@ -210,12 +218,8 @@ class KMPClassifierCV(SearchParameters, SearchModel, ClassifierModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        found = search(self, KMPClassifier, accuracy, X, y, sample_weight)
+        weights = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
+        found = search(self, KMPClassifier, accuracy, X, y, weights, without={"class_weight"})
         self._adopt(found)
         self.classes_ = found.model.classes_
         return self
-
-
-def accuracy(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
-    """Share of right labels. scikit-learn's checks of its arguments would take longer than the fit."""
-    return float(np.average(y == prediction, weights=sample_weight))

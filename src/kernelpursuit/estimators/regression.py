@@ -17,13 +17,15 @@ from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit, largest_size
 from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import fits, in_units
 from kernelpursuit.estimators._placement import host_dtype, is_collection
+from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import Loss, huber
+from kernelpursuit.losses import quantile as quantile_loss
 
-REGRESSION_LOSS: list = [StrOptions({"squared", "huber"}), Loss]
+REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile"}), Loss]
+_ROUNDED = 0.1  # times the spread of y: where the absolute loss is a parabola, so that it has a derivative
 
 
 class RegressorModel(RegressorMixin, PursuitModel):
@@ -65,7 +67,7 @@ class RegressorModel(RegressorMixin, PursuitModel):
 
 
 @described
-class KMPRegressor(KernelMatchingPursuit, RegressorModel):
+class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
@@ -80,9 +82,12 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
         three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
         ``stop="validation"``. With `stop` given, a number is the most steps to take.
     variant
-    loss : {"squared", "huber"} or Loss, default="squared"
+    loss : {"squared", "huber", "absolute", "quantile"} or Loss, default="squared"
         What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of y on, so that
-        outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own.
+        outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute" estimates
+        medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
+        ``losses.quantile(share, width)`` within a width of your own.
+    quantile
     refit_every
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
@@ -159,7 +164,10 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
     (5, 0.9999)
     """
 
-    _parameter_constraints: ClassVar[dict] = {**PursuitParameters._parameter_constraints, "loss": REGRESSION_LOSS}
+    _parameter_constraints: ClassVar[dict] = {
+        **ValuePursuitParameters._parameter_constraints,
+        "loss": REGRESSION_LOSS,
+    }
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressor:
@@ -192,7 +200,7 @@ class KMPRegressor(KernelMatchingPursuit, RegressorModel):
 
     def _fit_rows(self, data: TrainingData, unit: float, **options: Any) -> KMPRegressor:
         """Fit to rows wherever they are, whose targets were divided by `unit`."""
-        loss = regression_loss(self.loss, data)
+        loss = regression_loss(self.loss, data, self.quantile)
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
         fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, **options)
         path = in_units(fitted.path, unit, score=unit * unit)
@@ -234,13 +242,15 @@ def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float
     return namespace(y).ldexp(y, -exponent), float(2.0**exponent)
 
 
-def regression_loss(loss: Any, data: TrainingData) -> Loss | None:
+def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Loss | None:
     """Loss behind the parameters; None is the squared one, which has a criterion of its own."""
     if loss == "squared":
         return None
     if not isinstance(loss, str):
         return loss
-    return huber(1.345 * spread(data))
+    if loss == "huber":
+        return huber(1.345 * spread(data))
+    return quantile_loss(quantile if loss == "quantile" else 0.5, _ROUNDED * spread(data))
 
 
 def spread(data: TrainingData) -> float:

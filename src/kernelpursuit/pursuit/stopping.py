@@ -80,12 +80,49 @@ def gcv(n: float, charge: float, patience: int) -> StopRule:
     ``loss / (1 - (1 + charge * k) / n)**2`` after k steps on `n` samples: `charge` degrees of freedom for each atom,
     one for fitting its weight and the rest for having chosen it. `search_charge` gives the charge that proved best.
     """
+    return minimum(lambda path: gcv_curve(path, n, charge), "gcv", patience)
 
-    def values(path: Path) -> np.ndarray:
-        left = 1 - (1 + charge * np.arange(len(path) + 1)) / n
-        return np.where(left > 0, path.values("loss") / np.where(left > 0, left, 1) ** 2, np.inf)
 
-    return minimum(values, "gcv", patience)
+def gcv_curve(path: Path, n: float, charge: float) -> np.ndarray:
+    """The score that `gcv` follows, one number for each number of steps from 0 on."""
+    left = 1 - (1 + charge * np.arange(len(path) + 1)) / n
+    return np.where(left > 0, path.values("loss") / np.where(left > 0, left, 1) ** 2, np.inf)
+
+
+def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float, patience: int) -> StopRule:
+    """The fewest steps whose `gcv` score is as low as error rates can tell from the lowest.
+
+    The squared error of classes that are easily told apart falls long after their error rate does. A rate w on n rows
+    has the standard error sqrt(w (1 - w) / n); three quarters of it, as a share of w, is what a score may exceed the
+    lowest by. The path ends where the score did not fall for `patience` steps, or after twice the steps to keep:
+    what is more would be given up again.
+
+    Parameters
+    ----------
+    error_rate : callable
+        Share of the rows whose class is wrong when they are left out of the current fit; called once a step.
+    n, charge, patience
+        As in `gcv`.
+    """
+    rates: list[float] = []
+
+    def rule(path: Path) -> Stop | None:
+        if len(rates) <= len(path):
+            rates.append(error_rate())
+        curve = gcv_curve(path, n, charge)
+        best = int(np.argmin(curve))
+        lowest = float(np.clip(min(rates), 1 / n, 0.5))
+        margin = _MARGIN * np.sqrt((1 - lowest) / (lowest * n))
+        keep = int(np.argmax(curve[: best + 1] <= curve[best] * (1 + margin)))
+        taken = len(curve) - 1
+        if not path.ending and taken - best < patience and taken < _LOOK_ON * keep + patience:
+            return None
+        return Stop(keep, "gcv", f"gcv after {keep} of {count(taken, 'step')} is as low as error rates can tell")
+
+    return rule
+
+
+_MARGIN, _LOOK_ON = 0.75, 2  # of the standard error; times the steps to keep: see docs/evidence/auto_classes.md
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:
