@@ -257,6 +257,8 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         self
         """
         if is_collection(X):
+            if self.class_weight is not None:
+                raise ValueError("class_weight is not for Dask collections: give sample_weight")
             with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)

@@ -19,12 +19,13 @@ from kernelpursuit.estimators._groups import (
     split_groups,
     translated,
 )
-from kernelpursuit.estimators._kmp import Rules, no_rules, validation_rule, warn_if_constant
+from kernelpursuit.estimators._kmp import warn_if_constant
 from kernelpursuit.estimators._model import Fitted, PursuitModel
 from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import RankingParameters
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
+from kernelpursuit.estimators._rules import Rules, no_rules, validation_rule
 from kernelpursuit.estimators._training import (
     TrainingData,
     check_centers,

@@ -1,0 +1,112 @@
+"""Rules that choose the number of steps of kernel matching pursuit, made from what a fit knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit._array import from_host, in_double, namespace, to_host
+from kernelpursuit._warning import warn
+from kernelpursuit.bounds import vc_bound
+from kernelpursuit.estimators._atoms import AtomFamily
+from kernelpursuit.estimators._orthogonal import rows_counted
+from kernelpursuit.estimators._placement import widest
+from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.losses import LOSSES, Loss
+from kernelpursuit.pursuit.loop import Path, StopRule
+from kernelpursuit.pursuit.stopping import (
+    fewest_for_classes,
+    gcv,
+    leave_one_out,
+    lowest_bound,
+    search_charge,
+    validation,
+)
+
+Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
+Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+MANY = 5  # weights that sum to more than so many times the rows are hardly counts
+
+
+def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+    """No rule but the limits."""
+    return []
+
+
+def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
+    """Rule that follows the mean of the fitted loss on rows held out."""
+    value = (loss or LOSSES["squared"]).value
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        rows = widest(held_out.X)  # the weights may be large and of both signs
+        columns: dict[int, Any] = {}  # values of the chosen atoms at the rows held out
+
+        def current_error(path: Path) -> float:
+            for atom in set(path.atoms.tolist()) - columns.keys():
+                columns[atom] = family.expansion(np.array([atom])).columns(rows)[:, 0]
+            coef = criterion.coef()
+            values = np.zeros((held_out.X.shape[0], coef.shape[1])) + coef[0]
+            if len(coef) > 1:
+                chosen = [columns[atom] for atom in path.atoms.tolist()]
+                stacked = namespace(chosen[0]).stack(chosen, axis=1)
+                values += to_host(stacked @ from_host(coef[1:], stacked))
+            return mean_loss(value, targets, values, held_out.weights)
+
+        return [validation(current_error, patience)]
+
+    return rules
+
+
+def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean over the rows of a loss that is summed over the targets."""
+    return float(np.average(np.sum(value(targets.astype(np.float64), values), axis=1), weights=weights))
+
+
+def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
+    """Rule that follows the compression bound `vc_bound` on the share of `wrong` rows.
+
+    All targets have weights and an intercept of their own; `cuts` is as in `vc_bound`.
+    """
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        def current(path: Path) -> float:
+            atoms, n = path.atoms, len(targets)
+            misses = wrong(targets, to_host(criterion.residual()), targets)
+            misses[family.rows(atoms)] = False  # only rows outside the support test the model
+            k, errors = len(atoms), int(misses.sum())
+            space = {"dimension": targets.shape[1] * (k + intercept), "choices": len(criterion.alive)}
+            return vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf
+
+        return [lowest_bound(current, patience)]
+
+    return rules
+
+
+def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: int) -> Rules:
+    """Rule for several classes: the fewest atoms that left-out classes cannot tell from the best."""
+    charge = search_charge(targets.astype(np.float64), data.weights)
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        def error_rate() -> float:
+            return float(np.average(wrong(targets, to_host(criterion.left_out()), targets), weights=data.weights))
+
+        return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
+
+    return rules
+
+
+def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> Rules:
+    """Rule that reads the path alone: "gcv", "leave_one_out" or a rule of the user's own."""
+    if stop == "leave_one_out":
+        stop = leave_one_out(patience)
+    if stop == "gcv":
+        n = rows_counted(data)
+        if n > MANY * targets.shape[0]:
+            warn(
+                f"sample_weight sums to {n:g} for {targets.shape[0]} rows. A row of weight w counts as w rows, so more "
+                "atoms seem worth their while: divide the weights by their mean if they are not counts"
+            )
+        stop = gcv(n, search_charge(in_double(targets), data.weights), patience)
+    return lambda family, criterion: [stop]
