@@ -51,6 +51,8 @@ class KernelDictionary:
     ----------
     plan : str
         What is kept and what is recomputed, in a sentence.
+    spare : int
+        Bytes of `memory` that neither the matrix nor its tiles take.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class KernelDictionary:
         if storage == "dense" or (storage == "auto" and m * column <= memory):
             # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
             self._matrix = self._transposed_values()
+        self.spare = memory - (2 * self.tile if self._matrix is None else m) * column
         self.plan = self._describe(m * column, memory)
 
     @property

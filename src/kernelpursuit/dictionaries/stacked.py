@@ -42,6 +42,11 @@ class StackedDictionary:
         """Whether all parts are kept."""
         return all(part.in_memory for part in self.parts)
 
+    @property
+    def spare(self) -> int:
+        """Bytes that all parts together may take beside what they hold."""
+        return sum(getattr(part, "spare", 0) for part in self.parts)
+
     def locate(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Part and index inside the part of each atom in `J`."""
         part = np.searchsorted(self.starts, J, side="right") - 1

@@ -28,6 +28,8 @@ from kernelpursuit.pursuit.rounding import KNOWN, doubtful, stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
 _PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
+_FIRST = 4  # one in so many directions, the first, hold nearly all of an atom of which little is left
+_AT_ONCE = 256  # directions that are narrowed at once
 _LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
 
 
@@ -289,7 +291,8 @@ class Deflation:
         if self._kept is None:
             dtype = np.dtype(np.float32 if self.single else np.float64)
             two_tiles = 2 * self.D.tile * self.D.shape[0] * dtype.itemsize
-            self._kept = KeptProducts(self.size, len(self.alive), dtype, memory=two_tiles)
+            room = max(two_tiles, getattr(self.D, "spare", 0))
+            self._kept = KeptProducts(self.size, len(self.alive), dtype, memory=room)
         missing = self._kept.missing(self.size)
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
@@ -307,28 +310,59 @@ class Deflation:
         self.passes += len(J) / len(self.alive)
         return gram
 
-    def little_is_left(self, J: np.ndarray) -> bool:
-        """Whether so little is left of atoms `J` that `rehearsed_gram` would be wrong: use `deflated_gram` then."""
-        return self.single and bool(np.min(self.squared[J] / self._raw[J], initial=1.0) < _LITTLE)
+    def little_is_left(self, J: np.ndarray) -> np.ndarray:
+        """Of which of the atoms `J` inner products by differences would be wrong: columns must be deflated instead."""
+        return self.squared[J] < (_LITTLE if self.single else 0.0) * self._raw[J]
 
     def deflated_gram(self, J: np.ndarray, products: Callable[[Deflated], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Inner products of deflated atoms `J` from their columns, and their `products`. Their norms are made exact."""
-        columns, tails, rows = [], [], []
+        """Inner products of deflated atoms `J` from their columns, and `products` of them; their norms are settled.
+
+        What the first directions take, most of an atom where little is left, is removed from the columns in float64;
+        what the others take is subtracted from inner products in the precision of a pass, as in `rehearsed_gram`. Atoms
+        of which that would leave too few digits are deflated altogether.
+        """
+        first = min(self.size, max(64, self.size // _FIRST))
+        narrow, tailed, squared, own = [], [], [], []
         for tile in pieces(self.D, J):
-            part = self.deflate(tile)
-            self.squared[tile] = self._reference[tile] = part.squared
-            self._error[tile] = 0
-            columns.append(self._narrowed(part.columns))  # all digits of what is left
-            tails.append(part.tails)
-            rows.append(products(part))
-        joined = self._xp.concat(columns, axis=1)
-        gram = to_host(joined.T @ joined)
+            part = self._nearly_deflated(tile, first)
+            narrow.append(self._narrowed(part.columns))
+            tailed.append(part.tails)
+            squared.append(part.squared)
+            own.append(products(part))
+        columns, tails = self._xp.concat(narrow, axis=1), np.concatenate(tailed)
+        length = np.sqrt(np.concatenate(squared))
+        gram = to_host(columns.T @ columns) + tails @ tails.T
         if self.ridge is not None:
-            left, inside = np.concatenate(tails), self.ridge.tails(J)
-            gram += left @ left.T + self.ridge.gram(J) - inside @ inside.T
+            inside = self.ridge.tails(J)
+            gram += self.ridge.gram(J) - inside @ inside.T
+        taken, spread = np.zeros(len(J)), np.zeros(len(J))
+        for start in range(first, self.size, _AT_ONCE):
+            rows = slice(start, min(start + _AT_ONCE, self.size))
+            T = self.basis.tails[rows, : tails.shape[1]]
+            found = to_host(self._narrowed(self.basis.directions[rows, :]) @ columns) + T @ tails[:, : T.shape[1]].T
+            gram -= found.T @ found
+            taken += np.sum(found**2, axis=0)
+            spread += np.sum(np.abs(found), axis=0)
+        error = 2 * _PASS_ERROR * self.eps * length * spread
+        better = error < self._error[J]
+        K = J[better]
+        self.squared[K] = self._reference[K] = np.maximum((length**2 - taken)[better], self.floor(K))
+        self._error[K] = error[better]
         self._ties = None
         self.passes += len(J) / len(self.alive)
-        return gram, np.concatenate(rows)
+        return gram, np.concatenate(own)
+
+    def _nearly_deflated(self, J: np.ndarray, first: int) -> Deflated:
+        """Atoms `J` without what the first directions take, in float64, or outside the span if little is left then."""
+        columns, raw, start = self._read(exact_columns(self.D, J))
+        tails = self._tails(J)
+        rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
+        for size in (first, self.size):
+            columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=size)
+            squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
+            if np.min(self.squared[J] / squared) > _LITTLE:
+                break
+        return Deflated(columns, tails, squared, start, raw)
 
     def _narrowed(self, vectors: Array) -> Array:
         """Sample-space vectors in the precision of a pass."""

@@ -16,6 +16,7 @@ from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 from kernelpursuit.pursuit.taking import TakingDirections
 
+_DEFLATED_POOL = 0.25  # share of a pool of which little is left, from which on all of it is deflated
 VARIANTS = ("prefit", "backfit", "basic")
 
 
@@ -155,19 +156,21 @@ class Squares(TakingDirections):
         """The criterion on atoms `J` alone."""
         if self._a is None:
             return None
-        if self.atoms.little_is_left(J):
+        floor, doubtful = self.atoms.floor(J), self.atoms.little_is_left(J)
+        if np.mean(doubtful) > _DEFLATED_POOL:
             gram, self._a[J] = self.atoms.deflated_gram(J, self._products)
             self._error[J] = 0
             self._settle()
         else:
             gram = self.atoms.rehearsed_gram(J)
+            floor[doubtful] = np.inf  # a few neighbours of atoms taken: not tried out
         norms = self.atoms.squared[J] if self._variant != "basic" else self.atoms.start[J]
         return SquaresRehearsal(
             gram,
             self._a[J].copy(),
             norms.copy(),
             self.atoms.start[J] if self._variant != "prefit" else None,
-            floor=self.atoms.floor(J),
+            floor=floor,
             share=self._shrinkage,
             joins=self._variant != "basic",
         )
