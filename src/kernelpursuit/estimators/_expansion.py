@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from kernelpursuit._array import Array, from_host, gather, namespace, to_host
 from kernelpursuit._sklearn import get_config
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, MIB, in_threads, spans
+from kernelpursuit.estimators._few_rows import FEW_VALUES, few_rows_of
 from kernelpursuit.estimators._placement import (
     as_dtype,
     beside,
@@ -168,6 +169,8 @@ class Expansion:
         there are two cores. `wide` makes the product, and leaves the result, in the widest precision of the device.
         Large weights that nearly cancel need kernel values in that precision too, and get them.
         """
+        if coef is None and type(X) is np.ndarray and (values := self._predict_few(X)) is not None:
+            return values
         coef = self.coef if coef is None else coef
         assert coef is not None, "these atoms have no weights"
         like = model_precision(rows_between(X, slice(0, 0)), self.centers)
@@ -184,6 +187,15 @@ class Expansion:
 
         parts = in_threads(part, self.batches(X, coef.shape[1]), self._in_parallel(X))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+    def _predict_few(self, X: np.ndarray) -> np.ndarray | None:
+        """The same for a few rows by fewer calls, where that can be."""
+        if X.dtype != np.float64 or not 0 < X.shape[0] * len(self.sources) <= FEW_VALUES or self.coef is None:
+            return None
+        few = self._prepared.get("few", False)
+        if few is False or (few is not None and few.coef is not self.coef):
+            few = self._prepared["few"] = few_rows_of(self)
+        return None if few is None else few.predict(X)
 
     def _cancelling(self, coef: np.ndarray) -> bool:
         """Whether rounding errors of float32 kernel values, times the weights, would show in the sum.

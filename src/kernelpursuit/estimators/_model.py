@@ -117,8 +117,7 @@ class PursuitModel(BaseEstimator):
 
     def _raw(self, X: Any, method: str) -> Array:
         """Values of the expansion, (n_rows, n_targets), where X is; `method` is who asks."""
-        check_is_fitted(self)
-        X = check_new(self, X, self.kernel, self.support_vectors_, method)
+        X = check_new(self, X, self.kernel, getattr(self, "support_vectors_", None), method)
         return self._expansion.predict(X)
 
     def _staged_raw(self, X: Any, method: str) -> Iterator[Array]:
