@@ -124,6 +124,38 @@ DESCRIPTIONS = {
         Scores of every width, ridge and number of atoms, in the layout of scikit-learn's searches: ``param_gamma``,
         ``param_alpha`` (with `alphas`), ``param_n_atoms``, ``mean_test_score``, ``std_test_score``,
         ``rank_test_score``, ``split0_test_score``, ...""",
+    "kernels": """kernel : str, callable, (str, dict), list of these or None, default="rbf"
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.""",
+    "class_kernels": """kernel : str, callable or list, default="rbf"
+        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.""",
+    "labels": """labels : {"centred", "raw"}, default="centred"
+        How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
+        the formula as published; the two agree for classes of equal size.""",
+    "scatter_alpha": """alpha : float, default=1e-8
+        Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
+        first t atoms. Larger values prefer smooth functions.""",
+    "label_tol": """tol : float, default=1e-10
+        Stop when the atoms explain all but this share of the variance of the labels.""",
+    "class_scoring": """scoring : str, callable or None, default=None
+        None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
+        number.""",
+    "validation_fraction": """validation_fraction : float, default=0.2
+        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
+        model is fitted to all rows.""",
+    "candidates_seed": """random_state : int, RandomState or None, default=None
+        Seed for `candidates`.""",
+    "search_seed": """random_state : int, RandomState or None, default=None
+        Seed for `centers` and `candidates`.""",
+    "fit_seed": """random_state : int, RandomState or None, default=None
+        Seed for `centers`, `candidates` and the rows held out.""",
+    "refitted_support_": """support_ : ndarray of shape (k,)
+        Atoms of the model that is fitted to all rows with this choice, counted as in `KMPRegressor`.""",
+    "target_dual_coef_": """dual_coef_ : ndarray of shape (k,) or (k, n_targets)
+        Weights of the atoms.""",
+    "target_intercept_": """intercept_ : float or ndarray of shape (n_targets,)
+        Constant term.""",
+    "class_intercept_": """intercept_ : float or ndarray of shape (n_classes,)
+        Constant term.""",
 }
 _NAME = re.compile(r"^(\w+)$", re.MULTILINE)
 

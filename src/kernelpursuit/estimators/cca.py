@@ -84,8 +84,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     candidates
     weakness
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `candidates`.
+    candidates_seed
     verbose
 
     Attributes

@@ -175,8 +175,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         (``losses.huber`` takes another number).
     class_weight
     refit_every
-    kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    kernels
     gamma
     degree
     coef0
@@ -192,15 +191,12 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
         Rule that chooses the number of steps, as in `KMPRegressor`. "bound" and "certificate" limit the share of wrong
         classes.
-    validation_fraction : float, default=0.2
-        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
-        model is fitted to all rows.
+    validation_fraction
     patience
     warm_start
     checkpoint
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `centers`, `candidates` and the rows held out.
+    fit_seed
     verbose
 
     Attributes
@@ -214,8 +210,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     alpha_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the atoms, for more than two classes a column for each.
-    intercept_ : float or ndarray of shape (n_classes,)
-        Constant term.
+    class_intercept_
     path_
     n_features_in_
     feature_names_in_

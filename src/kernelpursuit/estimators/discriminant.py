@@ -144,25 +144,19 @@ class SparseKernelFDA(FisherModel):
     ----------
     n_atoms : int, default=20
         Number of atoms. There are fewer, with a warning, where the others lie in their span.
-    labels : {"centred", "raw"}, default="centred"
-        How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
-        the formula as published; the two agree for classes of equal size.
-    alpha : float, default=1e-8
-        Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
-        first t atoms. Larger values prefer smooth functions.
+    labels
+    scatter_alpha
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, times those of the rows. Centred labels give all classes equal say whatever their
         weights; these count with raw labels, and in the probabilities.
-    kernel : str, callable or list, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    class_kernels
     gamma
     degree
     coef0
     kernel_params
     candidates
     weakness
-    tol : float, default=1e-10
-        Stop when the atoms explain all but this share of the variance of the labels.
+    label_tol
     stop : {"bound"} or None, default=None
         "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest. It is for two
         classes. Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
@@ -170,8 +164,7 @@ class SparseKernelFDA(FisherModel):
     warm_start
     checkpoint
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `candidates`.
+    candidates_seed
     verbose
 
     Attributes
@@ -184,8 +177,7 @@ class SparseKernelFDA(FisherModel):
     gamma_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the kernel functions in f, or in each f_c.
-    intercept_ : float or ndarray of shape (n_classes,)
-        Constant term.
+    class_intercept_
     path_ : Path
         Record of the pursuit. Its loss is the mean square of the part of the labels outside the span.
     n_features_in_

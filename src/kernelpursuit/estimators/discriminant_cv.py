@@ -28,31 +28,22 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
     cv
-    scoring : str, callable or None, default=None
-        None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
-        number.
+    class_scoring
     n_jobs
     one_standard_error
-    labels : {"centred", "raw"}, default="centred"
-        How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
-        the formula as published; the two agree for classes of equal size.
-    alpha : float, default=1e-8
-        Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
-        first t atoms. Larger values prefer smooth functions.
+    labels
+    scatter_alpha
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, times those of the rows, in the fits and in the scores.
-    kernel : str, callable or list, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    class_kernels
     degree
     coef0
     kernel_params
     candidates
     weakness
-    tol : float, default=1e-10
-        Stop when the atoms explain all but this share of the variance of the labels.
+    label_tol
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `candidates`.
+    candidates_seed
     search_verbose
 
     Attributes
@@ -67,8 +58,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
     support_vectors_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the kernel functions.
-    intercept_ : float or ndarray of shape (n_classes,)
-        Constant term.
+    class_intercept_
     path_
     n_features_in_
     feature_names_in_

@@ -43,8 +43,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
         What is minimised, as in `KMPRegressor`.
     quantile
     refit_every
-    kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    kernels
     degree
     coef0
     kernel_params
@@ -57,8 +56,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     fit_intercept
     tol
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `centers` and `candidates`.
+    search_seed
     search_verbose
 
     Attributes
@@ -68,14 +66,11 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     alpha_
     best_score_
     cv_results_
-    support_ : ndarray of shape (k,)
-        Atoms of the model that is fitted to all rows with this choice, counted as in `KMPRegressor`.
+    refitted_support_
     support_vectors_
     support_kernels_
-    dual_coef_ : ndarray of shape (k,) or (k, n_targets)
-        Weights of the atoms.
-    intercept_ : float or ndarray of shape (n_targets,)
-        Constant term.
+    target_dual_coef_
+    target_intercept_
     path_
     n_features_in_
     feature_names_in_
@@ -148,8 +143,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         What is minimised, as in `KMPClassifier`.
     class_weight
     refit_every
-    kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.
+    kernels
     degree
     coef0
     kernel_params
@@ -162,8 +156,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     fit_intercept
     tol
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `centers` and `candidates`.
+    search_seed
     search_verbose
 
     Attributes
@@ -174,14 +167,12 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     alpha_
     best_score_
     cv_results_
-    support_ : ndarray of shape (k,)
-        Atoms of the model that is fitted to all rows with this choice, counted as in `KMPRegressor`.
+    refitted_support_
     support_vectors_
     support_kernels_
     dual_coef_ : ndarray of shape (k,) or (k, n_classes)
         Weights of the atoms, for more than two classes a column for each.
-    intercept_ : float or ndarray of shape (n_classes,)
-        Constant term.
+    class_intercept_
     path_
     n_features_in_
     feature_names_in_

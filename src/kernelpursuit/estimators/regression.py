@@ -114,15 +114,12 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         y. "certificate" fits the model to some rows and leaves it at that; the others give a limit of the same share,
         `bounds.holdout_bound`, that holds for all numbers of atoms at once with probability 95 %. It is
         ``path_.steps[-1].bound``. Or write a rule of your own, ``stop(path) -> Stop | None``.
-    validation_fraction : float, default=0.2
-        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
-        model is fitted to all rows.
+    validation_fraction
     patience
     warm_start
     checkpoint
     memory
-    random_state : int, RandomState or None, default=None
-        Seed for `centers`, `candidates` and the rows held out.
+    fit_seed
     verbose
 
     Attributes
@@ -134,10 +131,8 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
     support_kernels_
     gamma_
     alpha_
-    dual_coef_ : ndarray of shape (k,) or (k, n_targets)
-        Weights of the atoms.
-    intercept_ : float or ndarray of shape (n_targets,)
-        Constant term.
+    target_dual_coef_
+    target_intercept_
     path_
     n_features_in_
     feature_names_in_
