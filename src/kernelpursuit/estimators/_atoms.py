@@ -126,7 +126,7 @@ class AtomFamily:
 
 
 def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, centers: Any = None) -> AtomFamily:
-    """All atoms that the parameters of an estimator allow on its training rows; `centers` is its parameter, checked."""
+    """All atoms that the parameters of an estimator allow on its training rows. `centers` was checked before."""
     names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "functions")
     given = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
     if isinstance(data.X, Sharded):

@@ -169,7 +169,7 @@ class Leg:
 
 
 def legs(record: Record | None, path: Path | None) -> Iterator[Leg]:
-    """The legs of a pursuit; who runs one leaves its path in it."""
+    """The legs of a pursuit, one after the other. The caller runs each and stores its path in it."""
     if record is None:
         yield Leg(path)
         return

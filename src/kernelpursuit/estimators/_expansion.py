@@ -219,7 +219,8 @@ class Expansion:
     def staged(self, X: Any, stages: Iterable[np.ndarray]) -> Iterator[Array]:
         """Predictions with other weights, one set of them after the other, (1 + k, n_targets) each.
 
-        Each product of a batch of rows serves as many sets as scikit-learn's ``working_memory`` holds the results of.
+        The kernel values of a batch of rows are multiplied with as many sets at once as have room for their results in
+        scikit-learn's ``working_memory``.
         """
         most = int(get_config()["working_memory"] * MIB // (X.shape[0] * host_dtype(X).itemsize))
         stages = iter(stages)

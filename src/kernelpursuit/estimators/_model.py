@@ -26,7 +26,7 @@ from kernelpursuit.pursuit.loop import Path
 class Fitted(NamedTuple):
     """Result of a pursuit, ready for an estimator's attributes.
 
-    The arrays may go on beyond the steps that the path keeps: with those that its rule discarded.
+    The arrays hold all steps taken: those that the path keeps, and after them those that its stop rule discarded.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Fitted(NamedTuple):
     expansion: Expansion
     weights: WeightPath | KeptWeights  # of the atoms after each step
     alpha: float | None = None  # the ridge, where the estimator has one
-    pursued: Path | None = None  # as it was pursued: in the units of that, before a ridge was chosen for its atoms
+    pursued: Path | None = None  # the path before a ridge was chosen for its atoms, in the units of the fit
     calibration: Calibration | None = None  # of the values of a classifier, where its loss estimates no probabilities
 
 
@@ -121,7 +121,7 @@ class PursuitModel(BaseEstimator):
         return self._expansion.predict(X)
 
     def _staged_raw(self, X: Any, method: str) -> Iterator[Array]:
-        """Values after 1, 2, ... steps: the kernel is evaluated once for as many of them as memory holds."""
+        """Values after 1, 2, ... steps. The kernel is evaluated once for as many steps as memory has room for."""
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, method)
         yield from self._expansion.staged(X, islice(self._weights, 1, None))

@@ -21,7 +21,10 @@ _AT_ONCE = 32  # directions that are turned by one product
 
 @dataclass(frozen=True, eq=False)
 class OrthogonalFit:
-    """The fits after 0, 1, ... steps: along direction t, of the constant or of an atom, all of them have length t.
+    """The fits after 0, 1, ... steps, in coordinates along orthonormal directions.
+
+    There is a direction for the constant and one for each atom. Every fit that reaches a direction has the same
+    coordinate along it.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ class OrthogonalFit:
     targets : array of shape (n_samples, n_targets)
     lengths : ndarray of shape (size, n_targets)
     turn : ndarray of shape (size, size), optional
-        Directions as columns, in those of the criterion, where they are others.
+        The directions, as columns in coordinates of those of the criterion, where they are not the same.
     """
 
     criterion: Squares

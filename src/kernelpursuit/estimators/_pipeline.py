@@ -27,7 +27,7 @@ MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of s
 
 @dataclass(frozen=True)
 class Settings:
-    """What every pursuit is told besides its atoms and its criterion; the parameters of the same names.
+    """What every pursuit is told besides its atoms and its criterion, by parameters of the same names.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ def run(
     settings : Settings
     data : TrainingData
     basis : int or None
-        Directions over the rows that the criterion keeps; None means as many as fit into memory, and that limits the
-        steps.
+        How many directions over the rows the criterion will keep. None means as many as fit into memory; the path then
+        ends when that is full.
     itemsize : int, optional
         Bytes of an entry of a direction, by default those of X.
     worth_keeping : bool
@@ -133,7 +133,7 @@ def run(
 def follow_criterion(
     criterion: Any, stop: StopRule, settings: Settings, unit: float = 1.0, leg: Leg | None = None
 ) -> Path:
-    """The loop itself, with its report; `run` is the way to it but for a criterion that goes on where another ended."""
+    """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended."""
     leg = Leg() if leg is None else leg
     steps = 0 if leg.path is None else len(leg.path) + len(leg.path.discarded)
     leg.reseed(settings.rng)
@@ -183,7 +183,7 @@ def draw_seed(random_state: Any) -> int:
 
 
 def earlier_path(estimator: Any, unit: float) -> Path | None:
-    """Path of the model that the estimator is, for ``warm_start=True``; its targets divided by `unit`."""
+    """The path of an estimator that is already fitted, for ``warm_start=True``, as of targets divided by `unit`."""
     if not getattr(estimator, "warm_start", False) or not hasattr(estimator, "path_"):
         return None
     if (pursued := getattr(getattr(estimator, "_taken", None), "pursued", None)) is not None:

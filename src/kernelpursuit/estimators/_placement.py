@@ -57,7 +57,7 @@ def float_dtypes(x: Array) -> list[Any]:
 
 
 def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> Any:
-    """New data of a fitted estimator, checked; `like` is a fitted array, to whose place X must have come.
+    """New data of a fitted estimator, checked. X must be in the same place as `like`, a fitted array.
 
     scikit-learn has ``check_same_namespace`` for this, which says nothing where array API dispatch is off: a model
     fitted on tensors would then meet NumPy arrays.
@@ -70,7 +70,7 @@ def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> An
 
 
 def check_place(estimator: Any, X: Any, like: Any, method: str) -> None:
-    """An error where X has not come to the place of `like`, a fitted array."""
+    """Raise an error where X is not in the same place as `like`, a fitted array."""
     if place(X) != place(like):
         raise ValueError(
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device "

@@ -51,7 +51,7 @@ def calibrated_seen(
 
 
 def rows_here(X: Any) -> Callable[[Any], Any]:
-    """Function that brings rows of arrays beside X here: all of them, or of shards as many as say what a slope is."""
+    """A function that brings arrays over the rows to this process: all rows, or of shards enough to fit a slope to."""
     if not isinstance(X, Sharded):
         return lambda array: array
     share = min(1.0, ENOUGH / X.shape[0])
@@ -59,7 +59,7 @@ def rows_here(X: Any) -> Callable[[Any], Any]:
 
 
 def some_rows(array: np.ndarray, share: float) -> np.ndarray:
-    """A share of the rows, the same ones of all arrays of a length."""
+    """Some of the rows: the same ones of every array of that length."""
     count = int(np.ceil(share * len(array)))
     return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]
 

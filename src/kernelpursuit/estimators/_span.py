@@ -37,9 +37,10 @@ OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change k
 
 
 class Span(NamedTuple):
-    """Chosen points, and ψ(x) = Λ⁻¹ k_A(x), coordinates in their span, as an expansion; ΛΛᵀ is their kernel matrix.
+    """Chosen points, and the coordinates ψ(x) = Λ⁻¹ k_A(x) of other points in their span.
 
-    Any two points have ⟨ψ(x), ψ(z)⟩ equal to the inner product of their projections onto the span (Nyström).
+    ΛΛᵀ is the kernel matrix of the chosen points A. ⟨ψ(x), ψ(z)⟩ is the inner product of the projections of x and z
+    onto the span (Nyström).
     """
 
     path: Path
@@ -99,7 +100,10 @@ def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
 
 
 def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
-    """Minimum of `compression_bound`: the residual outside the support is the residual trace over n - k."""
+    """Rule that keeps the number of points with the lowest `compression_bound`.
+
+    The mean residual of the points that were not chosen is the residual trace over n - k.
+    """
 
     def current(path: Path) -> float:
         k = len(path)

@@ -107,11 +107,12 @@ class ClassifierModel(ClassModel):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class.
 
-        The losses "logistic" and "exponential" estimate them. For the squared loss the values of `decision_function`
-        are calibrated: one slope, chosen so that the classes are most probable given the values that the rows have in
-        models fitted without them, exact and in closed form, for models of every size. The class that is most probable
-        is the one that `predict` names. Other losses, and the basic variant, have no such closed form: there the slope
-        comes from the training rows as they were fitted, and the probabilities are somewhat too sure.
+        The losses "logistic" and "exponential" estimate probabilities. For the squared loss the values of
+        `decision_function` are calibrated: they are multiplied by a slope. It makes the classes of the training rows
+        most probable, each row with the value that it has in the model fitted without it; that value is exact and in
+        closed form. The most probable class is always the one that `predict` names. Other losses and the basic variant
+        have no such closed form. Their slope comes from the training rows as they were fitted, so their probabilities
+        are somewhat too sure.
 
         Parameters
         ----------
@@ -170,9 +171,8 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     variant
     loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
         What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see
-        `predict_proba`. "tanh" is the squared error of tanh(f)
-        against ±0.65, "doom2" is 1 - tanh of the margin, and "huber" grows linearly from a residual of 1 on
-        (``losses.huber`` takes another number).
+        `predict_proba`. "tanh" is the squared error of tanh(f) against ±0.65, "doom2" is 1 - tanh of the margin, and
+        "huber" grows linearly from a residual of 1 on (``losses.huber`` takes another number).
     class_weight
     refit_every
     kernels

@@ -75,9 +75,9 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class: a slope for the values of `decision_function`, and a bias for each class.
 
-        They are chosen so that the classes are most probable given the values that the rows have in discriminants made
-        without them, in closed form. Large classes are more probable, while `predict` gives all classes equal say: the
-        two may differ where classes have unequal sizes.
+        Slope and biases make the classes of the training rows most probable, each row with the value that it has in the
+        discriminants made without it, in closed form. Large classes are more probable here, while `predict` gives all
+        classes equal say. So the two may differ where classes have unequal sizes.
 
         Parameters
         ----------

@@ -292,13 +292,13 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
 
 
 def worth_of(targets: Array, data: TrainingData) -> StopRule:
-    """Landmarks chosen by y beyond the minimum of `gcv` follow its noise."""
+    """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
     n = max(len(data.rows), data.total)
     return gcv(n, search_charge(to_host(targets), data.weights), patience=10)
 
 
 def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:
-    """Path that goes on by `criterion` after the landmarks of another one."""
+    """The path of another criterion, continued by `criterion`."""
     for atom in first.atoms:
         list(criterion.take([int(atom)], weakness=0.0))
     more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
