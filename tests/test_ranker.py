@@ -11,7 +11,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import reference
-from kernelpursuit import DenseDictionary, Gradient, KMPRanker, KMPRegressor, Squares, pursue
+from kernelpursuit import (
+    BoundDisplay,
+    DenseDictionary,
+    Gradient,
+    KMPRanker,
+    KMPRegressor,
+    PursuitPathDisplay,
+    Squares,
+    pursue,
+)
 from kernelpursuit.bounds import loss_bound
 from kernelpursuit.pursuit import pairs
 from kernelpursuit.pursuit.groups import Groups
@@ -330,6 +339,27 @@ def test_a_certificate_is_of_groups_that_had_no_part(loss, rows_of_fits):
         assert any(bound == pytest.approx(share) for share in shares)
     assert path.reason == "certificate"
     assert f"{bounds[len(path)]:.3g}" in path.sentence
+
+
+def test_displays_of_a_ranker_need_an_error_that_knows_the_groups():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    sizes = [6] * 40
+    y = np.repeat(np.arange(3), 80) % 3 + np.tile([0, 1], 120)
+    X = np.column_stack([y + 0.3 * np.random.default_rng(7).normal(size=240), np.ones(240)])
+    model = KMPRanker(4, gamma=0.3, stop="certificate", random_state=0).fit(X, y, group=sizes)
+    for display in (PursuitPathDisplay, BoundDisplay):
+        display.from_estimator(model)
+        with pytest.raises(ValueError, match="give measure"):
+            display.from_estimator(model, X, y)
+        shown = display.from_estimator(model, X, y, measure=lambda y, f: wrong_pairs(y, f, sizes).mean())
+        (line,) = (line for name, line in shown.lines_.items() if name in ("test error", "error on new data"))
+        known = line.get_ydata()[len(model.path_)]
+        assert known == pytest.approx(wrong_pairs(y, model.predict(X), sizes).mean())
+    pipeline = make_pipeline(StandardScaler(), KMPRanker(3)).fit(X, y, kmpranker__group=sizes)
+    with pytest.raises(ValueError, match="give measure"):
+        PursuitPathDisplay.from_estimator(pipeline, X, y)
+    matplotlib.pyplot.close("all")
 
 
 def test_share_of_wrong_pairs_written_out():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import cycle
 from typing import Any
 
@@ -19,7 +19,7 @@ from kernelpursuit.plots._drawing import (
     legend,
     plain,
 )
-from kernelpursuit.plots.path import error_rate, staged_errors
+from kernelpursuit.plots.path import measure_of, staged_errors
 
 
 class BoundDisplay:
@@ -64,7 +64,14 @@ class BoundDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None, yscale: str = "linear"
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        measure: Callable[[Any, Any], float] | None = None,
+        ax: Any = None,
+        yscale: str = "linear",
     ) -> BoundDisplay:
         """Draw the bound that a model was stopped by, beside its errors on new data.
 
@@ -76,6 +83,9 @@ class BoundDisplay:
             New data: the error rate of a classifier; for regression the share of rows missed by more than the standard
             deviation of these y, which is close to what the bound speaks of; of `SparseKernelPCA` the mean squared
             distance to the span.
+        measure : callable, optional
+            ``measure(y, prediction)`` to draw instead. A ranker needs one, which knows the groups:
+            ``lambda y, f: ranking.wrong_pairs(y, f, group).mean()``.
         ax : matplotlib Axes, optional
         yscale : {"linear", "log"}, default="linear"
 
@@ -89,7 +99,7 @@ class BoundDisplay:
         if np.all(np.isnan(bound)):
             raise ValueError("estimator must have been fitted with stop='bound' or stop='certificate' to have a bound")
         name = path.reason if path.reason in ("bound", "certificate") else "bound"
-        observed = None if X is None else _new_errors(estimator, X, y, len(bound))
+        observed = None if X is None else _new_errors(estimator, X, y, len(bound), measure)
         trivial = 1.0 if hasattr(estimator, "predict") else float(path.start.loss)
         return cls(np.arange(len(bound)), {name: bound}, trivial, observed).plot(ax, yscale=yscale)
 
@@ -128,14 +138,14 @@ class BoundDisplay:
         return self
 
 
-def _new_errors(estimator: Any, X: Any, y: Any, size: int) -> dict[str, np.ndarray]:
+def _new_errors(estimator: Any, X: Any, y: Any, size: int, measure: Callable | None) -> dict[str, np.ndarray]:
     """What a bound speaks of, on new data, after 0, 1, ... steps; nan where the model does not go so far."""
     if hasattr(estimator, "residual"):
         known = {"mean squared distance": {len(estimator.path_): float(np.mean(np.asarray(estimator.residual(X))))}}
     else:
-        classifier = hasattr(estimator, "classes_")
-        name = "error rate" if classifier else "missed by more than a standard deviation"
-        k, values = staged_errors(estimator, X, y, error_rate if classifier else _missed)
+        name = "error rate" if hasattr(estimator, "classes_") else "missed by more than a standard deviation"
+        name = name if measure is None else "error on new data"
+        k, values = staged_errors(estimator, X, y, measure_of(estimator, measure, _missed))
         known = {name: dict(zip(k.tolist(), values.tolist(), strict=True))}
     return {name: np.array([values.get(k, np.nan) for k in range(size)]) for name, values in known.items()}
 

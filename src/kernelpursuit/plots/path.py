@@ -97,6 +97,7 @@ class PursuitPathDisplay:
         bounds: Mapping[str, Any] | None = None,
         trivial: float | None = None,
         baseline: Any = None,
+        measure: Callable[[Any, Any], float] | None = None,
         ax: Any = None,
         yscale: str = "auto",
     ) -> PursuitPathDisplay:
@@ -118,6 +119,9 @@ class PursuitPathDisplay:
             Value from which on a bound says nothing. Default: 1 for error rates, else the error of the constant.
         baseline : fitted estimator or (str, float), optional
             Estimators are measured on X and y.
+        measure : callable, optional
+            ``measure(y, prediction)``, an error to draw instead. A ranker needs one, which knows the groups:
+            ``lambda y, f: 1 - ranking.ndcg(y, f, group)``.
         ax : matplotlib Axes, optional
         yscale : {"auto", "linear", "log"}, default="auto"
             See `plot`.
@@ -127,12 +131,12 @@ class PursuitPathDisplay:
         PursuitPathDisplay
         """
         classifier = hasattr(estimator, "classes_")
-        measure = error_rate if classifier else _squared_error
+        known, measure = measure is None, measure_of(estimator, measure, _squared_error)
         if baseline is not None and hasattr(baseline, "predict"):
             baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
         estimator, X, X_train = last_step(estimator, X, X_train)
         path = estimator.path_
-        same_units = not classifier and getattr(estimator, "loss", None) == "squared"
+        same_units = known and not classifier and getattr(estimator, "loss", None) == "squared"
         curves = {}
         if X_train is not None:
             curves["training error"] = staged_errors(estimator, X_train, y_train, measure)
@@ -152,7 +156,7 @@ class PursuitPathDisplay:
             bounds=_evaluated(bounds, len(path)),
             trivial=trivial,
             baseline=baseline,
-            error_name="error rate" if classifier else "mean squared error",
+            error_name="error" if not known else "error rate" if classifier else "mean squared error",
             step_name=_step_name(path),
         ).plot(ax, yscale=yscale)
 
@@ -293,6 +297,22 @@ def _evaluated(bounds: Mapping[str, Any] | None, steps: int) -> dict[str, Curve]
             )
         curves[name] = (np.arange(steps + 1 - len(values), steps + 1), values)
     return curves
+
+
+def measure_of(estimator: Any, measure: Callable | None, default: Callable) -> Callable[[Any, Any], float]:
+    """The error to draw: that given, or that of classifiers, or the default one of regressors."""
+    if measure is not None:
+        return measure
+    if hasattr(estimator, "classes_"):
+        return error_rate
+    kind = getattr(estimator.__sklearn_tags__(), "estimator_type", None) if hasattr(estimator, "predict") else ""
+    return default if kind is not None else _needs_groups
+
+
+def _needs_groups(y: Any, prediction: Any) -> float:
+    raise ValueError(
+        "a ranker has no error without its groups: give measure, lambda y, f: 1 - ranking.ndcg(y, f, group)"
+    )
 
 
 def error_rate(y: Any, prediction: Any) -> float:
