@@ -72,7 +72,9 @@ SETTINGS = [
 # several numbers of terms: settings for what fits often.
 SMALLER = {
     make: make(max_atoms=5, gammas=[0.1, 1.0], cv=3) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
-} | {make: make(n_atoms=10) for make in (PolytopeFacesRegressor, RefinedKMPRegressor, RefinedKMPClassifier)}
+}
+SMALLER |= {make: make(n_atoms=5, epochs=3) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
+SMALLER[PolytopeFacesRegressor] = PolytopeFacesRegressor(n_atoms=10)
 
 
 def label(estimator):

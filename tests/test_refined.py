@@ -9,7 +9,9 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelpursuit.estimators._refined as routes
+import kernelpursuit.estimators._refining as refining
 from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.refinement.evidence import maximise_evidence
 
 
 def smooth(n=200, d=3, noise=0.1, seed=0):
@@ -198,3 +200,17 @@ def test_too_many_terms_are_said_and_one_class_is_refused():
         RefinedKMPRegressor(n_atoms=50, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="one class"):
         RefinedKMPClassifier().fit(X, np.ones(20))
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_epochs_limit_every_climb(passes, monkeypatch):
+    asked = []
+
+    def climb(*args, max_iter, **options):
+        asked.append(max_iter)
+        return maximise_evidence(*args, max_iter=max_iter, **options)
+
+    monkeypatch.setattr(refining, "maximise_evidence", climb)
+    X = np.linspace(0, 6, 120)[:, None]
+    RefinedKMPRegressor(4, epochs=passes, random_state=0).fit(X, np.sin(X[:, 0]))
+    assert set(asked) == {passes}

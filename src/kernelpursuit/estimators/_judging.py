@@ -76,6 +76,7 @@ class Trial:
 
     def refined(self, setting: Setting, steps: Sequence[int]) -> list[Judged]:
         """Errors after each of these numbers of iterations of the evidence."""
+        steps = [step for step in steps if step <= self.task.passes] or [int(self.task.passes)]
         setting = setting._replace(steps=steps[-1])
         terms, start, bound = setting[:3]
         found: list[dict[int, Said]] = []

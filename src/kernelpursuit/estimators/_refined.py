@@ -91,7 +91,8 @@ class RefinedModel(BaseEstimator):
         """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units."""
         rng = generator(self.random_state)
         self._frame = frame_of(X, weights)
-        task = Task(self._frame(widest(X)), Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared")
+        rows, passes = self._frame(widest(X)), np.inf if self.epochs == "auto" else self.epochs
+        task = Task(rows, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
         if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
             outcome = by_evidence(task, wanted, strata, rng, self._say)

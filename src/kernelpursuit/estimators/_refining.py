@@ -74,6 +74,8 @@ class Task(NamedTuple):
         See `Rows`.
     classes : bool
         Whether the targets are ±1 for classes.
+    passes : float
+        Most passes over the rows that a climb may take.
     """
 
     X: Array
@@ -82,6 +84,7 @@ class Task(NamedTuple):
     error: Callable[[np.ndarray, np.ndarray], np.ndarray]
     least_noise: float
     classes: bool = False
+    passes: float = np.inf
 
     def subset(self, J: np.ndarray) -> Task:
         """Some of the rows."""
@@ -95,8 +98,7 @@ class Task(NamedTuple):
 
     def variance(self) -> float:
         """Sum over the inputs of their variance, near their number; 1 where all are constant."""
-        xp = namespace(self.X)
-        return float(xp.sum(xp.mean(self.X * self.X, axis=0))) or 1.0
+        return float(np.sum(to_host(self.rows().mean(self.X * self.X)))) or 1.0
 
     def mean(self) -> np.ndarray:
         """Weighted mean of the targets."""
@@ -201,10 +203,11 @@ def refine(atoms: Atoms, task: Task, setting: Setting, report: Report | None = N
     return raise_evidence(atoms, task, setting, report)
 
 
-def raise_bound(atoms: Atoms, task: Task, steps: int = BOUND_STEPS) -> Evidence:
+def raise_bound(atoms: Atoms, task: Task) -> Evidence:
     """Centres and weights of the inputs where the bound on the evidence of a process is largest."""
     if len(atoms.log_widths) == 0:
         return settle(atoms, task.rows())
+    steps = int(min(BOUND_STEPS, task.passes))
     found = maximise_evidence(atoms, task.rows(), objective=negative_bound, noise=BOUND_NOISE, max_iter=steps)
     return found._replace(of_process=True)
 

@@ -35,8 +35,9 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
     n_atoms : int or "auto", default="auto"
         Number of terms. "auto" doubles it while rows held out gain by it.
     epochs : int or "auto", default="auto"
-        Passes over the rows where these are so many that mini-batches are used; "auto" makes about 6,000 steps, and 60
-        to 300 passes, four times as many on an NVIDIA GPU. More passes give lower errors, slowly.
+        Most passes over the rows. Where these are so many that mini-batches are used, "auto" makes about 6,000 steps,
+        and 60 to 300 passes, four times as many on an NVIDIA GPU: more of them give lower errors, slowly. Where all
+        rows are used at once, rows held out say when to stop.
     random_state : int, RandomState or None, default=None
         Draws the rows held out, the rows that atoms are chosen from, and the mini-batches.
     verbose : int, default=0
@@ -179,8 +180,9 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
     n_atoms : int or "auto", default="auto"
         Number of terms. "auto" doubles it while rows held out gain by it.
     epochs : int or "auto", default="auto"
-        Passes over the rows where these are so many that mini-batches are used; "auto" makes about 6,000 steps, and 60
-        to 300 passes, four times as many on an NVIDIA GPU. More passes give lower errors, slowly.
+        Most passes over the rows. Where these are so many that mini-batches are used, "auto" makes about 6,000 steps,
+        and 60 to 300 passes, four times as many on an NVIDIA GPU: more of them give lower errors, slowly. Where all
+        rows are used at once, rows held out say when to stop.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied by `sample_weight`.
     random_state : int, RandomState or None, default=None
