@@ -92,6 +92,15 @@ def made_with() -> dict[str, Any]:
     return found | {"machine": platform.machine(), "cores": os.cpu_count()}
 
 
+def place(X: np.ndarray, device: str) -> Any:
+    """Rows on the device."""
+    if device == "cpu":
+        return X
+    import torch
+
+    return torch.as_tensor(X, device=device)
+
+
 def need_cuda() -> None:
     """End the script with one line where there is no GPU."""
     try:

@@ -19,19 +19,10 @@ import numpy as np
 from sklearn import config_context
 from sklearn.preprocessing import StandardScaler
 
-from _common import forest_cover, need_cuda, parser, show, write
+from _common import forest_cover, need_cuda, parser, place, show, write
 from kernelpursuit import RefinedKMPClassifier
 
 TEST_ROWS, PREDICTED_ROWS = 30_000, 10_000
-
-
-def place(X: np.ndarray, device: str) -> Any:
-    """Rows on the device."""
-    if device == "cpu":
-        return X
-    import torch
-
-    return torch.as_tensor(X, device=device)
 
 
 def wait(device: str) -> None:

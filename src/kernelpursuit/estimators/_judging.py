@@ -21,7 +21,7 @@ FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # an error counts as this much of the mean at most, that of all but the largest errors
 FEW, NOT_MANY = 200, 500  # rows up to which little is tried; and up to which, in regression, it must gain more
 DOUBT, LITTLE_DOUBT = 2.0, 0.5  # standard errors by which everything moved must be better
-MORE_TERMS = 1.0  # and twice as many terms
+MORE_TERMS = 0.5  # and twice as many terms
 
 
 class Judged(NamedTuple):

@@ -23,6 +23,9 @@ PURSUED = 300  # atoms chosen by pursuit; where there are more, rows drawn at ra
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
 BOUND_NOISE = 0.3  # that it starts from
+MOST_SIGNAL = (
+    10.0  # variance of coefficients of moved atoms, that of the targets being 1: large ones extrapolate wildly
+)
 
 Say = Callable[[str], None]
 
@@ -225,6 +228,7 @@ def raise_evidence(atoms: Atoms, task: Task, setting: Setting, report: Report | 
         moves=setting.moves,
         signal=settled.signal,
         noise=settled.noise,
+        most_signal=MOST_SIGNAL,
         max_iter=setting.steps,
         report=report,
     )

@@ -210,6 +210,7 @@ def maximise_evidence(
     moves: str = "all",
     signal: float = 1.0,
     noise: float = 0.3,
+    most_signal: float = SIGNAL[1],
     max_iter: int = 100,
     report: Callable[[int, Evidence], bool | None] | None = None,
 ) -> Evidence:
@@ -229,6 +230,8 @@ def maximise_evidence(
         Nothing but signal and noise; the weights of the inputs as well; also a width for each atom; also the centres.
     signal, noise : float
         Start of the variances.
+    most_signal : float
+        Largest variance of the coefficients.
     max_iter : int
     report : callable, optional
         ``report(step, evidence)`` after each iteration, with the model it came to; a true answer ends the climb.
@@ -264,9 +267,12 @@ def maximise_evidence(
         signal, noise = np.exp(theta[-2:]).tolist()
         return Evidence(unpack(theta), signal, noise, best[0], best[2])
 
-    theta = np.concatenate([atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([signal, noise])])
+    theta = np.concatenate(
+        [atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([min(signal, most_signal), noise])]
+    )
     near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
-    bounds = [(None, None)] * int(sizes[0]) + near + [np.log(SIGNAL), np.log((rows.least_noise, NOISE[1]))]
+    bounds = [(None, None)] * int(sizes[0]) + near
+    bounds += [np.log((SIGNAL[0], most_signal)), np.log((rows.least_noise, NOISE[1]))]
     interrupted = at_rest = False
     try:
         ended = minimize(
