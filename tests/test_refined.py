@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import kernelpursuit.estimators._refined as routes
 import kernelpursuit.estimators._refining as refining
 from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.estimators._refining import frame_of
 from kernelpursuit.refinement.evidence import maximise_evidence
 
 
@@ -42,6 +43,15 @@ def test_units_do_not_matter(unit):
     found = scaled.predict(X * [unit, 1, 1 / unit] + [3 * unit, 0, 0]) / unit
     assert np.corrcoef(found, plain.predict(X))[0, 1] > 0.99
     assert scaled.score(X * [unit, 1, 1 / unit] + [3 * unit, 0, 0], y * unit) > 0.9
+
+
+def test_the_frame_of_the_inputs():
+    """A constant leaves no trace, however its mean is rounded; an indicator is not stretched for being rare."""
+    rng = np.random.default_rng(0)
+    for n in range(1700, 1750):
+        rare = (np.arange(n) < 2).astype(float)
+        frame = frame_of(np.column_stack([np.full(n, 9.1), 5 * rare, rng.normal(size=n)]), None)
+        assert np.isinf(frame.spread[0]) and frame.spread[1] == 5 and frame.spread[2] == pytest.approx(1, abs=0.1)
 
 
 def test_noise_alone_is_left_alone():

@@ -19,8 +19,9 @@ AFTER_BOUND, OF_FEW = STEPS[:5], STEPS[:4]  # the same after the bound, and wher
 RISE = 1.5  # times the lowest error so far: where it has risen to this, a fold goes no further
 FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # an error counts as this much of the mean at most, that of all but the largest errors
-FEW, NOT_MANY = 200, 500  # rows up to which little is tried; and up to which, in regression, it must gain more
-DOUBT, LITTLE_DOUBT = 2.0, 0.5  # standard errors by which everything moved must be better
+FEW = 200  # rows up to which little is tried
+DOUBTS = ((FEW, 2.0), (500, 1.0), (np.inf, 0.5))  # up to so many rows, standard errors that a free move must gain
+DOUBT_OF_CLASSES = 2.0
 MORE_TERMS = 0.5  # and twice as many terms
 
 
@@ -147,7 +148,8 @@ class Trial:
         if not few and not self.task.classes:
             free += self.refined(everything._replace(start=FREE[0]), STEPS)
         safest, best = (min(some, key=self.error) for some in (safe, free))
-        doubt = DOUBT if self.task.classes or len(self.task.Y) <= NOT_MANY else LITTLE_DOUBT
+        doubt = next(doubt for rows, doubt in DOUBTS if len(self.task.Y) <= rows)
+        doubt = DOUBT_OF_CLASSES if self.task.classes else doubt
         kept = best if self.better(best, safest, doubt) else safest
         say(
             f"{terms} terms: error of rows held out {self.error(safest):.4g} with {safest.setting.moved} moved, "

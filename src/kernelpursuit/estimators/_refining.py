@@ -58,7 +58,7 @@ def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
     low, high = xp.min(scaled, axis=0), xp.max(scaled, axis=0)
     two_valued = on_host(xp.all((scaled == low) | (scaled == high), axis=0))
     spread = np.where(two_valued, to_host(high - low), np.sqrt(variance))
-    flat = variance <= (16 * precision) ** 2
+    flat = (variance <= (16 * precision) ** 2) | (to_host(high - low) <= 16 * precision)  # a mean is not exact
     return Frame(to_host(mean) * unit, np.where(flat, np.inf, spread * unit))
 
 
