@@ -64,11 +64,7 @@ TEST_ROWS, PREDICTED_ROWS = 5000, 10_000
 
 
 def data_of(name: str, folder: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets; sets that the loader does not know are read from the folder."""
-    path = Path(folder or ".") / f"{name}.npz"
-    if name.startswith("keel_") and path.exists():
-        found = np.load(path, allow_pickle=False)
-        return found["X"].astype(np.float64), found["y"]
+    """Inputs and targets."""
     found = load(name, folder)
     return np.asarray(found.data, dtype=np.float64), np.asarray(found.target)
 

@@ -32,6 +32,8 @@ class Descended(NamedTuple):
     refined : bool
         Whether the model is the refined one.
     interrupted : bool
+    start : ndarray of shape (k, d)
+        Centres that it started from.
     """
 
     model: Model
@@ -39,6 +41,7 @@ class Descended(NamedTuple):
     loss: float
     refined: bool
     interrupted: bool
+    start: np.ndarray
 
 
 def values_of(model: Model, X: Array) -> np.ndarray:
@@ -109,7 +112,7 @@ def descend_from(
     model, interrupted = descend(start, X, Y, loss=loss, weights=weights, report=report, **options)
     if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
         best[:] = value, model, 1
-    return Descended(best[1], first_loss, best[0], best[2] > 0, interrupted)
+    return Descended(best[1], first_loss, best[0], best[2] > 0, interrupted, start.atoms.centers)
 
 
 def held_out_loss(model: Model, held: Task, loss: str) -> float:

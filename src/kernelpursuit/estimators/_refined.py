@@ -59,6 +59,8 @@ class Outcome(NamedTuple):
     inflation : float
         Variance of the errors of rows held out, as a multiple of what the model says.
     interrupted : bool
+    start : ndarray of shape (k, d)
+        Centres that were chosen; None where they are those of the model.
     """
 
     model: Model
@@ -67,6 +69,7 @@ class Outcome(NamedTuple):
     held_out: tuple[np.ndarray, np.ndarray] | None
     inflation: float = 1.0
     interrupted: bool = False
+    start: np.ndarray | None = None
 
 
 class RefinedModel(BaseEstimator):
@@ -93,6 +96,8 @@ class RefinedModel(BaseEstimator):
         self._frame = frame_of(X, weights)
         rows, passes = self._frame(widest(X)), np.inf if self.epochs == "auto" else self.epochs
         task = Task(rows, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
+        if (given := getattr(self, "_given", None)) is not None:
+            task = task._replace(given=self._frame.inside(*given))
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
         if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
             outcome = by_evidence(task, wanted, strata, rng, self._say)
@@ -112,7 +117,7 @@ class RefinedModel(BaseEstimator):
         atoms, frame, dtype = outcome.model.atoms, self._frame, host_dtype(X)
         known = np.isfinite(frame.spread)
         spread = np.where(known, frame.spread, 1.0)
-        centers = (frame.center + np.where(known, atoms.centers * spread, 0)).astype(dtype)
+        centers = frame.outside(atoms.centers).astype(dtype)
         widths, weights = np.exp(atoms.log_widths), np.where(known, np.exp(atoms.log_weights) / spread, 0)
         kernel = make_kernel("rbf", X, gamma=1.0)
         self._expansion = Expansion(follow(centers, X), [kernel], widths=widths, input_weights=weights)
@@ -121,6 +126,8 @@ class RefinedModel(BaseEstimator):
             follow(widths, X),
             follow(weights, X),
         )
+        started = atoms.centers if outcome.start is None else outcome.start
+        self.start_centers_ = follow(frame.outside(started).astype(dtype), X)
         self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moved
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
 
@@ -174,9 +181,10 @@ def by_evidence(task: Task, wanted: int | None, strata: np.ndarray, rng: np.rand
     except KeyboardInterrupt:
         return outcome_of(settled, task, None)._replace(interrupted=True)
     setting = judged.setting
-    found = refine(first(chosen[setting.start], setting.terms), task, setting, reporter(setting, say))
+    atoms = first(chosen[setting.start], setting.terms)
+    found = refine(atoms, task, setting, reporter(setting, say))
     outcome = outcome_of(solve(found, task), task, (trial.rows, judged))
-    return outcome._replace(setting=setting, interrupted=found.interrupted)
+    return outcome._replace(setting=setting, interrupted=found.interrupted, start=atoms.centers)
 
 
 def likeliest(task: Task, chosen: dict[float, Atoms], terms: list[int]) -> Fit:
@@ -256,7 +264,7 @@ def by_descent(
     setting = Setting(terms, 0, False, *(("all", epochs) if found.refined else ("nothing", 0)))
     held_out = (held, values_of(found.model, parts[1].X))
     inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
-    return Outcome(found.model, None, setting, held_out, inflation, found.interrupted)
+    return Outcome(found.model, None, setting, held_out, inflation, found.interrupted, found.start)
 
 
 def penalty_for(rows: int, parameters: int) -> float:

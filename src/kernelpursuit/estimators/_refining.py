@@ -21,6 +21,7 @@ from kernelpursuit.refinement.evidence import Evidence, Prior, Rows, coefficient
 CHOSEN_FROM, WEAKNESS = 4000, 0.5  # rows that atoms are chosen on, and how near to the best each must come
 PURSUED = 300  # atoms chosen by pursuit; where there are more, rows drawn at random end as low after they moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
+LEAST_WEIGHT = 9.0  # minus the logarithm of a weight of 0
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
 BOUND_NOISE = 0.3  # that it starts from
 MOST_SIGNAL = (
@@ -39,6 +40,18 @@ class Frame(NamedTuple):
     def __call__(self, X: Array) -> Array:
         """Columns of mean 0 and variance 1."""
         return (X - from_host(self.center, X)) * from_host(1 / self.spread, X)
+
+    def inside(self, centers: np.ndarray, widths: np.ndarray, weights: np.ndarray) -> Atoms:
+        """Atoms of inputs as they come, in standardised ones."""
+        known = np.isfinite(self.spread)
+        spread = np.where(known, self.spread, 1.0)
+        log_weights = np.log(np.maximum(np.where(known, weights * spread, 1.0), np.exp(-LEAST_WEIGHT)))
+        return Atoms(np.where(known, (centers - self.center) / spread, 0.0), np.log(widths), log_weights)
+
+    def outside(self, centers: np.ndarray) -> np.ndarray:
+        """Standardised centres in the units of the inputs."""
+        known = np.isfinite(self.spread)
+        return self.center + np.where(known, centers * np.where(known, self.spread, 1.0), 0)
 
 
 def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
@@ -79,6 +92,8 @@ class Task(NamedTuple):
         Whether the targets are ±1 for classes.
     passes : float
         Most passes over the rows that a climb may take.
+    given : Atoms or None
+        Atoms to start from, in place of a choice.
     """
 
     X: Array
@@ -88,6 +103,7 @@ class Task(NamedTuple):
     least_noise: float
     classes: bool = False
     passes: float = np.inf
+    given: Atoms | None = None
 
     def subset(self, J: np.ndarray) -> Task:
         """Some of the rows."""
@@ -156,7 +172,10 @@ def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
     """At most `k` rows as atoms: the first by pursuit, the others at random.
 
     The width is `start` over the total variance of the inputs, narrower where the data have too few independent atoms.
+    Where atoms are given there is no choice.
     """
+    if task.given is not None:
+        return first(task.given, k)
     n, d = task.X.shape
     part = task if n <= CHOSEN_FROM else task.subset(np.sort(rng.permutation(n)[:CHOSEN_FROM]))
     pursued = min(k, PURSUED, len(part.Y))

@@ -51,6 +51,8 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         Parameter gamma of each term, for inputs that are multiplied by `input_weights_`.
     input_weights_ : array of shape (n_features,)
         In 1 / the units of X; 0 for an input that is constant.
+    start_centers_ : array of shape (k, n_features)
+        Where the centres were before they moved.
     dual_coef_ : array of shape (k,) or (k, n_targets)
         Coefficients of the terms.
     intercept_ : float or array of shape (n_targets,)
@@ -194,7 +196,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
     ----------
     classes_ : array of shape (n_classes,)
         The classes, sorted.
-    centers_, widths_, input_weights_, moved_, n_iter_, n_features_in_, feature_names_in_
+    centers_, start_centers_, widths_, input_weights_, moved_, n_iter_, n_features_in_, feature_names_in_
         See `RefinedKMPRegressor`.
     dual_coef_ : array of shape (k,) or (k, n_classes)
         Coefficients of the terms.

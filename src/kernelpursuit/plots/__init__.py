@@ -5,7 +5,8 @@ A display holds the numbers and draws them as often as wanted: ``Display.from_es
 """
 
 from kernelpursuit.plots.curves import BoundDisplay, ResidualTraceDisplay
+from kernelpursuit.plots.moved import MovedCentersDisplay
 from kernelpursuit.plots.path import PursuitPathDisplay
 from kernelpursuit.plots.support import SupportDisplay
 
-__all__ = ["BoundDisplay", "PursuitPathDisplay", "ResidualTraceDisplay", "SupportDisplay"]
+__all__ = ["BoundDisplay", "MovedCentersDisplay", "PursuitPathDisplay", "ResidualTraceDisplay", "SupportDisplay"]

@@ -1,0 +1,75 @@
+"""Refinement of models that were fitted otherwise, and the picture of it."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kernelpursuit import KMPClassifier, KMPRegressor, MovedCentersDisplay, RefinedKMPRegressor, SparseKernelPCA, refine
+
+mpl.use("Agg")
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 2)) * [1, 100]
+Y = np.sin(3 * X[:, 0]) + 0.05 * RNG.normal(size=120)
+SCALED = X / [1, 100]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return RefinedKMPRegressor(n_atoms=5, random_state=0).fit(X, Y)
+
+
+def test_it_starts_from_the_terms_that_are_there():
+    chosen = KMPRegressor(n_atoms=5, gamma=0.7).fit(SCALED, Y)
+    found = refine(chosen, SCALED, Y, random_state=0)
+    np.testing.assert_allclose(found.start_centers_, chosen.support_vectors_, atol=1e-12)
+    assert len(found.widths_) == 5 and found.moved_ != "nothing"
+    assert found.score(SCALED, Y) > chosen.score(SCALED, Y)
+    assert not hasattr(found, "_given")
+    again = refine(found, SCALED, Y, random_state=0)  # a refined model is one too
+    np.testing.assert_allclose(again.start_centers_, found.centers_, atol=1e-12)
+
+
+def test_classes_and_sparse_centres():
+    labels = np.where(Y > 0, "above", "below")
+    chosen = KMPClassifier(n_atoms=4, gamma=0.7).fit(sparse.csr_array(SCALED), labels)
+    found = refine(chosen, SCALED, labels, random_state=0)
+    assert set(found.predict(SCALED)) <= {"above", "below"} and len(found.widths_) == 4
+
+
+def test_what_cannot_be_refined_is_refused():
+    with pytest.raises(ValueError, match="one Gaussian kernel"):
+        refine(KMPRegressor(n_atoms=1, kernel="linear").fit(SCALED, Y), SCALED, Y)
+    with pytest.raises(ValueError, match="Of a pipeline give the last step"):
+        refine(make_pipeline(StandardScaler(), KMPRegressor(n_atoms=3)).fit(X, Y), X, Y)
+    with pytest.raises(TypeError, match="must be a regressor or a classifier, got SparseKernelPCA"):
+        refine(SparseKernelPCA(2).fit(SCALED), SCALED, Y)
+
+
+def test_the_picture_shows_where_centres_went(model):
+    display = MovedCentersDisplay.from_estimator(model, X)
+    np.testing.assert_array_equal(display.end, model.centers_)
+    np.testing.assert_array_equal(display.start, model.start_centers_)
+    assert len(display.arrows_) == 5 and display.ax_.get_xlabel() == "feature 0"
+    for j in range(2):  # at its reach a term has fallen to exp(-1/2)
+        there = model.centers_[0].copy()
+        there[j] += display.reach[0, j]
+        exponent = -model.widths_[0] * np.sum(model.input_weights_**2 * (there - model.centers_[0]) ** 2)
+        assert exponent == pytest.approx(-0.5)
+    mpl.pyplot.close("all")
+
+
+def test_the_picture_of_a_pipeline_and_of_other_columns(model):
+    wide = np.column_stack([X, RNG.normal(size=(120, 2))])
+    whole = make_pipeline(StandardScaler(), RefinedKMPRegressor(n_atoms=3, random_state=0)).fit(wide, Y)
+    display = MovedCentersDisplay.from_estimator(whole, wide, features=(0, 3))
+    np.testing.assert_allclose(display.X, whole[0].transform(wide)[:, [0, 3]])
+    with pytest.raises(ValueError, match="features must be two columns from 0 to 3, got"):
+        MovedCentersDisplay.from_estimator(whole, wide, features=(0, 4))
+    with pytest.raises(ValueError, match="X must have the 2 features of the fit"):
+        MovedCentersDisplay.from_estimator(model, wide)
+    with pytest.raises(TypeError, match="must be a fitted refined model, got KMPRegressor"):
+        MovedCentersDisplay.from_estimator(KMPRegressor(n_atoms=2).fit(SCALED, Y), SCALED)
+    mpl.pyplot.close("all")
