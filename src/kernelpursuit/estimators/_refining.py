@@ -148,9 +148,9 @@ class Fit(NamedTuple):
     intercept: np.ndarray
     mean: np.ndarray
     factor: np.ndarray
-    outside: float  # see `Solution`
-    outside_factor: np.ndarray | None
     total: float  # number of rows, by weight
+    outside: float = 0.0  # see `Solution`
+    outside_factor: np.ndarray | None = None
 
     def values(self, X: Array) -> Array:
         """Predictions at standardised rows, (n, q)."""
@@ -209,7 +209,8 @@ def solve(evidence: Evidence, task: Task) -> Fit:
     rows = task.rows()
     solution = bound_coefficients if evidence.of_process else coefficients
     found = solution(evidence.atoms, rows, evidence.signal, evidence.noise)
-    return Fit(evidence, found.coef, found.intercept + task.mean(), *found[2:], rows.total)
+    intercept = found.intercept + task.mean()
+    return Fit(evidence, found.coef, intercept, found.mean, found.factor, rows.total, *found[4:])
 
 
 Report = Callable[[int, Evidence], bool | None]
