@@ -16,7 +16,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._model import Fitted
-from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, with_evidence_ridge
+from kernelpursuit.estimators._orthogonal import OrthogonalFit, before_ridge, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._placement import beside
@@ -280,7 +280,7 @@ class KernelMatchingPursuit(PursuitParameters):
         )
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, ready.weight_path(len(taken))
-        pursued = replace(path)
+        pursued = before_ridge(path) if isinstance(alpha, str) else None
         fit = OrthogonalFit.of(ready, y, weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
             assert fit is not None

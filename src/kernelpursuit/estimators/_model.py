@@ -34,7 +34,7 @@ class Fitted(NamedTuple):
     expansion: Expansion
     weights: WeightPath | KeptWeights  # of the atoms after each step
     alpha: float | None = None  # the ridge, where the estimator has one
-    pursued: Path | None = None  # the path before a ridge was chosen for its atoms, in the units of the fit
+    pursued: np.ndarray | None = None  # losses and left-out errors of the steps before a ridge was chosen for them
     calibration: Calibration | None = None  # of the values of a classifier, where its loss estimates no probabilities
 
 

@@ -186,9 +186,15 @@ def earlier_path(estimator: Any, unit: float) -> Path | None:
     """The path of an estimator that is already fitted, for ``warm_start=True``, as of targets divided by `unit`."""
     if not getattr(estimator, "warm_start", False) or not hasattr(estimator, "path_"):
         return None
-    if (pursued := getattr(getattr(estimator, "_taken", None), "pursued", None)) is not None:
-        return pursued
-    return in_units(replace(estimator.path_), 1 / unit, score=1 / (unit * unit))
+    path = in_units(replace(estimator.path_), 1 / unit, score=1 / (unit * unit))
+    pursued = getattr(getattr(estimator, "_taken", None), "pursued", None)
+    if pursued is None:
+        return path
+    taken = [
+        step._replace(loss=loss, leave_one_out=error)
+        for step, (loss, error) in zip(path.steps + path.discarded, pursued.tolist(), strict=True)
+    ]
+    return replace(path, steps=taken[: len(path)], discarded=taken[len(path) :])
 
 
 def candidates_of(candidates: Any, rng: np.random.Generator, steps: int = 0) -> Candidates:
