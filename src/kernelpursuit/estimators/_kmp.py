@@ -78,7 +78,10 @@ class KernelMatchingPursuit(PursuitParameters):
             raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
         shared: dict[str, Any] = {"centers": centers, "unit": unit}
         if stop != "certificate":
-            shared["alpha"] = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)
+            ridge = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)
+            if isinstance(ridge, Fitted):
+                return ridge
+            shared["alpha"] = ridge
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
         elif stop == "certificate":
@@ -121,11 +124,12 @@ class KernelMatchingPursuit(PursuitParameters):
         centers: Any,
         limit: int | None,
         unit: float,
-    ) -> float | str:
+    ) -> float | str | Fitted:
         """The parameter `alpha`; "auto" where the ridge is chosen for the atoms of the pursuit, after it.
 
         A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
-        curvatures of the two at this fit: there the two objectives then bend alike.
+        curvatures of the two at this fit: there the two objectives then bend alike. If this fit is interrupted it is
+        the model, and is returned.
         """
         if not isinstance(self.alpha, str):
             return self.alpha
@@ -140,7 +144,7 @@ class KernelMatchingPursuit(PursuitParameters):
         options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
         squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
         if squares.path.reason == "interrupted":
-            raise KeyboardInterrupt(f"{squares.path.sentence}, while the ridge was looked for")
+            return squares
         kept = squares.expansion.truncate(len(squares.path.atoms))
         values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
         return float(squares.alpha or 0) * mean_curvature(loss, targets.astype(np.float64), values, data.weights) / 2
@@ -209,6 +213,8 @@ class KernelMatchingPursuit(PursuitParameters):
         shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "unit": unit}
         shared["limit"] = None if self.n_atoms == "auto" else self.n_atoms
         alpha = self._ridge(some, calm(y), loss, settings, **shared)  # the rows held out have no part in it either
+        if isinstance(alpha, Fitted):
+            return alpha
         rules = path_rule("gcv", some, y, self.patience) if self._closed_form(loss) else no_rules
         fitted = self._fit_once(some, y, loss, settings, alpha=alpha, rules=rules, **shared)
         if fitted.path.reason == "interrupted":
