@@ -87,7 +87,7 @@ def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
 def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
     estimator, y = ESTIMATORS[name]
     model = type(estimator)(**estimator.get_params() | {"gammas": [0.3]})
-    interrupted |= {"from": 4, "steps": 1}
+    interrupted |= {"from": 4 if name == "fda-cv" else 1, "steps": 1}  # folds that go together are no pursuits
     with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
         model.fit(X, y)
     use(model)

@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._array import gather, on_host
 from kernelpursuit._warning import warn
+from kernelpursuit.estimators._fold_paths import can_share, fold_values
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import is_precomputed, labels_beside, take_rows
@@ -100,14 +101,20 @@ def search(
 
     quiet = max(0, int(estimator.verbose) - 1)
     jobs = [(setting, fold) for setting in settings for fold in range(len(folds))]
+    targets = fold_targets(known, folds, is_classifier(make())) if can_share(estimator, X, weights) else None
     try:
+        if targets is not None:
+            scores = Parallel(n_jobs=estimator.n_jobs)(
+                delayed(shared_scores)(estimator, X, known, targets, folds, setting, metric) for setting in settings
+            )
+            jobs = []
         scores = Parallel(n_jobs=estimator.n_jobs)(
             delayed(path_scores)(
                 model(most, setting, quiet), X, known, weights, *folds[fold], scorer, metric,
                 f"fold {fold + 1} of {len(folds)}, {setting}" if estimator.verbose else "",
             )
             for setting, fold in jobs
-        )  # fmt: skip
+        ) if jobs else scores  # fmt: skip
     except Interrupted as interrupt:  # the model of the fold is better than none
         fitted, first = interrupt.args[0], settings[0]
         used = Setting(*(None if value is None else getattr(fitted, name) for name, value in first._asdict().items()))
@@ -129,6 +136,40 @@ def search(
             ConvergenceWarning,
         )
     return Found(final, table, settings, chosen, k)
+
+
+def fold_targets(y: np.ndarray, folds: list, classes: bool) -> np.ndarray | None:
+    """Columns to fit, the same in all folds; None where a fold lacks a class."""
+    if not classes:
+        return y.reshape(len(y), -1).astype(np.float64)
+    labels = np.unique(y)
+    if any(len(train) == 0 or not np.array_equal(np.unique(y[train]), labels) for train, _ in folds):
+        return None
+    member = y[:, None] == (labels if len(labels) > 2 else labels[1:])
+    return np.where(member, 1.0, -1.0)
+
+
+def shared_scores(
+    estimator: Any, X: Any, y: np.ndarray, targets: np.ndarray, folds: list, setting: Setting, metric: Callable
+) -> np.ndarray:
+    """Scores of one width on all folds, (folds, numbers of atoms): `path_scores` of folds that go together."""
+    began, most = time.perf_counter(), estimator.max_atoms
+    ridge = isinstance(estimator.alpha, str)
+    found = fold_values(X, targets, folds, float(setting.gamma or 0), most, estimator.tol, ridge)
+    labels, table = np.unique(y) if is_classifier(estimator) else None, []
+    for fold, ((_, test), values) in enumerate(zip(folds, found, strict=True)):
+        if labels is None:
+            scores = [metric(y[test], stage) for stage in values]
+        else:
+            index = values.argmax(axis=2) if len(labels) > 2 else (values[:, :, 0] > 0).astype(np.intp)
+            scores = np.mean(labels[index] == y[test], axis=1).tolist()
+        if estimator.verbose:
+            best = int(np.argmax(scores))
+            ahead = f"fold {fold + 1} of {len(folds)}, {setting}"
+            seconds = time.perf_counter() - began
+            say(f"{ahead}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
+        table.append(scores + [scores[-1]] * (most - len(scores)))
+    return np.array(table)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 _LEAST = 1e-6  # slope of values that say nothing, or the contrary: the order of the classes stays
 
@@ -77,7 +76,8 @@ def fit_calibration(
 
     def surprise(theta: np.ndarray) -> tuple[float, np.ndarray]:
         logits = theta[0] * scaled + theta[1:]
-        logs = logits - logsumexp(logits, axis=1, keepdims=True)
+        logits = logits - logits.max(axis=1, keepdims=True)
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         excess = w[:, None] * (np.exp(logs) - target)
         pull = 1e-6 * theta[1:]  # of all biases that differ by a constant the smallest
         slope = np.concatenate([[np.sum(excess * scaled)], np.sum(excess, axis=0) if biased else 0 * pull])
