@@ -3,8 +3,8 @@
 The rows of a set are sorted along the first principal direction of their inputs and cut into groups of 20, so that a
 group holds similar rows. Targets become grades 0 to 4 in two ways: on one scale, cut at the quintiles of all training
 rows, or on the scale of their own group, by the order inside it, as people judge who see nothing else. Thirty groups
-train, up to sixty others test. RankRLS (full kernel) and linear ranking choose their
-ridge, and kernel methods their width among three, by three folds of training groups and the squared loss of pairs.
+train, up to sixty others test. RankRLS (full kernel) and linear ranking choose their ridge, and kernel methods their
+width among three, by three folds of training groups and the squared loss of pairs.
 Boosting and ``KMPRegressor`` are fitted to the grades and know of no groups. Measured on the test groups: Kendall's
 tau, NDCG at 10 places, and the terms of the model. Of the ranker's path also what each stop rule keeps, as a share of
 the best in hindsight.
@@ -156,14 +156,13 @@ def compare(name: str, folder: str | None, seed: int, scale: str) -> list[dict[s
     time, _ = seconds(lambda: model.fit(*train, group=sizes(train[1])))
     records.append({"method": LOGISTIC, "terms": most, "seconds": time} | measure(model, *test))
     records.append({"method": "stop rules"} | stops(gamma, train, test))
-    return [{"set": name, "scale": scale, "split": seed} | record for record in records]
+    return records
 
 
-def means(records: list[dict[str, Any]], name: str, scale: str, method: str) -> dict[str, float]:
-    """Mean over the splits of a set of all that was measured of a method."""
-    which = {"set": name, "scale": scale, "method": method}
-    same = [record for record in records if which.items() <= record.items()]
-    return {key: float(np.mean([one[key] for one in same])) for key in same[0] if key not in (*which, "split")}
+def means(records: list[dict[str, Any]], method: str) -> dict[str, float]:
+    """Mean over the splits of all that was measured of a method."""
+    same = [record for record in records if record["method"] == method]
+    return {key: float(np.mean([one[key] for one in same])) for key in same[0] if key != "method"}
 
 
 def main() -> None:
@@ -172,14 +171,14 @@ def main() -> None:
     options.add_argument("--splits", type=int, default=3)
     options.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     arguments = options.parse_args()
-    records = []
+    rows = []
     for name in arguments.sets:
         for scale in SCALES:
-            for seed in range(arguments.splits):
-                records += compare(name, arguments.data, seed, scale)
+            records = [one for seed in range(arguments.splits) for one in compare(name, arguments.data, seed, scale)]
             for method in dict.fromkeys(record["method"] for record in records):
-                show({"set": name, "scale": scale, "method": method} | means(records, name, scale, method))
-    write(records, arguments.out)
+                rows.append({"set": name, "scale": scale, "method": method} | means(records, method))
+                show(rows[-1])
+    write(rows, arguments.out)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         ``sum over groups of 1/m * sum over pairs (i, j) of ((y_i - y_j) - (f_i - f_j))**2``
 
     with m the rows of the group: this is least squares after the mean of each group is taken out of targets and atoms,
-    and costs little more than `KMPRegressor`.
+    and costs about twice as much as `KMPRegressor`.
 
     Parameters
     ----------
