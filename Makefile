@@ -4,8 +4,13 @@ BIN := .venv/bin
 
 .PHONY: demo reproduce test test-data test-oldest lint types format docs dist clean
 
+# From a table with texts and missing cells to a model, a page about it and a comparison.
 demo: .venv/demo
-	$(BIN)/kernelpursuit compare
+	mkdir -p build/demo
+	$(BIN)/kernelpursuit fit examples/penguins.csv --target species --out build/demo/penguins.model
+	$(BIN)/kernelpursuit report build/demo/penguins.model --out build/demo/report.html
+	$(BIN)/kernelpursuit compare examples/penguins.csv --target species --max-rows 200 --repeats 2
+	@echo "Open the page: $(CURDIR)/build/demo/report.html"
 
 # A table or figure of the papers: NAME=s2-ida, or all, or list; QUICK=1, DATA=folder, JOBS=number, OUT=folder.
 # Set here, so that variables of the same names in a shell mean nothing; those on the command line of make count.

@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
 from kernelpursuit.cli.encoding import encoded, make_encoder, origins
@@ -32,6 +33,7 @@ from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Table
 
 Say = Callable[[str], None]
 
+FEW_ROWS = 10_000  # up to which a second thread of BLAS costs more than it gives, and very much on a busy machine
 HELD_OUT = 0.2  # share of the rows that the model is judged on
 ROWS_FOR_CURVE = 2000  # training rows of the models of every size
 MOST_ON_CURVE = 150  # terms of the largest of them
@@ -60,7 +62,7 @@ def draw_rows(table: Table, most: int, seed: int) -> tuple[Table, list[str]]:
 
 def expected_seconds(rows: int, n_atoms: int | None) -> float:
     """About what `fit_table` takes: two fits, of which the first looks for the number of terms."""
-    one = 4 + 3e-3 * rows
+    one = 6 + 3e-3 * rows
     return (2 if n_atoms is None else 1) * one + 5
 
 
@@ -90,7 +92,7 @@ def fit_table(table: Table, n_atoms: int | None = None, seed: int = 0, say: Say 
     encoder = make_encoder(table.kinds)
     X, X_test = encoded(encoder, table.frame.iloc[train], fit=True), encoded(encoder, table.frame.iloc[test])
     y, y_test = table.y[train], table.y[test]
-    with quiet():
+    with quiet(), threadpool_limits(limits=1 if len(rows) <= FEW_ROWS else None):
         judged = new_estimator(table, n_atoms, seed).fit(X, y)
         about: dict[str, Any] = {
             "version": __version__,
