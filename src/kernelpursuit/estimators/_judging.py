@@ -20,7 +20,7 @@ RISE = 1.5  # times the lowest error so far: where it has risen to this, a fold 
 FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # an error counts as this much of the mean at most, that of all but the largest errors
 FEW = 200  # rows up to which little is tried
-DOUBTS = ((FEW, 2.0), (500, 1.0), (np.inf, 0.5))  # up to so many rows, standard errors that a free move must gain
+DOUBTS = ((500, 2.0), (np.inf, 0.5))  # up to so many rows, standard errors that a free move must gain
 DOUBT_OF_CLASSES = 2.0
 MORE_TERMS = 0.5  # and twice as many terms
 
