@@ -94,9 +94,14 @@ _SUMMED_AT_ONCE = 4096  # rows; longer sums of float32 numbers lose a digit or t
 
 def squared_norms(columns: Array) -> np.ndarray:
     """Squared norm of each column, summed in float64, on the host; infinite where it overflows."""
+    return to_host(energies(columns))
+
+
+def energies(columns: Array) -> Array:
+    """The same where the columns are, for several reads at once."""
     if not isinstance(columns, np.ndarray):
         xp = namespace(columns)
-        return to_host(xp.sum(columns * columns, axis=0, dtype=xp.float64))
+        return xp.sum(columns * columns, axis=0, dtype=xp.float64)
     with np.errstate(over="ignore"):
         if len(columns) > _SUMMED_AT_ONCE and columns.dtype == np.float32:
             starts = range(0, len(columns), _SUMMED_AT_ONCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, eps, from_host, in_span_limit, namespace, squared_norms, to_host
+from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, to_host
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
 
@@ -77,9 +77,10 @@ class Basis:
         """
         tails = np.zeros((columns.shape[1], 0)) if tails is None else tails
         self._reserve(self.size + columns.shape[1], tails.shape[1])
-        before = squared_norms(columns) + np.sum(tails**2, axis=1)
+        norms, penalty = energies(columns), np.sum(tails**2, axis=1)  # read together with what is inside
         tails = np.pad(tails, ((0, 0), (0, self._tails.shape[1] - tails.shape[1])))
         rest, tails, inside = self.complement(columns, tails, rounds=1)
+        before = to_host(norms) + penalty
         rest, tails, outside = orthonormal(rest, tails)
         rest, tails, again = self.complement(rest, tails, rounds=1)
         rest, tails, turn = orthonormal(rest, tails)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kernelpursuit._array import Array, in_double
+from kernelpursuit._array import Array, in_double, to_host
 
 
 class Dictionary(Protocol):
@@ -64,4 +64,4 @@ def sweep(
 ) -> tuple[np.ndarray, ...]:
     """Apply `f` to tiles of atoms `J` (None: all) and join its results along the atoms."""
     parts = [f(tile) for tile in pieces(dictionary, J)]
-    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+    return tuple(np.concatenate([to_host(one) for one in part]) for part in zip(*parts, strict=True))

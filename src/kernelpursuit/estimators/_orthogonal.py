@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, in_double, squared_norms
+from kernelpursuit._array import Array, energies, from_host, in_double, squared_norms, to_host
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.heads.shrinkage import Shrunk, evidence_ridge, shrunk
 from kernelpursuit.heads.weights import WeightPath
@@ -127,7 +127,8 @@ def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
     atoms = fit.criterion.atoms
     lengths = fit.lengths[int(atoms.intercept) :]
     losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
-    left_out = [float(np.sum(squared_norms(atoms.weigh(one))) / atoms.total_weight) for one in fit.left_out()]
+    norms = [energies(atoms.weigh(one)) for one in fit.left_out()]  # read when all are under way
+    left_out = [float(np.sum(to_host(one)) / atoms.total_weight) for one in norms]
     steps: list[Any] = [
         step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))
         for step, loss, error, z in zip(path.steps + path.discarded, losses, left_out[1:], lengths, strict=True)

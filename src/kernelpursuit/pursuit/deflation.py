@@ -9,11 +9,11 @@ import numpy as np
 
 from kernelpursuit._array import (
     Array,
+    energies,
     eps,
     in_double,
     in_span_limit,
     namespace,
-    squared_norms,
     squared_rows,
     tie_tolerance,
     to_host,
@@ -124,14 +124,12 @@ class Deflation:
         """Weighted `columns` without the constants of groups, where there are groups."""
         return columns if self.groups is None else self.groups.centre(columns)
 
-    def _read(self, columns: Array) -> tuple[Array, np.ndarray, np.ndarray]:
-        """Atoms weighted and centred, with their squared norms before and after that."""
+    def _read(self, columns: Array) -> tuple[Array, Array, Array]:
+        """Atoms weighted and centred, with their squared norms before and after that, where they are."""
         columns = self.weigh(columns)
-        raw = squared_norms(columns)
-        if not np.all(np.isfinite(raw)):
-            raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
+        raw = energies(columns)
         columns = self.centre(columns)
-        return columns, raw, raw if self.groups is None else squared_norms(columns)
+        return columns, raw, raw if self.groups is None else energies(columns)
 
     def _tails(self, J: np.ndarray) -> np.ndarray:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
@@ -145,12 +143,13 @@ class Deflation:
         if self.intercept:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
-            start = squared_norms(columns)
-        if self.size == self.intercept:
-            return Deflated(columns, tails, start + penalty, start + penalty, raw + penalty)
-        columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
-        squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
-        return Deflated(columns, tails, squared, start + penalty, raw + penalty)
+            start = energies(columns)
+        if self.size > self.intercept:
+            columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
+        squared = energies(columns)
+        raw, start, squared = (to_host(norms) for norms in (raw, start, squared))  # read together
+        check_finite(raw)
+        return Deflated(columns, tails, squared + np.sum(tails**2, axis=1) + rest, start + penalty, raw + penalty)
 
     def scores(
         self,
@@ -247,18 +246,21 @@ class Deflation:
         size, Q = self.size, self.basis.directions[: self.size, :]
         vectors = self._xp.concat([Q.T, samples], axis=1)
 
-        def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
+        def tile(J: np.ndarray) -> tuple[Array, ...]:
             # summed in float64: most of a wide kernel is constant
             columns, raw, start = self._read(in_double(self.D.columns(J)))
-            products = to_host(columns.T @ vectors)
-            own = self._tails(J)
-            for part, other in ((products[:, :size], self.basis.tails[:size].T), (products[:, size:], tails)):
-                width = min(own.shape[1], len(other))
-                part += own[:, :width] @ other[:width]
-            rest = 0.0 if self.ridge is None else self.ridge.rest(J, own)
-            return products, raw, start, np.sum(own**2, axis=1) + rest
+            return columns.T @ vectors, raw, start
 
-        products, raw, start, penalty = sweep(self.D, tile)
+        products, raw, start = sweep(self.D, tile)
+        check_finite(raw)
+        penalty = np.zeros(len(raw))
+        if self.ridge is not None:
+            for J in pieces(self.D):
+                own = self._tails(J)
+                for columns, other in ((slice(size), self.basis.tails[:size].T), (slice(size, None), tails)):
+                    width = min(own.shape[1], len(other))
+                    products[J, columns] += own[:, :width] @ other[:width]
+                penalty[J] = np.sum(own**2, axis=1) + self.ridge.rest(J, own)
         self._raw, start, self._lengths = raw + penalty, start + penalty, None
         inside = products[:, :size]
         self.start = start - (inside[:, 0] ** 2 if self.intercept else 0.0)
@@ -296,13 +298,16 @@ class Deflation:
         missing = self._kept.missing(self.size)
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
+        found = []  # read when all of it is under way
         for part, other, columns, others in pairs(
             J, self.D.tile, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
         ):
-            products = to_host(columns.T @ others)
+            found.append((part, other, columns.T @ others, self._inside(missing, columns) if other == part else []))
+        for part, other, inner, inside in found:
+            products = to_host(inner)
             gram[part, other] += products
             if other == part:
-                rest[:, part] = self._products(missing, J[part], columns)
+                rest[:, part] = self._products(missing, J[part], inside)
             else:
                 gram[other, part] += products.T
         for products in (self._kept.at(J), rest):
@@ -368,14 +373,16 @@ class Deflation:
         """Sample-space vectors in the precision of a pass."""
         return self._xp.astype(vectors, self._dtype) if self.single else vectors
 
-    def _products(self, missing: list[slice], J: np.ndarray, columns: Array) -> np.ndarray:
-        """Products of atoms `J` with some ranges of the directions."""
+    def _inside(self, missing: list[slice], columns: Array) -> list[Array]:
+        """Products of some columns with some ranges of the directions over the rows."""
+        return [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in missing]
+
+    def _products(self, missing: list[slice], J: np.ndarray, inside: list[Array]) -> np.ndarray:
+        """Products of atoms `J` with some ranges of the directions, given those over the rows."""
         tails = self._tails(J)
         T = self.basis.tails[:, : tails.shape[1]]
-        products = [
-            to_host(self._narrowed(self.basis.directions[rows, :]) @ columns) + T[rows] @ tails[:, : T.shape[1]].T
-            for rows in missing
-        ]
+        pairs = zip(missing, inside, strict=True)
+        products = [to_host(part) + T[rows] @ tails[:, : T.shape[1]].T for rows, part in pairs]
         return np.concatenate([np.zeros((0, len(J))), *products])
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
@@ -447,3 +454,9 @@ class Deflation:
             yield J, part
         self._ties = None
         self.passes += len(atoms) / len(self.alive)
+
+
+def check_finite(norms: np.ndarray) -> None:
+    """An error where the squared norms of atoms overflow."""
+    if not np.all(np.isfinite(norms)):
+        raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")

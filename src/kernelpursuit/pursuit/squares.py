@@ -9,6 +9,7 @@ import numpy as np
 from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
+from kernelpursuit.pursuit.ahead import Ahead
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.left_out import leave_out
@@ -18,6 +19,8 @@ from kernelpursuit.pursuit.taking import TakingDirections
 
 _DEFLATED_POOL = 0.25  # share of a pool of which little is left, from which on all of it is deflated
 VARIANTS = ("prefit", "backfit", "basic")
+
+Waiting = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
 
 
 class Squares(TakingDirections):
@@ -137,20 +140,28 @@ class Squares(TakingDirections):
             self._settle()
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
-    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], np.ndarray | None]]:
+    def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
         directions = self.atoms.extend(block)
-        return [direction.atom for direction in directions], (directions, self._correlate(directions))
+        ahead = None
+        if directions and not isinstance(self._r, np.ndarray):  # each number that is read has a long way
+            ahead = Ahead(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal)
+        products = self._correlate(directions)
+        if ahead is not None:
+            ahead.go(self._r, self._left_out)
+        return [direction.atom for direction in directions], (directions, (products, ahead))
 
-    def _accept(self, waiting: tuple[list[Direction], np.ndarray | None], place: int, atom: int, score: float) -> Step:
-        directions, products = waiting
-        length = self._advance(directions[place], self._shrinkage)
-        loss, unit = self._loss(), self.atoms.unit
+    def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
+        directions, (products, ahead) = waiting
+        length = self._advance(directions[place], self._shrinkage, None if ahead is None else ahead.lengths[place])
+        known = None if ahead is None else ahead.energy(place)
+        loss, unit = self._loss() if known is None else known / self.atoms.total_weight, self.atoms.unit
         self.atoms.chosen(atom)
         if products is not None:
             self._downdate(products[:, place], length, loss)
         self._steps.append((atom, length))
         weight = tuple((length * np.sqrt(unit)).tolist())
-        return Step(atom, score * unit, loss=loss, leave_one_out=self._leave_one_out(), weight=weight)
+        left_out = self._leave_one_out() if ahead is None else ahead.left_out(place) / self.atoms.total_weight
+        return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
 
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
         """The criterion on atoms `J` alone."""
@@ -214,12 +225,13 @@ class Squares(TakingDirections):
             tails[: len(direction.tail), column] = direction.tail
         return self.atoms.correlate(samples, tails)
 
-    def _advance(self, direction: Direction, share: float) -> np.ndarray:
+    def _advance(self, direction: Direction, share: float, length: np.ndarray | None = None) -> np.ndarray:
         """Move the residual along a unit direction and update the leverages; returns the step length per target."""
         sample, tail = direction.sample, direction.tail
         if len(tail) > len(self._r_tail):
             self._r_tail = np.pad(self._r_tail, ((0, len(tail) - len(self._r_tail)), (0, 0)))
-        length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
+        if length is None:
+            length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
         self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
         if self._left_out is not None:

@@ -1,0 +1,137 @@
+"""Rows on the workers of a cluster: what a fit costs there, beside the same fit in one process with as many cores.
+
+Claims, all within one run: (1) the atoms are those of one process; (2) the time is at most 1.3 times that of one
+process from 200,000 rows on; (3) a round trip serves four atoms at weakness 0.5; (4) what the client holds does not
+grow with the rows; (5) ``seconds = trips * latency + work * rows / workers``, with constants from the smallest fit,
+predicts the others within 20 %.
+
+The kernel is computed again at each pass, by one thread in each worker. The data are like forest cover: 54 columns.
+
+Run: ``python benchmarks/many_machines.py [--rows 50000 200000] [--workers 1 2] [--centers 1000] [--atoms 100]``
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from _common import write
+from kernelpursuit import KMPRegressor
+from kernelpursuit.sharded import cluster
+
+COLUMNS = 54
+TRIPS = 50  # that are timed
+
+
+def block(seed: int, rows: int) -> np.ndarray:
+    """Rows of 54 inputs that follow six hidden ones, the target last."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(rows, 6))
+    turn = np.random.default_rng(0).normal(size=(6, COLUMNS))
+    X = np.tanh(hidden @ turn / 2) + 0.2 * rng.normal(size=(rows, COLUMNS))
+    y = np.sin(2 * hidden[:, 0]) + hidden[:, 1] * hidden[:, 2] + np.abs(hidden[:, 3]) + 0.1 * rng.normal(size=rows)
+    return np.column_stack([X, y]).astype(np.float64)
+
+
+def remembered(made: list[Any]) -> None:
+    """Have every fit leave its transport here, which counts what goes back and forth."""
+    start = cluster.Actors.__init__
+
+    def init(self: Any, *args: Any) -> None:
+        start(self, *args)
+        made.append(self)
+
+    cluster.Actors.__init__ = init  # type: ignore[method-assign]
+
+
+def resident() -> int:
+    """Bytes that this process holds."""
+    import psutil  # type: ignore[import-untyped]
+
+    return psutil.Process().memory_info().rss
+
+
+def on_cluster(model: KMPRegressor, rows: int, workers: int, made: list[Any]) -> dict[str, Any]:
+    """One fit with rows that this process never sees."""
+    import dask.array as da
+    from dask import delayed
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as machines, Client(machines) as client:
+        size = rows // (2 * workers)
+        parts = [delayed(block)(seed, size) for seed in range(2 * workers)]
+        table = da.concatenate([da.from_delayed(part, (size, COLUMNS + 1), np.float64) for part in parts])
+        before, start = resident(), perf_counter()
+        model.fit(table[:, :-1], table[:, -1])
+        seconds, actors = perf_counter() - start, made[-1]
+        grown, trips = resident() - before, actors._first - 1
+        idle = cluster.Actors(client, [delayed((np.zeros((1, 1)),)) for _ in range(workers)])
+        start = perf_counter()
+        for _ in range(TRIPS):
+            idle.execute([], [])
+        latency = (perf_counter() - start) / TRIPS
+    atoms = len(model.support_)
+    return {
+        "rows": rows,
+        "workers": workers,
+        "seconds": seconds,
+        "passes": model.path_.passes,
+        "latency": latency,
+        "trips": trips,
+        "trips_per_atom": trips / atoms,
+        "kib_per_atom": (actors.bytes_sent + actors.bytes_received) / 1024 / atoms,
+        "client_mib": grown / 2**20,
+        "support": model.support_.tolist(),
+    }
+
+
+def in_one_process(model: KMPRegressor, rows: int, workers: int) -> dict[str, Any]:
+    """The same fit here, with as many threads."""
+    from threadpoolctl import threadpool_limits
+
+    table = np.concatenate([block(seed, rows // (2 * workers)) for seed in range(2 * workers)])
+    with threadpool_limits(workers):
+        start = perf_counter()
+        model.fit(table[:, :-1], table[:, -1])
+        return {"seconds_one": perf_counter() - start, "support_one": model.support_.tolist()}
+
+
+def predicted(first: dict[str, Any], run: dict[str, Any]) -> float:
+    """Seconds by the model of costs, with the work for a row from the first run."""
+    work = (first["seconds"] - first["trips"] * first["latency"]) * first["workers"] / first["rows"]
+    return run["trips"] * run["latency"] + work * run["rows"] / run["workers"]
+
+
+def main() -> None:
+    """Measure, print, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 200_000])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--centers", type=int, default=1000)
+    parser.add_argument("--atoms", type=int, default=100)
+    parser.add_argument("--weakness", type=float, default=0.5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "many_machines.json")
+    options = parser.parse_args()
+    made: list[Any] = []
+    remembered(made)
+    settings = {"centers": options.centers, "weakness": options.weakness, "alpha": 0.0, "random_state": 0, "memory": 0}
+    model = KMPRegressor(options.atoms, **settings)
+    results = []
+    for rows in options.rows:
+        for workers in options.workers:
+            found = on_cluster(model, rows, workers, made) | in_one_process(model, rows, workers)
+            found["equal"] = found.pop("support") == found.pop("support_one")
+            found["ratio"] = found["seconds"] / found["seconds_one"]
+            results.append(found)
+            found["predicted"] = predicted(results[0], found)
+            print({key: round(value, 4) if isinstance(value, float) else value for key, value in found.items()})
+    write(results, options.out)
+
+
+if __name__ == "__main__":
+    main()
