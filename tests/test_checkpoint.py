@@ -29,6 +29,7 @@ FITS = {
     "growing": (KMPRegressor(20, candidates="growing", centers=60, random_state=1), Y),
     "validation": (KMPClassifier(stop="validation", loss="logistic", random_state=0, patience=4), LABELS),
     "classes": (KMPClassifier(25, variant="backfit"), LABELS),
+    "several": (KMPClassifier(), LABELS),
     "basic": (KMPRegressor(40, variant="basic", shrinkage=0.7), Y),
     "pca": (SparseKernelPCA(20, weakness=0.5, memory=0), None),
     "random": (SparseKernelPCA(20, selection="random", random_state=None), None),
@@ -65,7 +66,7 @@ def test_a_fit_that_was_killed_ends_with_the_same_bits(name, tmp_path):
         assert len(strip) == len(content.splitlines())
 
 
-@pytest.mark.parametrize("name", ["prefit", "gcv", "classes", "pca", "fda"])
+@pytest.mark.parametrize("name", ["prefit", "gcv", "classes", "several", "pca", "fda"])
 def test_the_model_is_that_of_a_fit_without_a_file(name, tmp_path):
     found, y = FITS[name]
     kept = clone(found).set_params(checkpoint=tmp_path / "file", weakness=1.0).fit(X, y)

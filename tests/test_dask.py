@@ -52,6 +52,7 @@ def chunks(array, sizes=(100, 1, 199)):
         (KMPRegressor(8, centers=X[:50], functions=[lambda X: X], gamma=0.5), 1e9 * Y, None),
         (KMPClassifier(12, weakness=0.5, memory=0), LABELS, None),
         (KMPClassifier(8, stop="leave_one_out"), Y > 0, W),
+        (KMPClassifier(), LABELS, None),
     ],
 )
 def test_the_model_is_that_of_one_machine(client, model, y, weights):

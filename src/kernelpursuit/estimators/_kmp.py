@@ -300,8 +300,8 @@ class KernelMatchingPursuit(PursuitParameters):
 
 
 def several_classes(estimator: Any, targets: Any) -> bool:
-    """Whether the targets are three classes or more, here and not on a cluster."""
-    return is_classifier(estimator) and isinstance(targets, np.ndarray) and targets.shape[1] > 1
+    """Whether the targets are three classes or more."""
+    return is_classifier(estimator) and targets.shape[1] > 1
 
 
 def largest_size(targets: Any) -> float:

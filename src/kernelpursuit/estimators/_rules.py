@@ -24,6 +24,7 @@ from kernelpursuit.pursuit.stopping import (
     search_charge,
     validation,
 )
+from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -86,15 +87,25 @@ def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, pa
 
 def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: int) -> Rules:
     """Rule for several classes: the fewest atoms that left-out classes cannot tell from the best."""
-    charge = search_charge(targets.astype(np.float64), data.weights)
+    charge = search_charge(in_double(targets), data.weights)
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         def error_rate() -> float:
-            return float(np.average(wrong(targets, to_host(criterion.left_out()), targets), weights=data.weights))
+            left_out = criterion.left_out()
+            if isinstance(left_out, Sharded):
+                errors = left_out.program.reduce(weight_of_errors, wrong, targets, left_out, data.weights)
+                return float(errors) / data.total
+            return weight_of_errors(wrong, targets, to_host(left_out), data.weights) / data.total
 
         return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
 
     return rules
+
+
+def weight_of_errors(wrong: Wrong, targets: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None) -> float:
+    """How many rows are wrong, by weight."""
+    misses = wrong(targets, residuals, targets)
+    return float(np.sum(misses if weights is None else misses * weights))
 
 
 def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> Rules:

@@ -20,7 +20,7 @@ from kernelpursuit._array import (
 )
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep
-from kernelpursuit.pursuit.directions import Apart, Deflated, Joined
+from kernelpursuit.pursuit.directions import Apart, Deflated, Joined, check_finite
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
@@ -302,7 +302,9 @@ class Deflation:
         for part, other, columns, others in pairs(
             J, self.D.tile, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
         ):
-            found.append((part, other, columns.T @ others, self._inside(missing, columns) if other == part else []))
+            own = missing if other == part else []
+            inside = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in own]
+            found.append((part, other, columns.T @ others, inside))
         for part, other, inner, inside in found:
             products = to_host(inner)
             gram[part, other] += products
@@ -372,10 +374,6 @@ class Deflation:
     def _narrowed(self, vectors: Array) -> Array:
         """Sample-space vectors in the precision of a pass."""
         return self._xp.astype(vectors, self._dtype) if self.single else vectors
-
-    def _inside(self, missing: list[slice], columns: Array) -> list[Array]:
-        """Products of some columns with some ranges of the directions over the rows."""
-        return [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in missing]
 
     def _products(self, missing: list[slice], J: np.ndarray, inside: list[Array]) -> np.ndarray:
         """Products of atoms `J` with some ranges of the directions, given those over the rows."""
@@ -454,9 +452,3 @@ class Deflation:
             yield J, part
         self._ties = None
         self.passes += len(atoms) / len(self.alive)
-
-
-def check_finite(norms: np.ndarray) -> None:
-    """An error where the squared norms of atoms overflow."""
-    if not np.all(np.isfinite(norms)):
-        raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")

@@ -28,6 +28,12 @@ class Deflated(NamedTuple):
         return to_host(self.columns.T @ samples) + self.tails[:, :width] @ tails[:width]
 
 
+def check_finite(norms: np.ndarray) -> None:
+    """An error where the squared norms of atoms overflow."""
+    if not np.all(np.isfinite(norms)):
+        raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
+
+
 class Direction(NamedTuple):
     """A unit vector that an atom adds to the fit."""
 

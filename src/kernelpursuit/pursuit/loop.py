@@ -36,7 +36,7 @@ class Step(NamedTuple):
     bound : float
         Upper limit of the error of the model now; nan unless a stop rule follows one.
     validation : float
-        Error on rows held out; nan unless a stop rule follows it.
+        Error on rows held out, or left out one at a time; nan unless a stop rule follows it.
     seconds : float
         Time since the pursuit began.
     """

@@ -104,14 +104,13 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     n, charge, patience
         As in `gcv`.
     """
-    rates: list[float] = []
+    rates = noted("validation", lambda path: error_rate())
 
     def rule(path: Path) -> Stop | None:
-        if len(rates) <= len(path):
-            rates.append(error_rate())
+        known = rates(path)
         curve = gcv_curve(path, n, charge)
         best = int(np.argmin(curve))
-        lowest = float(np.clip(min(rates), 1 / n, 0.5))
+        lowest = float(np.clip(np.nanmin(known), 1 / n, 0.5))
         margin = _MARGIN * np.sqrt((1 - lowest) / (lowest * n))
         keep = int(np.argmax(curve[: best + 1] <= curve[best] * (1 + margin)))
         taken = len(curve) - 1
