@@ -14,6 +14,7 @@ from kernelpursuit._array import (
     in_double,
     in_span_limit,
     namespace,
+    squared_norms,
     squared_rows,
     tie_tolerance,
     to_host,
@@ -369,7 +370,7 @@ class Deflation:
             squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
             if np.min(self.squared[J] / squared) > _LITTLE:
                 break
-        return Deflated(columns, tails, squared, start, raw)
+        return Deflated(columns, tails, squared, to_host(start), to_host(raw))
 
     def _narrowed(self, vectors: Array) -> Array:
         """Sample-space vectors in the precision of a pass."""
