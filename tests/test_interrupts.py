@@ -4,20 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from kernelpursuit import (
-    ConformalRegressor,
-    KMPClassifier,
-    KMPClassifierCV,
-    KMPRegressor,
-    KMPRegressorCV,
-    PolytopeFacesRegressor,
-    PursuitNystroem,
-    SparseKernelCCA,
-    SparseKernelFDA,
-    SparseKernelFDACV,
-    SparseKernelNovelty,
-    SparseKernelPCA,
-)
+import kernelpursuit as kp
 from kernelpursuit.estimators import _pipeline
 
 rng = np.random.default_rng(0)
@@ -26,22 +13,22 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=80)
 CLASSES = (Y > 0).astype(int)
 STEPS = 3
 ESTIMATORS = {
-    "regressor": (KMPRegressor(10), Y),
-    "auto": (KMPRegressor(), Y),
-    "huber": (KMPRegressor(loss="huber", random_state=0), Y),
-    "validated": (KMPRegressor(10, stop="validation", random_state=0), Y),
-    "classifier": (KMPClassifier(10), CLASSES),
-    "regressor-cv": (KMPRegressorCV(10, cv=3), Y),
-    "classifier-cv": (KMPClassifierCV(10, cv=3), CLASSES),
-    "fda": (SparseKernelFDA(10), CLASSES),
-    "fda-cv": (SparseKernelFDACV(10, cv=3), CLASSES),
-    "faces": (PolytopeFacesRegressor(10), Y),
-    "pca": (SparseKernelPCA(10), None),
-    "nystroem": (PursuitNystroem(n_components=10), None),
-    "nystroem-prefit": (PursuitNystroem(n_components=10, selection="prefit"), Y),
-    "novelty": (SparseKernelNovelty(10, tol=0), None),
-    "cca": (SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
-    "conformal": (ConformalRegressor(KMPRegressor(10), random_state=0), Y),
+    "regressor": (kp.KMPRegressor(10), Y),
+    "auto": (kp.KMPRegressor(), Y),
+    "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
+    "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
+    "classifier": (kp.KMPClassifier(10), CLASSES),
+    "regressor-cv": (kp.KMPRegressorCV(10, cv=3), Y),
+    "classifier-cv": (kp.KMPClassifierCV(10, cv=3), CLASSES),
+    "fda": (kp.SparseKernelFDA(10), CLASSES),
+    "fda-cv": (kp.SparseKernelFDACV(10, cv=3), CLASSES),
+    "faces": (kp.PolytopeFacesRegressor(10), Y),
+    "pca": (kp.SparseKernelPCA(10), None),
+    "nystroem": (kp.PursuitNystroem(n_components=10), None),
+    "nystroem-prefit": (kp.PursuitNystroem(n_components=10, selection="prefit"), Y),
+    "novelty": (kp.SparseKernelNovelty(10, tol=0), None),
+    "cca": (kp.SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
+    "conformal": (kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0), Y),
 }
 
 
@@ -106,7 +93,7 @@ def test_nothing_is_left_of_an_interrupt_before_the_first_step(name, interrupted
 
 def test_landmarks_chosen_by_y_outlive_an_interrupt_among_the_others(interrupted):
     interrupted |= {"from": 2, "steps": 2}
-    model = PursuitNystroem(n_components=60, selection="prefit")
+    model = kp.PursuitNystroem(n_components=60, selection="prefit")
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert 2 < len(model.component_indices_) < 60 and use(model).shape[1] == len(model.component_indices_)
@@ -115,5 +102,5 @@ def test_landmarks_chosen_by_y_outlive_an_interrupt_among_the_others(interrupted
 def test_a_search_is_not_deceived(interrupted):
     interrupted |= {"from": 2}
     with pytest.raises(KeyboardInterrupt):
-        GridSearchCV(KMPRegressor(10), {"gamma": [0.1, 1.0]}, cv=3).fit(X, Y)
+        GridSearchCV(kp.KMPRegressor(10), {"gamma": [0.1, 1.0]}, cv=3).fit(X, Y)
     assert interrupted["runs"] == 2

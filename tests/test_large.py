@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from kernelpursuit import (
-    KMPClassifier,
-    KMPClassifierCV,
-    KMPRegressor,
-    KMPRegressorCV,
-    PursuitNystroem,
-    SparseKernelCCA,
-    SparseKernelFDA,
-    SparseKernelFDACV,
-    SparseKernelNovelty,
-    SparseKernelPCA,
-)
+import kernelpursuit as kp
 from kernelpursuit.pursuit.candidates import growing_subset
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")  # paths are short here
@@ -30,30 +19,30 @@ def data(n=300, d=4, seed=0):
 
 
 def targets(estimator, X, y):
-    if isinstance(estimator, SparseKernelCCA):
+    if isinstance(estimator, kp.SparseKernelCCA):
         return np.stack([y, X[:, 0]], axis=1)
-    classes = isinstance(estimator, KMPClassifier | KMPClassifierCV | SparseKernelFDA | SparseKernelFDACV)
+    classes = isinstance(estimator, kp.KMPClassifier | kp.KMPClassifierCV | kp.SparseKernelFDA | kp.SparseKernelFDACV)
     return np.searchsorted(np.quantile(y, [0.3, 0.7]), y) if classes else y
 
 
 PURSUITS = {
-    "regressor": KMPRegressor(30),
-    "backfit": KMPRegressor(30, variant="backfit"),
-    "basic": KMPRegressor(30, variant="basic"),
-    "ridge": KMPRegressor(30, alpha=0.1),
-    "huber": KMPRegressor(6, loss="huber"),
-    "classifier": KMPClassifier(30),
-    "regressor-cv": KMPRegressorCV(12, cv=3, gammas=[0.2]),
-    "classifier-cv": KMPClassifierCV(12, cv=3, gammas=[0.2]),
-    "fda": SparseKernelFDA(20),
-    "fda-cv": SparseKernelFDACV(8, cv=3, gammas=[0.2]),
-    "pca": SparseKernelPCA(30),
-    "pca-diagonal": SparseKernelPCA(30, selection="diagonal"),
-    "pca-random": SparseKernelPCA(30, selection="random", random_state=0),
-    "nystroem": PursuitNystroem(n_components=30),
-    "nystroem-prefit": PursuitNystroem(n_components=30, selection="prefit"),
-    "novelty": SparseKernelNovelty(30, random_state=0),
-    "cca": SparseKernelCCA(15),
+    "regressor": kp.KMPRegressor(30),
+    "backfit": kp.KMPRegressor(30, variant="backfit"),
+    "basic": kp.KMPRegressor(30, variant="basic"),
+    "ridge": kp.KMPRegressor(30, alpha=0.1),
+    "huber": kp.KMPRegressor(6, loss="huber"),
+    "classifier": kp.KMPClassifier(30),
+    "regressor-cv": kp.KMPRegressorCV(12, cv=3, gammas=[0.2]),
+    "classifier-cv": kp.KMPClassifierCV(12, cv=3, gammas=[0.2]),
+    "fda": kp.SparseKernelFDA(20),
+    "fda-cv": kp.SparseKernelFDACV(8, cv=3, gammas=[0.2]),
+    "pca": kp.SparseKernelPCA(30),
+    "pca-diagonal": kp.SparseKernelPCA(30, selection="diagonal"),
+    "pca-random": kp.SparseKernelPCA(30, selection="random", random_state=0),
+    "nystroem": kp.PursuitNystroem(n_components=30),
+    "nystroem-prefit": kp.PursuitNystroem(n_components=30, selection="prefit"),
+    "novelty": kp.SparseKernelNovelty(30, random_state=0),
+    "cca": kp.SparseKernelCCA(15),
 }
 
 
@@ -125,7 +114,7 @@ def test_prediction_in_batches(dtype):
     """Batches of rows, and of stages, change nothing but the last digits."""
     X, y = data()
     X = X.astype(dtype)
-    model = KMPRegressor(30, kernel=["rbf", "laplacian"], functions=[lambda X: X[:, :1]]).fit(X, y)
+    model = kp.KMPRegressor(30, kernel=["rbf", "laplacian"], functions=[lambda X: X[:, :1]]).fit(X, y)
     whole, stages = model.predict(X), list(model.staged_predict(X))
     assert whole.dtype == dtype and len(stages) == 30
     with sklearn.config_context(working_memory=0.01):
@@ -137,7 +126,7 @@ def test_prediction_in_batches(dtype):
 
 def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
     X, y = data()
-    KMPRegressor(5, verbose=1).fit(X, y)
+    kp.KMPRegressor(5, verbose=1).fit(X, y)
     first, *lines, last = capsys.readouterr().out.splitlines()
     assert last.startswith("[kernelpursuit] stopped")
     assert first.startswith("[kernelpursuit] kernel matrix kept")
@@ -149,9 +138,9 @@ def test_sampled_candidates_need_no_matrix():
     """Memory is O(n (s + k)), and a pass over all atoms is never made."""
     X = np.random.default_rng(0).normal(size=(3000, 4))
     y = np.sin(X[:, 0])
-    KMPRegressor(2, candidates=20, random_state=0).fit(X[:50], y[:50])  # imports
+    kp.KMPRegressor(2, candidates=20, random_state=0).fit(X[:50], y[:50])  # imports
     tracemalloc.start()
-    model = KMPRegressor(10, candidates=20, random_state=0).fit(X, y)
+    model = kp.KMPRegressor(10, candidates=20, random_state=0).fit(X, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * 3000 * 3000 / 4

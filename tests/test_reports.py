@@ -12,20 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.metrics import make_scorer, mean_squared_error
 from sklearn.model_selection import PredefinedSplit
 
-from kernelpursuit import (
-    KMPClassifier,
-    KMPClassifierCV,
-    KMPRegressor,
-    KMPRegressorCV,
-    PolytopeFacesRegressor,
-    PursuitNystroem,
-    SparseKernelCCA,
-    SparseKernelFDA,
-    SparseKernelFDACV,
-    SparseKernelNovelty,
-    SparseKernelPCA,
-    losses,
-)
+import kernelpursuit as kp
 
 
 def data(n=120, noise=0.1, seed=0):
@@ -41,19 +28,19 @@ def test_a_model_without_atoms_says_so():
     X, _ = data()
     noise = np.random.default_rng(2).normal(size=len(X))
     with pytest.warns(ConvergenceWarning, match=r"no atoms and predicts a constant.*scale.*gamma.*n_atoms"):
-        model = KMPRegressor().fit(X, noise)
+        model = kp.KMPRegressor().fit(X, noise)
     assert len(model.support_) == 0
     with pytest.warns(ConvergenceWarning, match="no atoms"):
-        KMPRegressor(gamma=0).fit(X, noise)
+        kp.KMPRegressor(gamma=0).fit(X, noise)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KMPRegressor().fit(X, np.ones(len(X)))  # there is nothing to fit
+        kp.KMPRegressor().fit(X, np.ones(len(X)))  # there is nothing to fit
 
 
-@pytest.mark.parametrize("make", [KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV])
+@pytest.mark.parametrize("make", [kp.KMPRegressorCV, kp.KMPClassifierCV, kp.SparseKernelFDACV])
 def test_a_search_that_ends_at_its_longest_path_says_so(make):
     X, y = data(noise=0)
-    y = y if make is KMPRegressorCV else (y > 0).astype(int)
+    y = y if make is kp.KMPRegressorCV else (y > 0).astype(int)
     with pytest.warns(ConvergenceWarning, match=r"max_atoms=1, the largest.*Raise max_atoms"):
         make(1, gammas=[0.3], cv=3).fit(X, y)
     with warnings.catch_warnings():
@@ -62,8 +49,9 @@ def test_a_search_that_ends_at_its_longest_path_says_so(make):
 
 
 ON_RAW_UNITS = [
-    KMPRegressor(5), KMPClassifier(5), SparseKernelFDA(5), SparseKernelPCA(5), PursuitNystroem(n_components=5),
-    SparseKernelNovelty(5), PolytopeFacesRegressor(5), KMPRegressorCV(3, cv=2),
+    kp.KMPRegressor(5), kp.KMPClassifier(5), kp.SparseKernelFDA(5), kp.SparseKernelPCA(5),
+    kp.PursuitNystroem(n_components=5),
+    kp.SparseKernelNovelty(5), kp.PolytopeFacesRegressor(5), kp.KMPRegressorCV(3, cv=2),
 ]  # fmt: skip
 
 
@@ -71,7 +59,7 @@ ON_RAW_UNITS = [
 @pytest.mark.parametrize("estimator", ON_RAW_UNITS, ids=lambda estimator: type(estimator).__name__)
 def test_a_column_of_other_units_is_noticed(estimator):
     X, y = data()
-    y = (y > 0).astype(int) if isinstance(estimator, KMPClassifier | SparseKernelFDA) else y
+    y = (y > 0).astype(int) if isinstance(estimator, kp.KMPClassifier | kp.SparseKernelFDA) else y
     raw = X * [1.0, 2000.0, 1.0]
     with pytest.warns(UserWarning, match=r"column 1 of X has 100.0% of the variance.*StandardScaler"):
         clone(estimator).fit(raw, y)
@@ -88,35 +76,35 @@ def test_a_column_of_other_units_is_noticed_in_either_view():
     X, y = data()
     views = np.column_stack([X[:, 0], y]), X[:, 1:]
     with pytest.warns(UserWarning, match="column 1 of y has"):
-        SparseKernelCCA(5).fit(views[0], views[1] * [1.0, 1e4])
+        kp.SparseKernelCCA(5).fit(views[0], views[1] * [1.0, 1e4])
     with pytest.warns(UserWarning, match="column 0 of X has"):
-        SparseKernelCCA(5).fit(views[0] * [1e4, 1.0], views[1])
+        kp.SparseKernelCCA(5).fit(views[0] * [1e4, 1.0], views[1])
 
 
 def test_weights_that_are_no_counts_are_noticed():
     X, y = data()
     with pytest.warns(UserWarning, match=r"sample_weight sums to 1200 for 120 rows.*divide the weights by their mean"):
-        many = KMPRegressor().fit(X, y, sample_weight=np.full(len(X), 10.0))
-    assert len(many.support_) > len(KMPRegressor().fit(X, y).support_)
+        many = kp.KMPRegressor().fit(X, y, sample_weight=np.full(len(X), 10.0))
+    assert len(many.support_) > len(kp.KMPRegressor().fit(X, y).support_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KMPRegressor(5).fit(X, y, sample_weight=np.full(len(X), 10.0))  # the number is given: no harm
+        kp.KMPRegressor(5).fit(X, y, sample_weight=np.full(len(X), 10.0))  # the number is given: no harm
 
 
 @pytest.mark.parametrize(
     "fit",
     [
-        lambda X, y: KMPRegressor(90, kernel="linear").fit(X, y),
-        lambda X, y: SparseKernelFDA(90, kernel="linear").fit(X, y > 0),
-        lambda X, y: SparseKernelPCA(90, kernel="linear").fit(X),
-        lambda X, y: SparseKernelNovelty(90, kernel="linear", tol=0).fit(X),
-        lambda X, y: PursuitNystroem(kernel="linear", n_components=90).fit(X),
-        lambda X, y: PursuitNystroem(kernel="linear", n_components=90, selection="prefit").fit(X, y),
-        lambda X, y: SparseKernelCCA(90, kernel_x="linear").fit(X, np.column_stack([y, y**2])),
-        lambda X, y: PolytopeFacesRegressor(90, kernel="linear", theta_tol=0).fit(X, y),
-        lambda X, y: KMPRegressor(gamma=0).fit(X, y),
-        lambda X, y: KMPRegressor(5).fit(X * [1, 1e5, 1], y),
-        lambda X, y: KMPRegressorCV(2, gammas=[0.3], cv=2).fit(X, y),
+        lambda X, y: kp.KMPRegressor(90, kernel="linear").fit(X, y),
+        lambda X, y: kp.SparseKernelFDA(90, kernel="linear").fit(X, y > 0),
+        lambda X, y: kp.SparseKernelPCA(90, kernel="linear").fit(X),
+        lambda X, y: kp.SparseKernelNovelty(90, kernel="linear", tol=0).fit(X),
+        lambda X, y: kp.PursuitNystroem(kernel="linear", n_components=90).fit(X),
+        lambda X, y: kp.PursuitNystroem(kernel="linear", n_components=90, selection="prefit").fit(X, y),
+        lambda X, y: kp.SparseKernelCCA(90, kernel_x="linear").fit(X, np.column_stack([y, y**2])),
+        lambda X, y: kp.PolytopeFacesRegressor(90, kernel="linear", theta_tol=0).fit(X, y),
+        lambda X, y: kp.KMPRegressor(gamma=0).fit(X, y),
+        lambda X, y: kp.KMPRegressor(5).fit(X * [1, 1e5, 1], y),
+        lambda X, y: kp.KMPRegressorCV(2, gammas=[0.3], cv=2).fit(X, y),
     ],
 )
 def test_warnings_point_at_the_line_of_the_user(fit):
@@ -132,7 +120,7 @@ def test_warnings_point_at_the_line_of_the_user(fit):
 
 def test_losses_are_printed_in_the_units_of_the_targets(capsys):
     X, y = data()
-    for model, scale in ((KMPRegressor(7, alpha=0.0), 500.0), (PolytopeFacesRegressor(7), 1e-4)):
+    for model, scale in ((kp.KMPRegressor(7, alpha=0.0), 500.0), (kp.PolytopeFacesRegressor(7), 1e-4)):
         model.set_params(verbose=2).fit(X, scale * y)
         lines = capsys.readouterr().out.splitlines()
         printed = [float(match[1]) for line in lines if (match := re.search(r"loss (\S+),", line))]
@@ -143,7 +131,11 @@ def test_losses_are_printed_in_the_units_of_the_targets(capsys):
 
 @pytest.mark.parametrize(
     "estimator",
-    [SparseKernelPCA(4, verbose=1), SparseKernelNovelty(4, verbose=1), PursuitNystroem(n_components=4, verbose=1)],
+    [
+        kp.SparseKernelPCA(4, verbose=1),
+        kp.SparseKernelNovelty(4, verbose=1),
+        kp.PursuitNystroem(n_components=4, verbose=1),
+    ],
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_every_estimator_reports(estimator, capsys):
@@ -155,7 +147,7 @@ def test_every_estimator_reports(estimator, capsys):
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
 def test_a_search_reports_folds_widths_and_what_came_out(capsys):
     X, y = data()
-    model = KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, verbose=1).fit(X, y)
+    model = kp.KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     scores = [float(re.search(r"best score (\S+) with \d atoms?, ", line)[1]) for line in lines[:6]]
     table = np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(3)]).reshape(3, 2, 4)
@@ -168,7 +160,7 @@ def test_a_search_reports_folds_widths_and_what_came_out(capsys):
 # ---------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("make", [KMPRegressor, KMPClassifier, KMPRegressorCV, KMPClassifierCV])
+@pytest.mark.parametrize("make", [kp.KMPRegressor, kp.KMPClassifier, kp.KMPRegressorCV, kp.KMPClassifierCV])
 def test_an_unknown_parameter_is_refused_in_the_name_of_the_class(make):
     with pytest.raises(TypeError, match=rf"^{make.__name__}.__init__\(\) got an unexpected keyword argument 'class_we"):
         make(class_weight="balanced")
@@ -179,28 +171,28 @@ def test_what_cannot_be_is_named():
     X, y = data()
     for candidates in (True, (0.1,), (1, 2, 3)):
         with pytest.raises(ValueError, match=r"candidates must be.*got"):
-            KMPRegressor(5, candidates=candidates).fit(X, y)
-    for make in (KMPRegressor, KMPClassifier, PolytopeFacesRegressor, SparseKernelFDA):
+            kp.KMPRegressor(5, candidates=candidates).fit(X, y)
+    for make in (kp.KMPRegressor, kp.KMPClassifier, kp.PolytopeFacesRegressor, kp.SparseKernelFDA):
         with pytest.raises(ValueError, match=r"y must be a dense array.*toarray"):
             make(5).fit(X, sparse.csr_array(y[:, None]))
 
 
-# ---------------------------------------------------------------------------------------------- shrinkage, losses
+# ---------------------------------------------------------------------------------------------- shrinkage, kp.losses
 
 
 @pytest.mark.parametrize("options", [{}, {"variant": "backfit"}, {"loss": "huber"}], ids=str)
 def test_shrinkage_is_for_the_basic_variant_alone(options):
     X, y = data()
-    plain, shrunk = (KMPRegressor(20, shrinkage=s, **options).fit(X, y) for s in (1.0, 0.1))
+    plain, shrunk = (kp.KMPRegressor(20, shrinkage=s, **options).fit(X, y) for s in (1.0, 0.1))
     np.testing.assert_array_equal(plain.predict(X), shrunk.predict(X))
-    basic = [KMPRegressor(20, variant="basic", shrinkage=s).fit(X, y).score(X, y) for s in (1.0, 0.1)]
+    basic = [kp.KMPRegressor(20, variant="basic", shrinkage=s).fit(X, y).score(X, y) for s in (1.0, 0.1)]
     assert basic[1] < basic[0]
 
 
 def test_the_basic_variant_takes_as_many_steps_as_it_needs():
     """It keeps no basis, so memory does not limit its steps."""
     X, y = data()
-    model = KMPRegressor(variant="basic", random_state=0).fit(X, y)
+    model = kp.KMPRegressor(variant="basic", random_state=0).fit(X, y)
     assert len(model.path_) > 10 and model.path_.reason == "validation"
     assert "memory" not in model.path_.sentence and model.score(X, y) > 0.7
 
@@ -218,7 +210,7 @@ def test_rows_held_out_are_judged_by_the_loss_that_is_fitted():
     X, y = outliers()
     errors = []
     for seed in range(5):
-        model = KMPRegressor(loss="huber", random_state=seed).fit(X, y)
+        model = kp.KMPRegressor(loss="huber", random_state=seed).fit(X, y)
         errors.append(np.mean((model.predict(X) - np.sin(2 * X[:, 0])) ** 2))
     assert np.median(errors) < 0.03
 
@@ -226,12 +218,12 @@ def test_rows_held_out_are_judged_by_the_loss_that_is_fitted():
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
 def test_a_search_judges_by_the_loss_that_is_fitted():
     X, y = outliers()
-    loss = losses.huber(0.5)
+    loss = kp.losses.huber(0.5)
     judge = make_scorer(lambda y, f: -np.mean(loss.value(y, f)))
-    own = KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3).fit(X, y)
-    named = KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3, scoring=judge).fit(X, y)
+    own = kp.KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3).fit(X, y)
+    named = kp.KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3, scoring=judge).fit(X, y)
     np.testing.assert_allclose(own.cv_results_["mean_test_score"], named.cv_results_["mean_test_score"])
-    model = KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3).fit(X, y)
+    model = kp.KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3).fit(X, y)
     assert mean_squared_error(np.sin(2 * X[:, 0]), model.predict(X)) < 0.03
 
 
@@ -241,7 +233,7 @@ def test_logarithms_of_probabilities_are_exact_in_the_tails(loss, n_classes):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(60, 1)) + 4 * c for c in range(n_classes)])
     y = np.repeat(np.arange(n_classes), 60)
-    model = KMPClassifier(6, loss=loss, kernel="linear" if n_classes == 2 else "rbf", fit_intercept=True)
+    model = kp.KMPClassifier(6, loss=loss, kernel="linear" if n_classes == 2 else "rbf", fit_intercept=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
@@ -269,12 +261,12 @@ def test_a_score_that_is_nan_is_never_chosen():
     def scoring(model, X, y):
         return np.nan if len(model.support_) in (1, 4) else model.score(X, y)
 
-    model = KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, scoring=scoring).fit(X, y)
+    model = kp.KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, scoring=scoring).fit(X, y)
     assert model.best_n_atoms_ in (2, 3) and np.isfinite(model.best_score_)
     ranks, means = model.cv_results_["rank_test_score"], model.cv_results_["mean_test_score"]
     assert ranks[np.isnan(means)].min() > ranks[~np.isnan(means)].max()
     with pytest.raises(ValueError, match="every score is nan"):
-        KMPRegressorCV(4, gammas=[0.1], cv=3, scoring=lambda model, X, y: np.nan).fit(X, y)
+        kp.KMPRegressorCV(4, gammas=[0.1], cv=3, scoring=lambda model, X, y: np.nan).fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
@@ -287,9 +279,9 @@ def test_a_fold_of_one_class_does_not_decide():
     assert len(set(y[places == 2])) == 1 and UndefinedMetricWarning is not None
     options = {"gammas": [0.01, 0.5], "scoring": "roc_auc"}
     with pytest.warns(UserWarning, match=r"folds \[2\].*StratifiedKFold"):
-        model = KMPClassifierCV(6, cv=PredefinedSplit(places), **options).fit(X, y)
+        model = kp.KMPClassifierCV(6, cv=PredefinedSplit(places), **options).fit(X, y)
     folds = [(np.flatnonzero(places != i), np.flatnonzero(places == i)) for i in (0, 1)]
-    two = KMPClassifierCV(6, cv=folds, **options).fit(X, y)
+    two = kp.KMPClassifierCV(6, cv=folds, **options).fit(X, y)
     assert (model.best_n_atoms_, model.gamma_) == (two.best_n_atoms_, two.gamma_)
     assert model.best_score_ == pytest.approx(two.best_score_)
 
@@ -300,7 +292,7 @@ def test_a_fold_without_weight_does_not_decide():
     places = np.arange(len(X)) % 3
     weights = np.where(places == 1, 0.0, 1.0)
     with pytest.warns(UserWarning, match=r"folds \[1\]"):
-        model = KMPRegressorCV(6, gammas=[0.3], cv=PredefinedSplit(places)).fit(X, y, sample_weight=weights)
+        model = kp.KMPRegressorCV(6, gammas=[0.3], cv=PredefinedSplit(places)).fit(X, y, sample_weight=weights)
     assert np.isnan(model.cv_results_["split1_test_score"]).all() and np.isfinite(model.best_score_)
 
 
@@ -310,15 +302,15 @@ def test_a_fold_without_weight_does_not_decide():
 @pytest.mark.parametrize(
     "estimator",
     [
-        KMPRegressor(12, alpha=0.0), KMPRegressor(alpha=0.0), KMPRegressor(stop="gcv", alpha=0.0),
-        KMPRegressor(12, variant="basic"), KMPClassifier(12, alpha=0.0),
-        SparseKernelFDA(12), PolytopeFacesRegressor(12, release=False),
+        kp.KMPRegressor(12, alpha=0.0), kp.KMPRegressor(alpha=0.0), kp.KMPRegressor(stop="gcv", alpha=0.0),
+        kp.KMPRegressor(12, variant="basic"), kp.KMPClassifier(12, alpha=0.0),
+        kp.SparseKernelFDA(12), kp.PolytopeFacesRegressor(12, release=False),
     ],
     ids=repr,
 )  # fmt: skip
 def test_a_truncated_model_says_what_it_is(estimator):
     X, y = data()
-    y = (y > 0).astype(int) if isinstance(estimator, KMPClassifier | SparseKernelFDA) else y
+    y = (y > 0).astype(int) if isinstance(estimator, kp.KMPClassifier | kp.SparseKernelFDA) else y
     model = clone(estimator).fit(X, y)
     short = model.truncate(5)
     taken = len(model.path_) + len(model.path_.discarded)
@@ -332,13 +324,13 @@ def test_a_truncated_model_says_what_it_is(estimator):
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
 def test_a_truncated_search_says_what_it_is():
     X, y = data()
-    model = KMPRegressorCV(8, gammas=[0.3], cv=3).fit(X, y)
+    model = kp.KMPRegressorCV(8, gammas=[0.3], cv=3).fit(X, y)
     assert model.truncate(2).best_n_atoms_ == 2 and model.best_n_atoms_ > 2
 
 
 def test_a_path_prints_in_a_line_and_is_a_table():
     X, y = data()
-    model = KMPRegressor().fit(X, y)
+    model = kp.KMPRegressor().fit(X, y)
     path = model.path_
     assert "\n" not in repr(path) and repr(path).startswith(f"Path({len(path)} steps, {len(path)} atoms, loss ")
     assert repr(path).endswith(f": {path.sentence})")

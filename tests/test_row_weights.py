@@ -7,17 +7,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelpursuit import (
-    KMPClassifier,
-    KMPRegressor,
-    PolytopeFacesRegressor,
-    PursuitNystroem,
-    SparseKernelCCA,
-    SparseKernelFDA,
-    SparseKernelFDACV,
-    SparseKernelNovelty,
-    SparseKernelPCA,
-)
+import kernelpursuit as kp
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -27,26 +17,26 @@ VIEW = np.column_stack([Y, np.cos(X[:, 1]), X[:, 0]]) + 0.05 * rng.normal(size=(
 COUNTS = rng.integers(0, 4, size=60)
 ROWS = np.repeat(np.arange(60), COUNTS)
 ESTIMATORS = {
-    "regressor": (KMPRegressor(8, alpha=0.0), Y),
-    "classifier": (KMPClassifier(8, alpha=0.0), CLASSES),
-    "faces": (PolytopeFacesRegressor(8), Y),
-    "faces-keeps": (PolytopeFacesRegressor(8, release=False, guard=True, fit_intercept=False), Y),
-    "fda": (SparseKernelFDA(8), CLASSES),
-    "fda-two": (SparseKernelFDA(8, alpha=0.1, labels="raw"), CLASSES > 1),
-    "fda-sampled": (SparseKernelFDA(8, candidates=1000, random_state=0), CLASSES),
-    "pca": (SparseKernelPCA(8, n_components=3), None),
-    "pca-plain": (SparseKernelPCA(8, n_components=3, center=False, kernel="laplacian"), None),
-    "pca-diagonal": (SparseKernelPCA(8, n_components=3, selection="diagonal"), None),
-    "pca-tol": (SparseKernelPCA(60, n_components=3, tol=0.1), None),
-    "nystroem": (PursuitNystroem(n_components=8), None),
-    "nystroem-diagonal": (PursuitNystroem(n_components=8, selection="diagonal"), None),
-    "nystroem-prefit": (PursuitNystroem(n_components=20, selection="prefit"), Y),
-    "nystroem-classes": (PursuitNystroem(n_components=20, selection="prefit"), CLASSES),
-    "novelty": (SparseKernelNovelty(8, contamination=0.13), None),
-    "novelty-diagonal": (SparseKernelNovelty(8, contamination=0.4, selection="diagonal"), None),
-    "cca": (SparseKernelCCA(8), VIEW),
-    "cca-projection": (SparseKernelCCA(8, deflation="projection", signed=False, alpha=0.01), VIEW),
-    "cca-plain": (SparseKernelCCA(3, center=False, kernel_y="linear", n_components=1), VIEW),
+    "regressor": (kp.KMPRegressor(8, alpha=0.0), Y),
+    "classifier": (kp.KMPClassifier(8, alpha=0.0), CLASSES),
+    "faces": (kp.PolytopeFacesRegressor(8), Y),
+    "faces-keeps": (kp.PolytopeFacesRegressor(8, release=False, guard=True, fit_intercept=False), Y),
+    "fda": (kp.SparseKernelFDA(8), CLASSES),
+    "fda-two": (kp.SparseKernelFDA(8, alpha=0.1, labels="raw"), CLASSES > 1),
+    "fda-sampled": (kp.SparseKernelFDA(8, candidates=1000, random_state=0), CLASSES),
+    "pca": (kp.SparseKernelPCA(8, n_components=3), None),
+    "pca-plain": (kp.SparseKernelPCA(8, n_components=3, center=False, kernel="laplacian"), None),
+    "pca-diagonal": (kp.SparseKernelPCA(8, n_components=3, selection="diagonal"), None),
+    "pca-tol": (kp.SparseKernelPCA(60, n_components=3, tol=0.1), None),
+    "nystroem": (kp.PursuitNystroem(n_components=8), None),
+    "nystroem-diagonal": (kp.PursuitNystroem(n_components=8, selection="diagonal"), None),
+    "nystroem-prefit": (kp.PursuitNystroem(n_components=20, selection="prefit"), Y),
+    "nystroem-classes": (kp.PursuitNystroem(n_components=20, selection="prefit"), CLASSES),
+    "novelty": (kp.SparseKernelNovelty(8, contamination=0.13), None),
+    "novelty-diagonal": (kp.SparseKernelNovelty(8, contamination=0.4, selection="diagonal"), None),
+    "cca": (kp.SparseKernelCCA(8), VIEW),
+    "cca-projection": (kp.SparseKernelCCA(8, deflation="projection", signed=False, alpha=0.01), VIEW),
+    "cca-plain": (kp.SparseKernelCCA(3, center=False, kernel_y="linear", n_components=1), VIEW),
 }
 
 
@@ -126,11 +116,13 @@ def test_other_arrays_and_weights(name):
 
 def test_a_search_weighs_its_fits_and_scores():
     weights = np.where(CLASSES == 0, 0.0, 1.0)
-    model = SparseKernelFDACV(4, gammas=[0.5], cv=3).fit(X, CLASSES, sample_weight=weights)
+    model = kp.SparseKernelFDACV(4, gammas=[0.5], cv=3).fit(X, CLASSES, sample_weight=weights)
     assert list(model.classes_) == [1, 2]
 
 
-@pytest.mark.parametrize("estimator", [SparseKernelPCA(8, stop="bound"), SparseKernelFDA(8, stop="bound")], ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [kp.SparseKernelPCA(8, stop="bound"), kp.SparseKernelFDA(8, stop="bound")], ids=repr
+)
 def test_bounds_are_about_equal_rows(estimator):
     with pytest.raises(ValueError, match="does not take sample_weight"):
         estimator.fit(X, CLASSES > 1, sample_weight=COUNTS)
@@ -140,7 +132,7 @@ def test_rows_held_out_count_by_their_weights():
     """A threshold of rows held out: the share of their weight below it is the one asked for."""
     data = np.random.default_rng(1).normal(size=(400, 2))
     weights = np.random.default_rng(2).integers(1, 5, size=400).astype(float)
-    model = SparseKernelNovelty(15, contamination=0.2, validation_fraction=0.5, random_state=0)
+    model = kp.SparseKernelNovelty(15, contamination=0.2, validation_fraction=0.5, random_state=0)
     model.fit(data, sample_weight=weights)
     share = np.average(model.predict(data) == -1, weights=weights)
     assert abs(share - 0.2) < 0.06
