@@ -6,8 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kernelpursuit import KMPRegressor
+from kernelpursuit import KernelDictionary, KMPRegressor
 from kernelpursuit.estimators import _memory
+from kernelpursuit.kernels import make_kernel
 from problems import data
 
 
@@ -48,6 +49,28 @@ def test_memory_refused_with_the_numbers():
     with pytest.raises(ValueError, match=r"memory=100\b.*\b3200\b") as error:
         KMPRegressor(1, memory=100).fit(X, y)
     assert "n_atoms=0" not in str(error.value)
+
+
+def test_directions_are_counted_in_float64_whatever_the_data():
+    X, y = data(400)
+    said = []
+    for dtype in (np.float32, np.float64):
+        with pytest.raises(ValueError, match="memory=200000 ") as error:
+            KMPRegressor(300, memory=200_000).fit(X.astype(dtype), y.astype(dtype))
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+def test_a_kernel_that_may_not_be_symmetric_is_turned_in_parts():
+    X, _ = data(1500)
+    kernel = make_kernel(lambda A, B: A[:, :1] + B[:, :1].T, X)
+    tracemalloc.start()
+    try:
+        D = KernelDictionary(X, X, kernel)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert D.in_memory and peak < 1.7 * 1500 * 1500 * 8
 
 
 def test_the_default_is_a_share_of_what_is_free(monkeypatch):

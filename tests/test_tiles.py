@@ -136,7 +136,10 @@ def test_users_callables_are_called_from_one_thread(monkeypatch):
     assert seen == {get_ident()}
 
 
-def test_a_pass_takes_far_less_memory_than_the_matrix():
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_a_pass_takes_a_tile_for_each_thread(threads, monkeypatch):
+    """Far less than the matrix, 61 MiB."""
+    monkeypatch.setattr(tiles, "usable_threads", lambda: threads)
     X, _ = data(4000, d=10)
     D = KernelDictionary(X, X, make_kernel("rbf", X), storage="tiles")
     V = np.ones((4000, 8), dtype=np.float32)
@@ -144,7 +147,7 @@ def test_a_pass_takes_far_less_memory_than_the_matrix():
     D.correlate(V)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 0.2 * 4000 * 4000 * 4
+    assert peak < (threads + 2) * tiles.CACHE_TILE
 
 
 def test_workers_of_joblib_do_not_oversubscribe():

@@ -28,6 +28,7 @@ from kernelpursuit.kernels import Kernel
 STORAGES = ("auto", "dense", "tiles")
 LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,
 COLUMNS = 128  # unless that were fewer columns than this
+TURNED = 8  # parts of a tile: values that are turned are there twice
 DEVICE_ROWS = 2**16  # rows of a tile on an accelerator; sums over more of them are made in float64
 
 
@@ -209,7 +210,7 @@ class KernelDictionary:
             return self._values(self._Z, self._X)
         xp, (n, m) = namespace(self._like), self.shape
         values = xp.empty((m, n), dtype=self.dtype, device=self._like.device)
-        for J in spans(0, m, self.tile):  # no second matrix to turn
+        for J in spans(0, m, max(1, self.tile // TURNED)):  # no second matrix to turn
             values[J, :] = self._values(self._X, rows_of(self._Z, J)).T
         return values
 

@@ -16,7 +16,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import plan_memory
-from kernelpursuit.estimators._placement import host_dtype, is_collection, refuse_collections
+from kernelpursuit.estimators._placement import is_collection, refuse_collections
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue
@@ -75,7 +75,7 @@ def run(
     data: TrainingData,
     *,
     basis: int | None,
-    itemsize: int | None = None,
+    itemsize: int = 8,
     worth_keeping: bool = True,
     wanted: int | None = None,
     name: str = "n_atoms",
@@ -96,8 +96,8 @@ def run(
     basis : int or None
         How many directions over the rows the criterion will keep. None means as many as fit into memory; the path then
         ends when that is full.
-    itemsize : int, optional
-        Bytes of an entry of a direction, by default those of X.
+    itemsize : int
+        Bytes of an entry of a direction: they are float64 whatever X is.
     worth_keeping : bool
         Whether the criterion reads the whole kernel matrix, so that it pays to keep it.
     wanted : int, optional
@@ -112,7 +112,6 @@ def run(
     Pursued
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
-    itemsize = itemsize or host_dtype(data.X).itemsize
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
     record = None if settings.checkpoint is None else settings.checkpoint.next_pursuit(data, (memory, most))
     memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits

@@ -172,7 +172,6 @@ class SpanParameters:
             settings,
             data,
             basis=min(self.n_atoms, n),
-            itemsize=8,
             worth_keeping=self.selection == "rayleigh",
             wanted=self.n_atoms,
         )
