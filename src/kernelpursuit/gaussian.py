@@ -107,8 +107,8 @@ def gaussian_points(centred: Array, gamma: float, shares: np.ndarray | None = No
 def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
     """exp(-γ|x - z|²), (n_p, n_q): one product and an exponential in place; pairs of far points by `gaussian_float64`.
 
-    A far point and one that is not are either well apart, and the value is 0 to all digits that count, or the sum of
-    their squared lengths is below five times the limit.
+    Pairs of a far point and one that is not need no care. Either the two are well apart, and the value is 0 to all
+    digits that count; or the sum of their squared lengths is below five times the limit.
     """
     rows, columns = P.far_rows, Q.far_rows
     pairs = len(rows) * len(columns)

@@ -55,7 +55,7 @@ def certified_order(path: Path, losses: np.ndarray) -> Path:
 
 
 def translated(ridge: float, loss: str, data: TrainingData, groups: np.ndarray, values: np.ndarray) -> float:
-    """Ridge of a fit with the squared loss, `values` at the rows, in the proportion in which `loss` bends along it."""
+    """A ridge of the squared loss, translated for another loss by how much that bends along the fitted `values`."""
     y = data.y.astype(np.float64)
     bends = [
         curvature_along(PAIRWISE[name](groups, data.weights), y, values, data.weights) for name in (loss, "squared")

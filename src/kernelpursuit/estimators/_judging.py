@@ -134,7 +134,8 @@ class Trial:
     def of_terms(self, terms: int, say: Say) -> Judged:
         """The best way to refine that many terms: a safe one, unless moving everything is better beyond doubt.
 
-        Safe is the bound; for classes, where the squared error that it bounds is not what counts, no move at all too.
+        The bound is safe. For classes the squared error, which it bounds, is not what counts; not to move at all is
+        tried there as well.
         """
         safe = [self.bound(terms, start) for start in FREE]
         if self._cap == np.inf:
@@ -186,7 +187,7 @@ def sizes(most: int) -> Iterator[int]:
 
 
 def best_size(trial: Trial, say: Say) -> Judged:
-    """Number of terms that twice as many do not beat beyond doubt."""
+    """The smallest number of terms that twice as many terms do not clearly beat."""
     kept: Judged | None = None
     for terms in sizes(trial.most):
         judged = trial.of_terms(terms, say)

@@ -1,4 +1,4 @@
-"""From decision values to probabilities: a number that says how sure they are, where asked a prior of each class."""
+"""From decision values to probabilities: a slope says how sure they are, and biases how frequent each class is."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Fisher(TakingDirections):
         self._eta = self._error = self._raw = np.zeros(0)
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
-        # Products below rounding error, as those of constant columns with centred codes, are zero.
+        # Products below rounding error count as zero: those of constant columns with centred codes, for example.
         self._noise = (16 * self.atoms.eps) ** 2 * float(np.sum(squared_norms(self._codes)))
 
     @property

@@ -1,4 +1,4 @@
-"""Gaussian atoms whose centres, widths and input weights are parameters: their values, and the way back of a gradient.
+"""Gaussian atoms whose centres, widths and input weights are parameters: their values, and gradients of a loss.
 
     φ_j(x) = exp(-γ_j Σ_d w_d² (x_d - z_jd)²)
 

@@ -1,8 +1,8 @@
 """The squared loss on some thousand rows: a lower bound of the evidence of a full Gaussian process, after Titsias.
 
-The evidence of k atoms alone (`evidence`) does not know that their centres were fitted. This one does: it bounds the
-evidence of the process with the same kernel and all rows, of which the centres are no parameters; they only make the
-bound tighter. So centres may move freely, at the price that all atoms have one width.
+The evidence of k atoms alone (`evidence`) does not know that their centres were fitted. This bound does. It is a bound
+on the evidence of the whole process with the same kernel. The centres are no parameters of that process; they only make
+the bound tighter. So they may move freely, at the price that all atoms have one width.
 """
 
 from __future__ import annotations

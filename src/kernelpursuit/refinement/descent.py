@@ -256,7 +256,7 @@ class State(NamedTuple):
 
 
 class _Adam:
-    """Adam, the rate of each group of parameters following `one_cycle`; widths and weights held within bounds."""
+    """Adam. The rate of each group of parameters follows `one_cycle`; widths and weights are held within bounds."""
 
     def __init__(self, rates: Rates, steps: int):
         self._groups = (rates.coef, rates.coef, rates.centers, rates.widths, rates.weights)
@@ -272,7 +272,7 @@ class _Adam:
         return State(theta, xp.zeros_like(theta), xp.zeros_like(theta))
 
     def rate(self) -> float:
-        """Share of the largest rate for the next step, the start of the running means from 0 made good."""
+        """Rate of the next step as a share of the largest, corrected for running means that start at 0."""
         self._taken += 1
         return one_cycle(self._taken / self._steps) * (1 - SECOND**self._taken) ** 0.5 / (1 - FIRST**self._taken)
 

@@ -40,7 +40,7 @@ class Evidence(NamedTuple):
         Iterations of L-BFGS.
     interrupted : bool
     at_rest : bool
-        Whether it rises no more.
+        Whether the climb came to its end: the evidence rises no more.
     of_process : bool
         Whether signal and noise are those of a Gaussian process (`bound`), not of coefficients.
     """
@@ -286,7 +286,9 @@ def maximise_evidence(
 
 
 def settle(atoms: Atoms, rows: Rows) -> Evidence:
-    """Signal and noise of largest evidence for atoms as they are: one decomposition, then a search in two numbers.
+    """Signal and noise of largest evidence, for atoms that stay as they are.
+
+    One decomposition turns the evidence into a function of two numbers, which is then searched.
 
     With λ the eigenvalues of ΦᵀΦ and b the coordinates of ΦᵀY in its eigenvectors, the evidence without priors is
     ½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v.

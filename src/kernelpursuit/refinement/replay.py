@@ -1,4 +1,4 @@
-"""A step of a descent on an NVIDIA GPU, recorded once and replayed: launching its kernels takes longer than they."""
+"""A step of a descent on an NVIDIA GPU, recorded once and replayed: to launch kernels takes longer than to run them."""
 
 from __future__ import annotations
 
