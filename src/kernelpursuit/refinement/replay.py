@@ -28,14 +28,7 @@ def recorded(state_after: Callable[..., Any], state: Any, first: Any) -> Callabl
         for part, new in zip(state, state_after(state, data, everything, rate), strict=True):
             part.copy_(new)
 
-    aside = torch.cuda.Stream(data.X.device)
-    aside.wait_stream(torch.cuda.current_stream(data.X.device))
-    with torch.cuda.stream(aside):  # libraries set themselves up, which cannot be recorded
-        in_place()
-    torch.cuda.current_stream(data.X.device).wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        in_place()
+    again = _captured(in_place, data.X.device)
     for part, old in zip(state, kept, strict=True):
         part.copy_(old)
 
@@ -44,7 +37,21 @@ def recorded(state_after: Callable[..., Any], state: Any, first: Any) -> Callabl
             if part is not None:
                 part.copy_(new)
         rate.fill_(now)
-        graph.replay()
+        again()
         return state
 
     return replay
+
+
+def _captured(work: Callable[[], None], device: Any) -> Callable[[], None]:
+    """What repeats the kernels that `work` launches. It is run once, or more often, on the way."""
+    torch = import_module("torch")
+    aside = torch.cuda.Stream(device)
+    aside.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(aside):  # libraries set themselves up, which cannot be recorded
+        work()
+    torch.cuda.current_stream(device).wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        work()
+    return graph.replay
