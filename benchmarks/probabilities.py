@@ -2,9 +2,9 @@
 
 Each classifier as its constructor makes it, its own probabilities beside those of `CalibratedClassifierCV` (five folds,
 a sigmoid) around the same one: the default, which averages five models, and ``ensemble=False``, which has one. Columns
-are standardised; at most 600 training rows. Log losses and seconds as shares of the default's.
+are standardised; at most 400 training rows. Log losses and seconds as shares of the default's.
 
-Run: ``python benchmarks/probabilities.py [--data DIR] [--splits 3] [--out FILE]``
+Run: ``python benchmarks/probabilities.py [--data DIR] [--splits 2] [--out FILE]``
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SETS = [
 ]  # fmt: skip
 MODELS = {
     "squared": KMPClassifier(),
-    "logistic": KMPClassifier(30, loss="logistic"),
+    "logistic": KMPClassifier(15, loss="logistic"),
     "fisher": SparseKernelFDA(),
 }
-ROWS, TEST_ROWS = 600, 2000
+ROWS, TEST_ROWS = 400, 2000
 
 
 def compare(model: Any, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
@@ -57,7 +57,7 @@ def compare(model: Any, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, fl
 def main() -> None:
     """Write the record."""
     made = parser(__doc__, "probabilities")
-    made.add_argument("--splits", type=int, default=3)
+    made.add_argument("--splits", type=int, default=2)
     made.add_argument("--sets", nargs="+", default=SETS)
     args = made.parse_args()
     warnings.simplefilter("ignore")

@@ -17,6 +17,7 @@ from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import plan_memory
 from kernelpursuit.estimators._placement import is_collection, refuse_collections
+from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue
@@ -153,6 +154,8 @@ def follow_criterion(
 def fits(method: Callable) -> Callable:
     """Decorator of `fit`: parameters are checked first, and an interrupt (Ctrl-C) is raised again last.
 
+    Small fits have one thread, see `threads_for`.
+
     The loop ends at an interrupt with the steps finished so far. `fit` makes the model of those, so that a person at a
     prompt can use it, and then the interrupt goes on its way, so that no search takes the model for a finished one.
     """
@@ -163,7 +166,8 @@ def fits(method: Callable) -> Callable:
         X = args[0] if args else kwargs.get("X")
         if not (getattr(self, "_fits_collections", False) and is_collection(X)):
             refuse_collections(self, "fit", *args, *kwargs.values())
-        method(self, *args, **kwargs)
+        with threads_for(X):
+            method(self, *args, **kwargs)
         if self.path_.reason == "interrupted":
             raise KeyboardInterrupt(f"{self.path_.sentence}; the model has those")
         return self
