@@ -57,14 +57,15 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
     checked = validate_data(estimator, X, y, **x_options(estimator.kernel, X), **options)
     X = checked if isinstance(y, str) else checked[0]
     check_square(X, estimator.kernel)
-    warn_if_one_column_rules(X, estimator.kernel, getattr(estimator, "gamma", getattr(estimator, "gammas", None)))
+    gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
+    warn_if_one_column_rules(X, estimator.kernel, gamma, columns=getattr(estimator, "feature_names_in_", None))
     return checked
 
 
-def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X") -> None:
+def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X", columns: Any = None) -> None:
     """Warn when the distances that the kernel sees are those of one column: most likely it has other units.
 
-    A width of the user's own is for the inputs as they are: no warning.
+    A width of the user's own is for the inputs as they are: no warning. `columns` are their names, where they have any.
     """
     if not (gamma is None or isinstance(gamma, str)):
         return
@@ -78,8 +79,10 @@ def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X") -
         variance = np.where(varies, to_host(xp.var(X, axis=0)), 0.0)
         share = np.max(variance) / np.sum(variance) if np.sum(varies) > 1 else 0.0
     if share > ONE_COLUMN:
+        largest = int(np.argmax(variance))
+        column = largest if columns is None else repr(str(columns[largest]))
         warn(
-            f"column {int(np.argmax(variance))} of {name} has {share:.1%} of the variance, so the kernel hardly sees "
+            f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees "
             "the others. Scale the columns alike (StandardScaler) or by what they are worth (FeatureWidths)"
         )
 
