@@ -23,6 +23,7 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from _common import load, parser, seconds, show, write
 from kernelpursuit import KMPRanker, KMPRegressor
+from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.ranking import kendall_tau, ndcg
 
 SETS = ("abalone", "cal_housing", "cpusmall", "housing", "mg", "mpg", "space_ga")
@@ -75,11 +76,12 @@ class RankRLS:
     def __init__(self, kernel: Callable, ridge: float):
         self._kernel, self._ridge = kernel, ridge
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> RankRLS:
-        """Solve for the weights of all rows."""
-        L = np.eye(len(y)) - np.kron(np.eye(len(y) // GROUP), np.full((GROUP, GROUP), 1 / GROUP))
+    def fit(self, X: np.ndarray, y: np.ndarray, labels: np.ndarray | None = None) -> RankRLS:
+        """Solve for the weights of all rows; groups of consecutive rows unless `labels` are given."""
+        centre = Groups(np.arange(len(y)) // GROUP if labels is None else labels, None, X).centre
         self._X = X
-        self._a = np.linalg.solve(L @ self._kernel(X, X) + self._ridge * np.eye(len(y)), L @ y)
+        K, ridge = self._kernel(X, X), self._ridge * np.eye(len(y))
+        self._a = np.linalg.solve(centre(K) + ridge, centre(y[:, None])[:, 0])
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:

@@ -15,6 +15,9 @@ STEPS = 3
 ESTIMATORS = {
     "regressor": (kp.KMPRegressor(10), Y),
     "auto": (kp.KMPRegressor(), Y),
+    "ranker": (kp.KMPRanker(10), Y),
+    "ranker-logistic": (kp.KMPRanker(10, loss="logistic", random_state=0), Y),
+    "ranker-validated": (kp.KMPRanker(stop="validation", random_state=0), Y),
     "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
     "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
     "classifier": (kp.KMPClassifier(10), CLASSES),

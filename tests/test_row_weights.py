@@ -18,6 +18,7 @@ COUNTS = rng.integers(0, 4, size=60)
 ROWS = np.repeat(np.arange(60), COUNTS)
 ESTIMATORS = {
     "regressor": (kp.KMPRegressor(8, alpha=0.0), Y),
+    "ranker": (kp.KMPRanker(8, alpha=0.0), Y),
     "classifier": (kp.KMPClassifier(8, alpha=0.0), CLASSES),
     "faces": (kp.PolytopeFacesRegressor(8), Y),
     "faces-keeps": (kp.PolytopeFacesRegressor(8, release=False, guard=True, fit_intercept=False), Y),

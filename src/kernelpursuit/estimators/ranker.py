@@ -239,6 +239,8 @@ class KMPRanker(RankingParameters, PursuitModel):
             warn_if_constant(fitted.path)
             return fitted
         shared: dict[str, Any] = {"alpha": self._ridge(data, numbers, unit), "unit": unit}
+        if isinstance(shared["alpha"], Fitted):
+            return shared["alpha"]
         if stop == "validation":
             fitted = self._fit_validated(data, numbers, settings, limit=limit, **shared)
         else:
@@ -248,11 +250,11 @@ class KMPRanker(RankingParameters, PursuitModel):
             warn_if_constant(fitted.path)
         return fitted
 
-    def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str:
+    def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str | Fitted:
         """The parameter `alpha`; "auto" where the ridge is chosen for the atoms of the pursuit, after it.
 
         The logistic loss takes the ridge of a fit with the squared loss, in the proportion in which the two bend along
-        this fit.
+        this fit. If this fit is interrupted it is the model, and is returned.
         """
         if not isinstance(self.alpha, str):
             return self.alpha
@@ -266,7 +268,7 @@ class KMPRanker(RankingParameters, PursuitModel):
             data, numbers, quiet, limit=limit, rules=rules, loss="squared", alpha="auto", unit=unit
         )
         if squares.path.reason == "interrupted":
-            raise KeyboardInterrupt(f"{squares.path.sentence}, while the ridge was looked for")
+            return squares
         kept = squares.expansion.truncate(len(squares.path.atoms))
         values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
         return translated(float(squares.alpha or 0), self.loss, data, numbers[data.rows], values)
@@ -311,6 +313,8 @@ class KMPRanker(RankingParameters, PursuitModel):
         train, aside = split_groups(data, numbers, self.validation_fraction, settings.rng)
         some, held_out = data.subset(train), data.subset(aside)
         alpha = self._ridge(some, numbers, unit)  # the groups held out have no part in it
+        if isinstance(alpha, Fitted):
+            return alpha
         rules = self._path_rule("gcv", some, numbers) if self._closed_form(self.loss) else no_rules
         fitted = self._fit_once(some, numbers, settings, limit=limit, rules=rules, alpha=alpha, unit=unit)
         if fitted.path.reason == "interrupted":
