@@ -41,6 +41,9 @@ def pairs(
 class Downdated:
     """A matrix A − Σ x yᵀ whose sum is never carried out, because only some of its rows and columns are looked at.
 
+    `PartialCholesky` would not do here. A rehearsal chooses its pivots one at a time, and what it takes off need not be
+    symmetric.
+
     Parameters
     ----------
     matrix : ndarray of shape (p, p)
