@@ -145,9 +145,10 @@ class Deflation:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = energies(columns)
+        squared = start
         if self.size > self.intercept:
             columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
-        squared = energies(columns)
+            squared = energies(columns)
         raw, start, squared = (to_host(norms) for norms in (raw, start, squared))  # read together
         check_finite(raw)
         return Deflated(columns, tails, squared + np.sum(tails**2, axis=1) + rest, start + penalty, raw + penalty)
