@@ -29,6 +29,8 @@ from kernelpursuit.gaussian import (
     sum_over_features,
 )
 
+__all__ = ["Kernel", "make_kernel", "scale_gamma"]
+
 KERNEL_NAMES = frozenset(kernel_metrics())
 # Parameters that `gamma`, `degree` and `coef0` of an estimator set, by kernel.
 KERNEL_PARAMETERS = {

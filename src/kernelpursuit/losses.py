@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from kernelpursuit._array import Array, namespace
 
+__all__ = ["LOSSES", "Loss", "huber", "quantile"]
+
 _TANH_TARGET = 0.65  # keeps the target off the saturated part of tanh
 
 

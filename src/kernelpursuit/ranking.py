@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 
+__all__ = ["group_numbers", "group_sizes", "kendall_tau", "ndcg"]
+
 
 def group_sizes(labels: Any) -> np.ndarray:
     """Sizes of the groups of consecutive rows, from a label of each row (XGBoost's ``qid``).

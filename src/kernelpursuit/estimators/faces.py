@@ -48,7 +48,7 @@ class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
         Whether atoms leave whose weight turns against their sign ("KPFPv"). Without releases ("KPFP") the fit is least
         squares on the chosen atoms, and only the choice differs from orthogonal matching pursuit.
     theta_tol : float, default=1e-5
-        Stop when θ, the largest |kᵢᵀr| of an atom that is not active, is at most this share of ``‖y‖ max‖kᵢ‖``. No
+        Stop when θ, the largest ``|kᵢᵀr|`` of an atom that is not active, is at most this share of ``‖y‖ max‖kᵢ‖``. No
         other atom would change the fit much then.
     guard : bool, default=False
         Whether a face that was crossed (after a release, or without releases) is taken at once. Otherwise its atom is

@@ -12,6 +12,17 @@ Curve = tuple[np.ndarray, np.ndarray]  # numbers of atoms, and a value for each
 
 # Told apart by all common kinds of colour vision (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A")
+# One colour a method in all pictures of the project.
+METHOD_COLOURS = {
+    "KMP": "#0072B2",
+    "refined KMP": "#009E73",
+    "SVM": "#D55E00",
+    "boosting": "#E69F00",
+    "Nyström": "#CC79A7",
+    "kernel ridge": "#8C510A",
+    "Gaussian process": "#56B4E9",
+    "network": "#666666",
+}
 PALE = ("#CFE5F2", "#FADFCC", "#CDEBE1", "#F6E4EE", "#FBEBCC", "#E4F3FB", "#EBDCC9")
 STYLES = ("-", "--", "-.", ":")
 HEADROOM = 1.3  # how far above the trivial value bounds are drawn

@@ -44,7 +44,7 @@ class CanonicalCorrelation(Taking):
 
         ρᵢ = k̃ₓᵀ k̃ᵧ / (‖k̃ₓ‖ ‖k̃ᵧ‖),
 
-    or |ρᵢ| if not `signed`: its score. The loss of a step is 1 less the score of its atom. An atom of negative
+    or ``|ρᵢ|`` if not `signed`: its score. The loss of a step is 1 less the score of its atom. An atom of negative
     correlation is still an atom. Both matrices are deflated by the same object, in either of two ways (`FeatureSpace`,
     `OutputSpace`).
 

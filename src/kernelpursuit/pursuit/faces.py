@@ -70,7 +70,7 @@ class Faces(TakingDirections):
     Attributes
     ----------
     theta : list of float
-        max |kᵢᵀr| over the atoms not active, at the start and after each step.
+        max ``|kᵢᵀr|`` over the atoms not active, at the start and after each step.
     stages : list of Stage
         The model at the start and after each step.
     active : list of int

@@ -1,19 +1,19 @@
-"""Draw docs/polytope.png: polytope faces pursuit in two dimensions. Needs matplotlib.
+"""
+The polytope
+============
 
-Run as ``python docs/polytope.py``; prints the walk that the library takes.
+:class:`~kernelpursuit.PolytopeFacesRegressor` chooses atoms by a walk on a polytope. Here are four atoms in the
+plane, so that all of it can be drawn. :doc:`/polytope` explains the picture.
 """
 
-from pathlib import Path
+import sys
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.spatial import ConvexHull
 
 from kernelpursuit import DenseDictionary, Faces, pursue
 from kernelpursuit.estimators.faces import walk_rule
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 TURN = np.deg2rad(-18)
 ROTATION = np.array([[np.cos(TURN), -np.sin(TURN)], [np.sin(TURN), np.cos(TURN)]])
@@ -28,7 +28,7 @@ TEXT = {"fontsize": 10.5, "ha": "center", "va": "center"}
 def walk():
     """Legs of the walk, (from c, to the point where a face is met, to the next c), steps and the active atoms."""
     run = Faces(DenseDictionary(ATOMS), TARGET, intercept=False)
-    path = pursue(run, walk_rule(run, 3, 1e-9, "last"))
+    path = pursue(run, walk_rule(run, 3, 1e-9))
     c, r, legs = np.zeros(2), TARGET, []
     for step, stage in zip(path.steps, run.stages[1:], strict=True):
         met = c + r / step.score
@@ -157,14 +157,9 @@ def draw_primal(ax, stages):
     )
 
 
-def main():
-    """Write the picture beside this file."""
-    legs, _, stages = walk()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.4), width_ratios=(1.2, 1), layout="constrained")
-    draw_dual(left, legs)
-    draw_primal(right, stages)
-    figure.savefig(Path(__file__).with_suffix(".png"), dpi=130, facecolor="white")
-
-
-if __name__ == "__main__":
-    main()
+legs, _, stages = walk()
+figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.4), width_ratios=(1.2, 1), layout="constrained")
+draw_dual(left, legs)
+draw_primal(right, stages)
+if len(sys.argv) > 1:  # python examples/plot_polytope.py docs/polytope.png
+    figure.savefig(sys.argv[1], dpi=130, facecolor="white")

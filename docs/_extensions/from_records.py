@@ -1,0 +1,31 @@
+"""Tables made from records of measurements while the site is built, so that no number is typed by hand.
+
+Use as ````{from-records} NAME````: the function of that name in ``tables.py`` returns Markdown.
+"""
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+from _extensions import tables
+
+
+class FromRecords(Directive):
+    """Table that a function makes of records."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Nodes of the table, and a note which file to look at when the page is out of date."""
+        text, files = getattr(tables, self.arguments[0].replace("-", "_"))()
+        environment = self.state.document.settings.env
+        for file in files:
+            environment.note_dependency(str(file))
+        box = nodes.container()
+        self.state.nested_parse(text.splitlines(), self.content_offset, box)
+        return box.children
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive("from-records", FromRecords)
+    return {"parallel_read_safe": True}

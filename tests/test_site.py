@@ -1,0 +1,95 @@
+"""The site is complete and true: every public object is in the reference, code on pages and examples run."""
+
+import importlib
+import os
+import re
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+
+import kernelpursuit
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MODULES = ("bounds", "dictionaries", "kernels", "losses", "plots", "pursuit", "ranking")
+PAGES = [DOCS / "index.md", *sorted(DOCS.glob("start/*.md")), *sorted(DOCS.glob("guide/*.md"))]
+SLOW = {"plot_error_against_terms", "plot_input_weights", "plot_moved_centres"}  # the build of the site runs them
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("plot_*.py") if path.stem not in SLOW)
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def public_objects():
+    homes = {name: "kernelpursuit" for name in kernelpursuit.__all__}
+    for module in MODULES:
+        for name in importlib.import_module(f"kernelpursuit.{module}").__all__:
+            homes.setdefault(name, f"kernelpursuit.{module}")
+    return homes.items()
+
+
+def test_every_public_object_is_in_the_reference():
+    listed, module = set(), None
+    for line in (DOCS / "reference" / "index.rst").read_text().splitlines():
+        if found := re.match(r"\.\. currentmodule:: (\S+)", line):
+            module = found[1]
+        elif found := re.fullmatch(r"   (\w+)", line):
+            listed.add((found[1], module))
+    assert set(public_objects()) - listed == set(), "add these to docs/reference/index.rst"
+    for name, home in listed:
+        assert hasattr(importlib.import_module(home), name), f"{home}.{name} does not exist"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+def test_code_of_a_page_runs(page, capsys):
+    """All blocks in order, in one namespace, as a reader would paste them."""
+    if "Display" in page.read_text():
+        pytest.importorskip("matplotlib").use("Agg")
+    for package in ("safetensors", "skops", "torch"):
+        if package in page.read_text() or (package != "torch" and "kernelpursuit.save" in page.read_text()):
+            pytest.importorskip(package)
+    exec(compile("\n".join(blocks(page)), str(page), "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(example, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    plt.close("all")
+    monkeypatch.setattr("sys.argv", [str(example)])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Animation was deleted")  # nobody looks at it here
+        names = runpy.run_path(str(example), run_name="__main__")
+        assert plt.get_fignums(), "an example draws"
+        del names
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        assert figure.get_suptitle() or any(ax.get_title() for ax in figure.axes), "the title is the alt text"
+    plt.close("all")
+
+
+def test_pictures_of_pages_have_alt_texts():
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    pictures = [(page, alt) for page in pages for alt in re.findall(r"!\[(.*?)\]\(", page.read_text(), re.DOTALL)]
+    assert pictures
+    assert not [str(page) for page, alt in pictures if len(alt) < 10]
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+            if "://" in target or "gallery/" in target or "_build" in str(page):
+                continue
+            assert os.path.exists(page.parent / target), f"{target} on {page.relative_to(ROOT)}"
+
+
+def test_links_to_the_gallery_name_examples():
+    for page in DOCS.rglob("*.md"):
+        for name in re.findall(r"gallery/(\w+)", page.read_text()):
+            assert name == "index" or (ROOT / "examples" / f"{name}.py").exists(), f"{name} on {page.name}"
