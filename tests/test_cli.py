@@ -423,6 +423,7 @@ def test_rows_come_by_standard_input_and_a_bad_one_is_named(models, monkeypatch)
     rows = ["kind,b,a,when", *[f"k{i},{i / 9},,2024-05-0{i + 1}" for i in range(5)]]
     good = CliRunner().invoke(commands.cli, ["predict", model, "-"], input="\n".join(rows))
     assert good.exit_code == 0 and len(good.stdout.splitlines()) == 6
+    assert good.stderr == "kernelpursuit: column 'kind' has 'k3' and 1 other, which the training rows did not have\n"
     bad = CliRunner().invoke(commands.cli, ["predict", model, "-"], input="\n".join([*rows, "k1,x,1,2024-05-09"]))
     check_refusal(bad, "standard input: row 6, column 'b': 'x' is not a number")
     missing = CliRunner().invoke(commands.cli, ["predict", model, "-"], input="kinds,b,a,when\nk1,1,2,2024-01-01\n")

@@ -89,7 +89,7 @@ def test_imports_of_other_packages(path):
     anywhere = {module.split(".")[0] for module, _ in imports(path)}
     at_import = {module.split(".")[0] for module, _ in imports(path, inside_functions=False)}
     assert "sklearn" not in anywhere or here in SCIKIT_LEARN
-    assert not at_import & OPTIONAL or here == "exporting"  # which is imported by the function that needs it
+    assert not at_import & OPTIONAL
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
     inside = {
         "plots": {"matplotlib"},

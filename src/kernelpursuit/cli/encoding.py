@@ -43,6 +43,18 @@ def encoded(encoder: Any, frame: Any, fit: bool = False) -> NDArray[np.float64]:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+def unseen(encoder: Any, frame: Any) -> dict[str, list[str]]:
+    """Texts of a frame that belong to none of the columns made of the training rows', by column."""
+    found: dict[str, list[str]] = {}
+    for name, step, _ in encoder.transformers_:
+        for column, encoding in step[0].transformers_.items() if name == "others" else ():
+            if hasattr(encoding, "categories_"):
+                known = set(encoding.categories_[0])
+                new = [text for text in frame[column].dropna().unique() if text not in known]
+                found |= {column: new} if new else {}
+    return found
+
+
 def origins(encoder: Any) -> list[str]:
     """For each encoded feature the column of the table that it comes from."""
     found: list[str] = []

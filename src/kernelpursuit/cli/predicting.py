@@ -12,23 +12,37 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit.cli.encoding import unseen
 from kernelpursuit.cli.fitting import load_model
 from kernelpursuit.cli.model import TableModel
-from kernelpursuit.cli.sources import Source, TableError, stream_tables
+from kernelpursuit.cli.sources import Source, TableError, count_of, printable, quoted, stream_tables
+from kernelpursuit.cli.tables import conform
 
 
 def run(file: str, table: str, out: str | None, probabilities: bool, coverage: float | None) -> None:
     """Predict the rows of a table and write the predictions."""
     model = load_model(file)
     check(model, probabilities, coverage)
-    rows = 0
+    rows, told = 0, set[str]()
     with writer(out) as write:
         for part in stream_tables(table):
             if part.columns.num_rows:
                 write(predictions(model, part, probabilities, coverage))
                 rows += part.columns.num_rows
+                for line in unseen_texts(model, part, told):
+                    print(printable(line), file=sys.stderr)
         if not rows:
             raise TableError(f"{table}: no rows of data")
+
+
+def unseen_texts(model: TableModel, part: Source, told: set[str]) -> Iterator[str]:
+    """A line for each column with texts that the training rows did not have; once for a column."""
+    for column, texts in unseen(model.encoder, conform(part, model.kinds)).items():
+        if column not in told:
+            told.add(column)
+            more = f" and {count_of(len(texts) - 1, 'other')}" if len(texts) > 1 else ""
+            where = f"kernelpursuit: column {quoted(column)}"
+            yield f"{where} has {quoted(texts[0])}{more}, which the training rows did not have"
 
 
 def check(model: TableModel, probabilities: bool, coverage: float | None) -> None:

@@ -46,4 +46,7 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
     """
     from kernelpursuit.exporting.converters import converted
 
-    return converted(model, dtype, target_opset)
+    try:
+        return converted(model, dtype, target_opset)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"to_onnx needs {error.name}: pip install 'kernelpursuit[onnx]'") from error

@@ -7,16 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
-from skl2onnx import convert_sklearn, update_registered_converter
-from skl2onnx._parse import parse_sklearn
-from skl2onnx.common.data_types import (
-    BooleanTensorType,
-    DoubleTensorType,
-    FloatTensorType,
-    Int64TensorType,
-    StringTensorType,
-)
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -36,10 +26,10 @@ from kernelpursuit.estimators.ranker import KMPRanker
 from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.exporting.graphs import Graph, expansion_values, kernel_values, squared_lengths
+from kernelpursuit.exporting.graphs import BOOL, INT64, Graph, expansion_values, kernel_values, squared_lengths
 from kernelpursuit.kernels import SHIFT_INVARIANT
 
-DTYPES = {"float64": DoubleTensorType, "float32": FloatTensorType}
+DTYPES = {"float64": "Double", "float32": "Float"}  # names of tensors in skl2onnx
 
 
 class Discriminants(TransformerMixin, BaseEstimator):
@@ -55,11 +45,20 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
     if name not in DTYPES:
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
     check_is_fitted(model)
+    from skl2onnx import convert_sklearn
+
     register()
     steps = as_steps(model)
-    initial = [("X", DTYPES[name]([None, model.n_features_in_]))]
+    initial = [("X", tensor_type(DTYPES[name])([None, model.n_features_in_]))]
     options = {id(step): {"zipmap": False} for step in last_classifiers(steps)}
     return convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options or None)
+
+
+def tensor_type(name: str) -> Any:
+    """A type of skl2onnx."""
+    from skl2onnx.common import data_types
+
+    return getattr(data_types, f"{name}TensorType")
 
 
 def as_steps(model: Any) -> Any:
@@ -89,6 +88,8 @@ def last_classifiers(model: Any) -> list[Any]:
 @cache
 def register() -> None:
     """Tell skl2onnx of our estimators, once."""
+    from skl2onnx import update_registered_converter
+
     for kind, (outputs, convert) in CONVERTERS.items():
         update_registered_converter(
             kind, f"Kernelpursuit{kind.__name__}", no_shapes, wrapped(convert), parser=parser_of(outputs)
@@ -117,10 +118,14 @@ def parser_of(outputs: Any) -> Any:
         number = type(inputs[0].type)
         operator.inputs = list(inputs)
         if isinstance(model, ConformalRegressor):
+            from skl2onnx._parse import parse_sklearn
+
             operator.inputs = [parse_sklearn(scope, part, inputs)[0] for part in parts_of(model)]
         for name, kind, width in outputs(model):
             shape = [None] if width is None else [None, width]
-            operator.outputs.append(scope.declare_local_variable(name, (kind or number)(shape)))
+            operator.outputs.append(
+                scope.declare_local_variable(name, (number if kind is None else tensor_type(kind))(shape))
+            )
         return operator.outputs
 
     return parse
@@ -160,8 +165,7 @@ def weighted(graph: Graph, X: str, model: Any, operator: Any) -> None:
 def class_outputs(model: Any) -> list[Any]:
     """Classes in their own type, and probabilities."""
     classes = on_host(model.classes_)
-    kinds = {"U": StringTensorType, "O": StringTensorType, "b": BooleanTensorType, "f": DoubleTensorType}
-    label = kinds.get(classes.dtype.kind, Int64TensorType)
+    label = {"U": "String", "O": "String", "b": "Boolean", "f": "Double"}.get(classes.dtype.kind, "Int64")
     return [("label", label, None), ("probabilities", None, len(classes))]
 
 
@@ -171,7 +175,7 @@ def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
     two = width_of_coef(model) == 1
     if two:
         first = graph.op("Reshape", values, graph.constant([-1], np.int64))
-        index = graph.op("Cast", graph.op("Greater", first, graph.constant([0.0])), to=TensorProto.INT64)
+        index = graph.op("Cast", graph.op("Greater", first, graph.constant([0.0])), to=INT64)
     else:
         index = graph.op("ArgMax", values, axis=1, keepdims=0)
     name_classes(graph, index, on_host(model.classes_), operator.outputs[0])
@@ -197,7 +201,7 @@ def name_classes(graph: Graph, index: str, classes: np.ndarray, output: Any) -> 
         table = graph.constant(classes, np.float64 if classes.dtype.kind == "f" else np.int64)
     found = graph.op("Gather", table, index)
     kind = {"b": "Cast"}.get(classes.dtype.kind, "Identity")
-    options = {"to": TensorProto.BOOL} if kind == "Cast" else {}
+    options = {"to": BOOL} if kind == "Cast" else {}
     name = graph.scope.get_unique_operator_name("Label")
     graph.container.add_node(kind, [found], [output.full_name], name=name, **options)
 
@@ -227,7 +231,7 @@ def novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
     scores = graph.op("Neg", residual)
     flat = graph.op("Reshape", scores, graph.constant([-1], np.int64))
     outlying = graph.op("Less", graph.op("Sub", flat, graph.constant([model.offset_])), graph.constant([0.0]))
-    index = graph.op("Cast", outlying, to=TensorProto.INT64)
+    index = graph.op("Cast", outlying, to=INT64)
     name_classes(graph, index, np.array([1, -1]), operator.outputs[0])
     graph.finish(scores, operator.outputs[1])
 
@@ -283,6 +287,6 @@ CONVERTERS: dict[Any, tuple[Any, Any]] = {
     SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), canonical),
     Discriminants: (one_output(lambda step: step.model._n_features_out), discriminants),
     FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), weighted),
-    SparseKernelNovelty: (lambda model: [("label", Int64TensorType, None), ("scores", None, 1)], novelty),
+    SparseKernelNovelty: (lambda model: [("label", "Int64", None), ("scores", None, 1)], novelty),
     ConformalRegressor: (conformal_outputs, conformal),
 }

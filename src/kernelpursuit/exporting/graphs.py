@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 from scipy import sparse
 
 from kernelpursuit._array import to_host
 
-NUMBERS = {np.dtype(np.float64): TensorProto.DOUBLE, np.dtype(np.int64): TensorProto.INT64}
+FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # of onnx.TensorProto
+NUMBERS = {np.dtype(np.float64): DOUBLE, np.dtype(np.int64): INT64}
 
 
 class Graph:
@@ -43,12 +43,12 @@ class Graph:
         """A list of texts that is part of the graph."""
         name = self.scope.get_unique_variable_name("constant")
         texts = [str(value).encode() for value in values]
-        self.container.add_initializer(name, TensorProto.STRING, [len(values)], texts)
+        self.container.add_initializer(name, STRING, [len(values)], texts)
         return name
 
     def double(self, name: str) -> str:
         """A tensor in double precision."""
-        return self.op("Cast", name, to=TensorProto.DOUBLE)
+        return self.op("Cast", name, to=DOUBLE)
 
     def finish(self, name: str, output: Any) -> None:
         """Give a result, in double precision, to an output of the operator, in its own."""
@@ -58,7 +58,7 @@ class Graph:
             [name],
             [output.full_name],
             name=self.scope.get_unique_operator_name("Cast"),
-            to=TensorProto.DOUBLE if is_double else TensorProto.FLOAT,
+            to=DOUBLE if is_double else FLOAT,
         )
 
 

@@ -17,6 +17,7 @@ from kernelpursuit.saving.errors import Foreign, ModelFileError
 __all__ = ["ModelFileError", "load", "save"]
 
 ZIP = b"PK\x03\x04"
+NEEDS = "model files need {}: pip install 'kernelpursuit[save]'"
 
 
 def save(model: Any, file: str | os.PathLike[str]) -> None:
@@ -49,9 +50,12 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
     from kernelpursuit.saving.tensors import packed_tensors
 
     try:
-        content = packed_tensors(model)
-    except Foreign:
-        content = packed_archive(model)
+        try:
+            content = packed_tensors(model)
+        except Foreign:
+            content = packed_archive(model)
+    except ModuleNotFoundError as error:
+        raise ImportError(NEEDS.format(error.name)) from error
     replace_file(Path(file), content)
 
 
@@ -80,6 +84,8 @@ def load(file: str | os.PathLike[str]) -> Any:
         with path.open("rb") as stream:
             start = stream.read(8)
         return load_archive(path) if start.startswith(ZIP) else load_tensors(path)
+    except ModuleNotFoundError as error:
+        raise ImportError(NEEDS.format(error.name)) from error
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError as error:
