@@ -11,7 +11,7 @@ from problems import classes, data
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("n_atoms", -1), ("n_atoms", "many"), ("variant", "forward"), ("loss", "absolute"), ("kernel", "gauss"),
+        ("n_atoms", -1), ("n_atoms", "many"), ("variant", "forward"), ("loss", "cubic"), ("kernel", "gauss"),
         ("kernel", ["rbf", "gauss"]), ("kernel", [("rbf", {"width": 1})]), ("gamma", -1.0), ("gamma", "wide"),
         ("candidates", (0.1,)), ("candidates", (0.1, 2.0)), ("candidates", 0), ("alpha", -1), ("shrinkage", 0),
         ("tol", -1), ("stop", "never"), ("validation_fraction", 1.0), ("patience", 0), ("memory", -1),
