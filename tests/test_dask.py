@@ -196,7 +196,7 @@ def test_workers_that_are_killed(monkeypatch):
 
     monkeypatch.setattr(Actors, "__init__", remember)
     with LocalCluster(n_workers=2, threads_per_worker=1, **QUIET) as cluster, Client(cluster) as client:
-        model = KMPRegressor(30, centers=150, random_state=0)
+        model = KMPRegressor(12, centers=80, random_state=0)
         wanted = model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes()
         victims = list(client.run(os.getpid).values())
         trips = made[0]._first

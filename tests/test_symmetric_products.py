@@ -16,8 +16,9 @@ def symmetric(n):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How many vectors were multiplied by one triangle."""
+    """How many vectors were multiplied by one triangle, with one thread."""
     seen = []
+    monkeypatch.setattr(dense, "usable_threads", lambda: 1)
     true = dense.dsymv
     monkeypatch.setattr(dense, "dsymv", lambda *a: seen.append(1) or true(*a))
     return seen
@@ -32,6 +33,19 @@ def test_products_of_a_symmetric_matrix(n, order, vectors, counted):
     products = DenseDictionary(K, gram=K).correlate(V)
     np.testing.assert_allclose(products, K.T @ V, rtol=1e-12, atol=1e-12)
     assert len(counted) == (vectors if vectors <= FEW_VECTORS else 0)
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_several_threads_read_all_of_it(dtype, order, vectors, counted, monkeypatch):
+    monkeypatch.setattr(dense, "usable_threads", lambda: 2)
+    K = np.asarray(symmetric(40), order=order, dtype=dtype)
+    K[0, 1] += 1  # a product with the transpose would be another one
+    V = np.random.default_rng(1).normal(size=(40, vectors)).astype(dtype)
+    products = DenseDictionary(K, gram=K).correlate(V)
+    assert products.dtype == np.float64 and not counted
+    np.testing.assert_allclose(products, K.T @ V, rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 600])

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
-from kernelpursuit.dictionaries.dense import as_slice, reads_one_triangle, symmetric_product
+from kernelpursuit.dictionaries.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
 from kernelpursuit.dictionaries.fused import FusedPass
 from kernelpursuit.dictionaries.tiles import (
     FEW_ENTRIES,
@@ -154,10 +154,7 @@ class KernelDictionary:
         if self._matrix is not None:
             if self._own_centers and self.kernel.symmetric and reads_one_triangle(self._matrix, V):
                 return symmetric_product(self._matrix, V)
-            # Two ways to say it, and BLAS is faster by a third in one or the other.
-            if self._numpy and self.dtype == np.float32:
-                return to_host(self._matrix @ np.ascontiguousarray(V))
-            return to_host((V.T @ self._matrix.T).T)
+            return matrix_product(self._matrix, V)
         if self._numpy:
             return self._pass(np.ascontiguousarray(V))
         with self._explained():

@@ -103,21 +103,28 @@ def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingD
 
 
 def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> Any:
-    """Weights of the rows times those of their classes; `sample_weight` as it is where classes have none."""
+    """Weights of the rows times those of their classes, which leave the sum as it is: they say what counts for what.
+
+    `sample_weight` as it is where classes have none.
+    """
     if class_weight is None:
         return sample_weight
-    weights = None if sample_weight is None else host_weights(sample_weight, X)
-    counted = np.ones(len(y), dtype=bool) if weights is None else weights > 0
-    of_classes = np.zeros(len(y))
-    if counted.any():  # rows that are absent have no say in what is balanced
-        labels = y[counted]
-        if weights is not None and class_weight == "balanced":
-            classes, index = np.unique(labels, return_inverse=True)
-            totals = np.bincount(index, weights=weights[counted])
-            of_classes[counted] = (totals.sum() / (len(classes) * totals))[index]
-        else:
-            of_classes[counted] = compute_sample_weight(class_weight, labels)
-    return of_classes if weights is None else of_classes * weights
+    weights = np.ones(len(y)) if sample_weight is None else host_weights(sample_weight, X).astype(np.float64)
+    counted = weights > 0  # rows that are absent have no say in what is balanced
+    if not counted.any():
+        return weights
+    labels = y[counted]
+    if class_weight == "balanced":
+        classes, index = np.unique(labels, return_inverse=True)
+        totals = np.bincount(index, weights=weights[counted])
+        of_rows = (totals.sum() / (len(classes) * totals))[index]
+    else:
+        of_rows = compute_sample_weight(class_weight, labels)
+    both = np.zeros(len(y))
+    both[counted] = weights[counted] * of_rows
+    if not (np.all(np.isfinite(both)) and np.all(both >= 0) and both.sum() > 0):
+        raise ValueError(f"class_weight must have non-negative numbers, not all of them zero, got {class_weight!r}")
+    return both * (weights.sum() / both.sum())
 
 
 def host_weights(sample_weight: Any, X: Any) -> np.ndarray:

@@ -241,6 +241,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Or a Dask array or dataframe, with y and the weights alike: its rows stay on the workers of the cluster.
         y : array-like of shape (n_samples,)
             Classes, two or more.
         sample_weight : array-like of shape (n_samples,), optional

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,7 +33,6 @@ from kernelpursuit.estimators._training import (
     check_training,
     refuse_weights,
     training_data,
-    with_class_weight,
 )
 from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
 from kernelpursuit.heads.discriminants import LABELS, Discriminants
@@ -147,8 +148,8 @@ class SparseKernelFDA(FisherModel):
     labels
     scatter_alpha
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, times those of the rows. Centred labels give all classes equal say whatever their
-        weights; these count with raw labels, and in the probabilities.
+        How much a mistake about a class costs. All classes have equal say as it is, which is what "balanced" means too;
+        a dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
     class_kernels
     gamma
     degree
@@ -266,13 +267,13 @@ class SparseKernelFDA(FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        data = training_data(X, on_host(y), with_class_weight(self.class_weight, on_host(y), sample_weight, X))
+        data = training_data(X, on_host(y), sample_weight)
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
         self._one_target = len(classes) == 2
         fitted, found = self._pursue(data, np.searchsorted(classes, data.y))
         self._projections = found.codes, found.means, found.scale
-        self._set(fitted)
+        self._set(fitted._replace(weights=thresholds_moved(fitted, classes, self.class_weight)))
         return self
 
     def _pursue(self, data: TrainingData, index: np.ndarray) -> tuple[Fitted, Discriminants]:
@@ -307,6 +308,24 @@ class SparseKernelFDA(FisherModel):
         calibration = calibrated_discriminants(found, seen, path, index, self.labels, data.weights)
         fitted = Fitted(path, family.support(atoms), expansion, weights_along_path(found), calibration=calibration)
         return fitted, found
+
+
+def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> Any:
+    """Weights of the path with constants under which classes are named in proportion to their weights.
+
+    A class of weight w is named where w times its probability is largest, that is, its log-odds grow by log w.
+    """
+    if class_weight is None or class_weight == "balanced":
+        return fitted.weights
+    assert fitted.calibration is not None and isinstance(fitted.weights, WeightPath)
+    costs = compute_class_weight(class_weight, classes=classes, y=classes)
+    if not (np.all(np.isfinite(costs)) and np.all(costs > 0)):
+        raise ValueError(f"class_weight must have positive numbers, got {class_weight!r}")
+    slope, _ = fitted.calibration.at(len(fitted.path))
+    shift = np.log(costs) / slope
+    constants = fitted.weights.constants.copy()
+    constants[0] += shift[1:] - shift[:1] if len(classes) == 2 else shift
+    return replace(fitted.weights, constants=constants)
 
 
 def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 from sklearn.utils.multiclass import check_classification_targets
 
-from kernelpursuit._array import on_host
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import fits
 from kernelpursuit.estimators._search import SearchModel, accuracy, search
-from kernelpursuit.estimators._training import check_training, with_class_weight
+from kernelpursuit.estimators._training import check_training
 from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
 
 
@@ -34,7 +33,8 @@ class SparseKernelFDACV(SearchModel, FisherModel):
     labels
     scatter_alpha
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, times those of the rows, in the fits and in the scores.
+        How much a mistake about a class costs. All classes have equal say as it is, which is what "balanced" means too;
+        a dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
     class_kernels
     degree
     coef0
@@ -138,8 +138,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        weights = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
-        found = search(self, SparseKernelFDA, accuracy, X, y, weights, without={"class_weight"})
+        found = search(self, SparseKernelFDA, accuracy, X, y, sample_weight)
         self._adopt(found)
         self.classes_, self._projections = found.model.classes_, found.model._projections
         return self

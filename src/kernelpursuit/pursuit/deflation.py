@@ -14,7 +14,6 @@ from kernelpursuit._array import (
     in_double,
     in_span_limit,
     namespace,
-    squared_norms,
     squared_rows,
     tie_tolerance,
     to_host,
@@ -23,18 +22,14 @@ from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep
 from kernelpursuit.pursuit.directions import Apart, Deflated, Joined, check_finite
 from kernelpursuit.pursuit.groups import Groups
-from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
+from kernelpursuit.pursuit.pools import PASS_ERROR, Pools
+from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts
 from kernelpursuit.pursuit.ridge import Ridge
 from kernelpursuit.pursuit.rounding import KNOWN, doubtful, stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
-_PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
-_FIRST = 4  # one in so many directions, the first, hold nearly all of an atom of which little is left
-_AT_ONCE = 256  # directions that are narrowed at once
-_LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
 
-
-class Deflation:
+class Deflation(Pools):
     """The atoms as vectors from which the chosen ones are taken out, step by step.
 
     Rows are multiplied by the roots of their weights, and the ridge penalty is appended to the vectors as a tail (see
@@ -145,9 +140,10 @@ class Deflation:
             constant = self.basis.directions[:1, :]
             columns = columns - constant.T @ (constant @ columns)
             start = energies(columns)
+        squared = start
         if self.size > self.intercept:
             columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
-        squared = energies(columns)
+            squared = energies(columns)
         raw, start, squared = (to_host(norms) for norms in (raw, start, squared))  # read together
         check_finite(raw)
         return Deflated(columns, tails, squared + np.sum(tails**2, axis=1) + rest, start + penalty, raw + penalty)
@@ -277,7 +273,7 @@ class Deflation:
         """Error of the products of all atoms with a vector of this `length` in one pass."""
         if self._lengths is None:
             self._lengths = np.sqrt(self._raw)
-        return (_PASS_ERROR * self.eps * length) * self._lengths
+        return (PASS_ERROR * self.eps * length) * self._lengths
 
     def chosen(self, atom: int) -> None:
         """Record that `atom` was taken: it is in the span now."""
@@ -285,104 +281,9 @@ class Deflation:
             self.alive[atom] = False
             self.size += 1
 
-    def rehearsed_gram(self, J: np.ndarray) -> np.ndarray:
-        """Inner products of deflated atoms `J`, (len(J), len(J)), without deflating their columns.
-
-        D̃ᵀD̃ = DᵀD − PᵀP with P the products of the atoms with the directions. These were computed for all atoms when
-        the directions were taken, and are kept from the first rehearsal on.
-        """
-        if self._kept is None:
-            dtype = np.dtype(np.float32 if self.single else np.float64)
-            two_tiles = 2 * self.D.tile * self.D.shape[0] * dtype.itemsize
-            room = max(two_tiles, getattr(self.D, "spare", 0))
-            self._kept = KeptProducts(self.size, len(self.alive), dtype, memory=room)
-        missing = self._kept.missing(self.size)
-        gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
-        rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
-        found = []  # read when all of it is under way
-        for part, other, columns, others in pairs(
-            J, self.D.tile, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
-        ):
-            own = missing if other == part else []
-            inside = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in own]
-            found.append((part, other, columns.T @ others, inside))
-        for part, other, inner, inside in found:
-            products = to_host(inner)
-            gram[part, other] += products
-            if other == part:
-                rest[:, part] = self._products(missing, J[part], inside)
-            else:
-                gram[other, part] += products.T
-        for products in (self._kept.at(J), rest):
-            gram -= products.T @ products
-        self.passes += len(J) / len(self.alive)
-        return gram
-
-    def little_is_left(self, J: np.ndarray) -> np.ndarray:
-        """Of which of the atoms `J` inner products by differences would be wrong: columns must be deflated instead."""
-        return self.squared[J] < (_LITTLE if self.single else 0.0) * self._raw[J]
-
-    def deflated_gram(self, J: np.ndarray, products: Callable[[Deflated], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Inner products of deflated atoms `J` from their columns, and `products` of them; their norms are settled.
-
-        What the first directions take, most of an atom where little is left, is removed from the columns in float64;
-        what the others take is subtracted from inner products in the precision of a pass, as in `rehearsed_gram`. Atoms
-        of which that would leave too few digits are deflated altogether.
-        """
-        first = min(self.size, max(64, self.size // _FIRST))
-        narrow, tailed, squared, own = [], [], [], []
-        for tile in pieces(self.D, J):
-            part = self._nearly_deflated(tile, first)
-            narrow.append(self._narrowed(part.columns))
-            tailed.append(part.tails)
-            squared.append(part.squared)
-            own.append(products(part))
-        columns, tails = self._xp.concat(narrow, axis=1), np.concatenate(tailed)
-        length = np.sqrt(np.concatenate(squared))
-        gram = to_host(columns.T @ columns) + tails @ tails.T
-        if self.ridge is not None:
-            inside = self.ridge.tails(J)
-            gram += self.ridge.gram(J) - inside @ inside.T
-        taken, spread = np.zeros(len(J)), np.zeros(len(J))
-        for start in range(first, self.size, _AT_ONCE):
-            rows = slice(start, min(start + _AT_ONCE, self.size))
-            T = self.basis.tails[rows, : tails.shape[1]]
-            found = to_host(self._narrowed(self.basis.directions[rows, :]) @ columns) + T @ tails[:, : T.shape[1]].T
-            gram -= found.T @ found
-            taken += np.sum(found**2, axis=0)
-            spread += np.sum(np.abs(found), axis=0)
-        error = 2 * _PASS_ERROR * self.eps * length * spread
-        better = error < self._error[J]
-        K = J[better]
-        self.squared[K] = self._reference[K] = np.maximum((length**2 - taken)[better], self.floor(K))
-        self._error[K] = error[better]
-        self._ties = None
-        self.passes += len(J) / len(self.alive)
-        return gram, np.concatenate(own)
-
-    def _nearly_deflated(self, J: np.ndarray, first: int) -> Deflated:
-        """Atoms `J` without what the first directions take, in float64, or outside the span if little is left then."""
-        columns, raw, start = self._read(exact_columns(self.D, J))
-        tails = self._tails(J)
-        rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
-        for size in (first, self.size):
-            columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=size)
-            squared = squared_norms(columns) + np.sum(tails**2, axis=1) + rest
-            if np.min(self.squared[J] / squared) > _LITTLE:
-                break
-        return Deflated(columns, tails, squared, to_host(start), to_host(raw))
-
     def _narrowed(self, vectors: Array) -> Array:
         """Sample-space vectors in the precision of a pass."""
         return self._xp.astype(vectors, self._dtype) if self.single else vectors
-
-    def _products(self, missing: list[slice], J: np.ndarray, inside: list[Array]) -> np.ndarray:
-        """Products of atoms `J` with some ranges of the directions, given those over the rows."""
-        tails = self._tails(J)
-        T = self.basis.tails[:, : tails.shape[1]]
-        pairs = zip(missing, inside, strict=True)
-        products = [to_host(part) + T[rows] @ tails[:, : T.shape[1]].T for rows, part in pairs]
-        return np.concatenate([np.zeros((0, len(J))), *products])
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data.

@@ -52,7 +52,7 @@ class Shard:
     Examples
     --------
     >>> shard = Shard((np.arange(3.0),), (np.arange(2.0),))
-    >>> shard.execute([Command(1, np.sum, (Ref(0),))], [1])
+    >>> [float(value) for value in shard.execute([Command(1, np.sum, (Ref(0),))], [1])]
     [4.0]
     """
 
@@ -121,7 +121,7 @@ def references(arg: Any) -> set[int]:
 
 
 def needed(log: Sequence[Command], live: set[int]) -> list[Command]:
-    """The commands of a log on which the values `live` depend, each value forgotten after its last use.
+    """The commands of a log on which the values `live` depend; what else they make is forgotten after its last use.
 
     Examples
     --------
@@ -129,12 +129,13 @@ def needed(log: Sequence[Command], live: set[int]) -> list[Command]:
     >>> [(command.out, command.function) for command in needed(log, {3})]
     [(1, <ufunc 'sqrt'>), (3, <ufunc 'negative'>), (1, None)]
     """
+    made = {command.out for command in log if command.function is not None}  # the rows themselves are not
     wanted, kept = set(live), []
     for command in reversed(log):
         if command.function is None or command.out not in wanted:
             continue
         uses = references(command.args) | references(command.options)
-        kept += [Command(number, None) for number in uses - wanted]
+        kept += [Command(number, None) for number in (uses & made) - wanted]
         kept.append(command)
         wanted |= uses
     return kept[::-1]
