@@ -82,6 +82,8 @@ def applies(name, estimator):
         return not (drawn or getattr(estimator, "selection", None) in ("random", "diagonal") or holds_out(estimator))
     if name.startswith("check_outlier") and name != "check_outlier_contamination":
         return not holds_out(estimator)  # the promise is about new rows then, not about those of the fit
+    if name == "check_decision_proba_consistency":
+        return not is_precomputed(estimator)  # it gives rows, not a kernel matrix; see test_probabilities.py
     return True
 
 

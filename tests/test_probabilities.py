@@ -184,3 +184,13 @@ def test_values_that_say_nothing():
 def test_sizes():
     model = KMPClassifier(9).fit(*groups())
     assert sizes_to_calibrate(model.path_) == [0, 1, 2, 3, 4, 6, 8, 9]
+
+
+@pytest.mark.parametrize("model", [KMPClassifier(5), SparseKernelFDA(5)], ids=repr)
+def test_kernel_matrices_have_the_same_and_order_stays(model):
+    X, y = groups(80, 2)
+    direct = clone(model).set_params(gamma=GAMMA).fit(X, y)
+    matrix = clone(model).set_params(kernel="precomputed").fit(kernel(X, X), y)
+    np.testing.assert_allclose(matrix.predict_proba(kernel(X, X)), direct.predict_proba(X), atol=1e-6)
+    order = np.argsort(direct.decision_function(X))
+    assert np.all(np.diff(direct.predict_proba(X)[order, 1]) >= 0)
