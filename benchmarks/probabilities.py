@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from _common import load, parser, seconds, show, write
-from kernelpursuit import KMPClassifier, SparseKernelFDA
+from kernelpursuit import KMPClassifier
 
 SHIPPED = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
 SETS = [
@@ -30,7 +30,6 @@ SETS = [
 MODELS = {
     "squared": KMPClassifier(),
     "logistic": KMPClassifier(15, loss="logistic"),
-    "fisher": SparseKernelFDA(),
 }
 ROWS, TEST_ROWS = 400, 2000
 

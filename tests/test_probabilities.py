@@ -115,12 +115,16 @@ def test_discriminants_without_a_row(n_classes, labels):
     np.testing.assert_allclose(next(weighed), found)
 
 
-def test_biases_are_for_classes_of_unequal_size():
+def test_classes_of_unequal_size():
     rng = np.random.default_rng(0)
     y = (rng.uniform(size=400) < 0.1).astype(int)
     X = rng.normal(size=(400, 2)) + 1.5 * y[:, None]
-    for model in (SparseKernelFDA(6), KMPClassifier(6)):
-        assert model.fit(X, y).predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+    shares = {0: 1 - y.mean(), 1: y.mean()}
+    for model in (SparseKernelFDA(6, class_weight=shares), KMPClassifier(6)):
+        assert model.fit(X, y).predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.04)
+    equal = SparseKernelFDA(6).fit(X, y)
+    assert equal.predict_proba(X)[:, 1].mean() > 0.2
+    np.testing.assert_array_equal(equal.predict_proba(X).argmax(axis=1), equal.predict(X))
 
 
 def test_weights_are_counts():

@@ -78,14 +78,16 @@ def calibrated(
 def calibrated_discriminants(
     found: Discriminants, columns: np.ndarray, path: Path, index: np.ndarray, labels: str, weights: np.ndarray | None
 ) -> Calibration:
-    """From the values of the discriminants without the row; with biases, because all classes have equal say in these.
+    """From the values of the discriminants without the row, every class with equal say as in the discriminants.
 
     `columns` are the values of all atoms at the training rows.
     """
     sizes = sizes_to_calibrate(path)
     unit = 1.0 if weights is None else unit_of_weights(weights)
     values = left_out_values(found, columns @ found.axes, index, labels, weights, sizes, unit)
-    return calibration_of(sizes, values, index, weights, biased=True)
+    n_c = np.bincount(index, weights=weights)
+    equal = (1.0 if weights is None else weights) * (n_c.sum() / (len(n_c) * n_c))[index]
+    return calibration_of(sizes, values, index, equal)
 
 
 def calibration_of(
@@ -93,10 +95,9 @@ def calibration_of(
     values: Iterable[np.ndarray],
     index: np.ndarray,
     weights: np.ndarray | None,
-    biased: bool = False,
 ) -> Calibration:
     """What was fitted for each size."""
-    found = [fit_calibration(opposed(one), index, weights, biased) for one in values]
+    found = [fit_calibration(opposed(one), index, weights) for one in values]
     slopes, biases = zip(*found, strict=True)
     return Calibration(np.array(sizes), np.array(slopes), np.array(biases))
 

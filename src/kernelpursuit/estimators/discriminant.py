@@ -74,11 +74,11 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class: a slope for the values of `decision_function`, and a bias for each class.
+        """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
-        Slope and biases make the classes of the training rows most probable, each row with the value that it has in the
-        discriminants made without it, in closed form. Large classes are more probable here, while `predict` gives all
-        classes equal say. So the two may differ where classes have unequal sizes.
+        It is chosen so that the classes are most probable given the values that the rows have in discriminants made
+        without them, in closed form. All classes have equal say, as in `predict`, which names the most probable one.
+        Where they are not equally frequent, `class_weight` with their shares gives the usual probabilities.
 
         Parameters
         ----------
