@@ -30,7 +30,7 @@ def draw(k):
     ax.clear()
     part = model.truncate(k)
     SupportDisplay.from_estimator(part, X, y, resolution=60, ax=ax)
-    ax.set_title(f"{k} terms: {part.score(X_new, y_new):.0%} of new points right")
+    ax.set_title(f"{k} {'term' if k == 1 else 'terms'}: {part.score(X_new, y_new):.0%} of new points right")
 
 
 draw(sizes[0])
