@@ -19,6 +19,14 @@ SLOW = {"plot_error_against_terms", "plot_input_weights", "plot_moved_centres"} 
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("plot_*.py") if path.stem not in SLOW)
 
 
+NEEDS = {
+    "Display": ["matplotlib"],
+    "kernelpursuit.save": ["safetensors", "skops"],
+    "to_onnx": ["onnxruntime", "skl2onnx"],
+    "import torch": ["torch"],
+}
+
+
 def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
@@ -46,12 +54,14 @@ def test_every_public_object_is_in_the_reference():
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
 def test_code_of_a_page_runs(page, capsys):
     """All blocks in order, in one namespace, as a reader would paste them."""
-    if "Display" in page.read_text():
-        pytest.importorskip("matplotlib").use("Agg")
-    for package in ("safetensors", "skops", "torch"):
-        if package in page.read_text() or (package != "torch" and "kernelpursuit.save" in page.read_text()):
-            pytest.importorskip(package)
-    exec(compile("\n".join(blocks(page)), str(page), "exec"), {"__name__": "__main__"})
+    code = "\n".join(blocks(page))
+    for word, packages in NEEDS.items():
+        if word in code:
+            for package in packages:
+                pytest.importorskip(package)
+    if "Display" in code:
+        importlib.import_module("matplotlib").use("Agg")
+    exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out
 
 
