@@ -20,7 +20,7 @@ def test_repeated_rows_in_float32_end(seed):
 class Refuses:
     """Takes nothing, and bars nothing."""
 
-    tie, passes, in_memory = 1e-12, 0, True
+    tie, passes, in_memory, origin = 1e-12, 0, True, 0.0
 
     def __init__(self):
         self.alive = np.ones(3, dtype=bool)

@@ -28,7 +28,7 @@ def test_certificate_of_a_classifier_by_hand(n_classes):
     X, y = noisy_classes(203, np.random.default_rng(0), n_classes)
     model = KMPClassifier(stop="certificate", random_state=3, gamma=0.5, patience=6).fit(X, y)
     train, held_out = parts(203, 3)
-    plain = KMPClassifier(gamma=0.5, patience=6).fit(X[train], y[train])  # the same path, stopped by gcv
+    plain = KMPClassifier(gamma=0.5, patience=6, stop="gcv").fit(X[train], y[train])  # the same path
     preferred, steps = len(plain.path_), len(plain.path_) + len(plain.path_.discarded)
     models = [plain.truncate(k) for k in range(steps + 1)]
     errors = np.array([np.sum(one.predict(X[held_out]) != y[held_out]) for one in models])

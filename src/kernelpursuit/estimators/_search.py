@@ -143,7 +143,7 @@ def fold_targets(y: np.ndarray, folds: list, classes: bool) -> np.ndarray | None
     if not classes:
         return y.reshape(len(y), -1).astype(np.float64)
     labels = np.unique(y)
-    if any(len(train) == 0 or not np.array_equal(np.unique(y[train]), labels) for train, _ in folds):
+    if len(labels) < 2 or any(len(train) == 0 or not np.array_equal(np.unique(y[train]), labels) for train, _ in folds):
         return None
     member = y[:, None] == (labels if len(labels) > 2 else labels[1:])
     return np.where(member, 1.0, -1.0)

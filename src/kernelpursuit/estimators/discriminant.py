@@ -88,7 +88,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        logarithms = self.predict_log_proba(X)
+        logarithms = self._log_probabilities(X, "predict_proba")
         return namespace(logarithms).exp(logarithms)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -102,8 +102,10 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        values = self._raw(X, "predict_proba")
-        return log_softmax(opposed(self._calibrated(values)))
+        return self._log_probabilities(X, "predict_log_proba")
+
+    def _log_probabilities(self, X: Any, method: str) -> Any:
+        return log_softmax(opposed(self._calibrated(self._raw(X, method))))
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.

@@ -61,7 +61,7 @@ class PursuitPathDisplay:
     >>> model = KMPRegressor().fit(X[:300], y[:300])
     >>> display = PursuitPathDisplay.from_estimator(model, X[300:], y[300:], baseline=("mean of y", y[300:].var()))
     >>> display.chosen == len(model.path_), sorted(display.lines_)
-    (True, ['test error', 'training error'])
+    (True, ['test error', 'training error + penalty'])
     """
 
     def __init__(
