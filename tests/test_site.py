@@ -1,5 +1,6 @@
 """The site is complete and true: every public object is in the reference, code on pages and examples run."""
 
+import gc
 import importlib
 import os
 import re
@@ -77,11 +78,12 @@ def test_example_runs(example, monkeypatch):
         warnings.filterwarnings("ignore", "Animation was deleted")  # nobody looks at it here
         names = runpy.run_path(str(example), run_name="__main__")
         assert plt.get_fignums(), "an example draws"
-        del names
-    for number in plt.get_fignums():
-        figure = plt.figure(number)
-        assert figure.get_suptitle() or any(ax.get_title() for ax in figure.axes), "the title is the alt text"
-    plt.close("all")
+        for number in plt.get_fignums():
+            figure = plt.figure(number)
+            assert figure.get_suptitle() or any(ax.get_title() for ax in figure.axes), "the title is the alt text"
+        plt.close("all")
+        del names, figure
+        gc.collect()  # here, where the warning is expected, and not in another test
 
 
 def test_pictures_of_pages_have_alt_texts():
