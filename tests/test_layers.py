@@ -96,7 +96,7 @@ def test_imports_of_other_packages(path):
         "pursuit": {"pandas"},
         "saving": {"safetensors", "skops"},
         "sharded": {"distributed"},
-        "estimators": {"dask", "distributed"},
+        "estimators": {"dask", "distributed", "rich"},
         "exporting": {"onnx", "skl2onnx"},
     }.get(here, set())  # inside functions, see above
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside

@@ -14,11 +14,20 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
 
+try:
+    from sklearn.callback import CallbackSupportMixin  # from 1.9 on
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing: there are no callbacks yet."""
+
+
 # Before, scikit-learn's own checks of data let only few estimators keep arrays of other libraries where they are.
 ARRAY_API_SUPPORT = parse_version(sklearn.__version__) >= parse_version("1.9")
 
 __all__ = [
     "ARRAY_API_SUPPORT",
+    "CallbackSupportMixin",
     "HasMethods",
     "Interval",
     "StrOptions",
@@ -31,3 +40,10 @@ __all__ = [
     "safe_indexing",
     "usable_threads",
 ]
+
+
+def shows_bars(callback: object) -> bool:
+    """Whether a callback is scikit-learn's progress bar."""
+    from sklearn.callback import ProgressBar
+
+    return isinstance(callback, ProgressBar)

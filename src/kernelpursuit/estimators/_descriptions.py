@@ -98,8 +98,8 @@ DESCRIPTIONS = {
     "one_standard_error": """one_standard_error : bool, default=False
         Whether to take the fewest atoms whose mean score is within one standard error of the best.""",
     "search_verbose": """verbose : int, default=0
-        1 prints a line for each fold and width, then what was chosen and how the last fit goes. 2 also prints how the
-        fits of the folds go.""",
+        1 prints a line for each fold and width, after each width what is best so far, then what was chosen and how the
+        last fit goes. 2 also prints how the fits of the folds go.""",
     "path_": """path_ : Path
         Record of the pursuit: a `Step` for each atom taken, and why it ended.""",
     "n_features_in_": """n_features_in_ : int

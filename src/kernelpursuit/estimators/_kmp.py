@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelpursuit._array import namespace, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights
-from kernelpursuit.estimators._atoms import atoms_of
+from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import OrthogonalFit, before_ridge, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import PursuitParameters
-from kernelpursuit.estimators._pipeline import Settings, run
+from kernelpursuit.estimators._pipeline import Settings, in_units, run
 from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.estimators._rules import Rules, Wrong, bound_rule, class_rule, no_rules, path_rule, validation_rule
@@ -140,7 +140,7 @@ class KernelMatchingPursuit(PursuitParameters):
         if not loss.convex:  # bends both ways
             return 0.0
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
-        quiet = replace(settings, verbose=0, path=None, rng=deepcopy(settings.rng))
+        quiet = replace(settings, verbose=0, fit_task=None, path=None, rng=deepcopy(settings.rng))
         options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
         squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
         if squares.path.reason == "interrupted":
@@ -162,6 +162,8 @@ class KernelMatchingPursuit(PursuitParameters):
         unit: float,
     ) -> Fitted:
         """Choose the number of steps on rows held out, then fit that many on all rows."""
+        if settings.fit_task is not None:
+            settings.fit_task.begin(2)
         # Drawn alike in every fit unless a seed says otherwise: a model that cannot be had again helps nobody.
         rng = np.random.default_rng(0) if self.random_state is None else settings.rng
         train, held_out = split(data, self.validation_fraction, rng)
@@ -274,6 +276,14 @@ class KernelMatchingPursuit(PursuitParameters):
             most = [] if limit is None else [n_atoms(limit)]
             return [*most, tolerance(settings.tol, floor), *(rules or no_rules)(family, criterion)]
 
+        def fitted_after(path: Path, ready: Any) -> Fitted:
+            return self._fitted(path, ready, family, data, targets, loss, alpha)
+
+        def snapshot(path: Path, ready: Any) -> dict[str, Any]:
+            fitted = fitted_after(replace(path), ready)
+            units = in_units(fitted.path, unit, score=unit * unit)
+            return attributes_of(self, fitted._replace(path=units, weights=fitted.weights.times(unit)))
+
         path, ready, _ = run(
             [family.dictionary],
             criterion,
@@ -283,11 +293,26 @@ class KernelMatchingPursuit(PursuitParameters):
             basis=1 if self.variant == "basic" else limit,
             wanted=wanted,
             unit=unit * unit,
+            steps=limit,
+            snapshot=snapshot,
         )
+        return fitted_after(path, ready)
+
+    def _fitted(
+        self,
+        path: Path,
+        criterion: Any,
+        family: AtomFamily,
+        data: TrainingData,
+        targets: np.ndarray,
+        loss: Loss | None,
+        alpha: float | str,
+    ) -> Fitted:
+        """The model that a pursuit comes to: its ridge and its calibration, where it has these."""
         taken = path.truncate(len(path) + len(path.discarded))
-        atoms, weights = taken.atoms, ready.weight_path(len(taken))
+        atoms, weights = taken.atoms, criterion.weight_path(len(taken))
         pursued = before_ridge(path) if isinstance(alpha, str) else None
-        fit = OrthogonalFit.of(ready, y, weights) if self._closed_form(loss) else None
+        fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
             assert fit is not None
             alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data))
@@ -297,6 +322,14 @@ class KernelMatchingPursuit(PursuitParameters):
         if fit is not None:
             return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data))
         return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data))
+
+
+def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
+    """What `fitted` makes of an estimator, which stays as it is."""
+    model = copy(estimator)
+    model._set(fitted)
+    model._fit_task = None  # which holds the data
+    return {name: value for name, value in vars(model).items() if value is not vars(estimator).get(name)}
 
 
 def several_classes(estimator: Any, targets: Any) -> bool:

@@ -17,6 +17,7 @@ from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import plan_memory
 from kernelpursuit.estimators._placement import is_collection, refuse_collections
+from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
@@ -38,6 +39,8 @@ class Settings:
         Made from the parameter of this name, a file.
     path : Path or None
         The path of the fit before, where ``warm_start`` asks to go on with it.
+    fit_task : FitTask or None
+        What callbacks hear of, where the estimator has any.
     """
 
     rng: np.random.Generator
@@ -48,11 +51,13 @@ class Settings:
     verbose: int = 0
     checkpoint: Checkpoint | None = None
     path: Path | None = None
+    fit_task: FitTask | None = None
 
     @classmethod
     def of(cls, estimator: Any, unit: float = 1.0) -> Settings:
         """The settings among the parameters of an estimator, whose targets were divided by `unit`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
+        given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
         seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
         if file is not None:
             given["checkpoint"] = Checkpoint(file, estimator, seed)
@@ -81,6 +86,8 @@ def run(
     wanted: int | None = None,
     name: str = "n_atoms",
     unit: float = 1.0,
+    steps: int | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Pursued:
     """Run one pursuit.
 
@@ -107,6 +114,10 @@ def run(
         Parameter that asks for them.
     unit : float
         Unit of the losses in what is printed.
+    steps : int, optional
+        Most steps that there will be, for callbacks; None where it is not known.
+    snapshot : callable, optional
+        ``snapshot(path, criterion)``: attributes of the model after the steps so far, for callbacks that want it.
 
     Returns
     -------
@@ -121,9 +132,13 @@ def run(
     for dictionary in dictionaries if settings.verbose else []:
         say(getattr(dictionary, "plan", ""))
     limit = [n_atoms(most, reason="memory")] if basis is None else []
+    task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
     for leg in legs(record, settings.path):
         ready = criterion(*dictionaries)
-        path = leg.path = follow_criterion(ready, first_of(*limit, *rules(ready), *leg.rules), settings, unit, leg)
+        stop = first_of(*limit, *rules(ready), *leg.rules)
+        path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
+    if task is not None:
+        task.end()
     if path.reason == "interrupted" and not (path.steps or path.discarded):
         raise KeyboardInterrupt(path.sentence)
     warn_if_short(path, wanted, name)
@@ -131,7 +146,12 @@ def run(
 
 
 def follow_criterion(
-    criterion: Any, stop: StopRule, settings: Settings, unit: float = 1.0, leg: Leg | None = None
+    criterion: Any,
+    stop: StopRule,
+    settings: Settings,
+    unit: float = 1.0,
+    leg: Leg | None = None,
+    task: PursuitTask | None = None,
 ) -> Path:
     """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended."""
     leg = Leg() if leg is None else leg
@@ -140,10 +160,11 @@ def follow_criterion(
     look = candidates_of(settings.candidates, settings.rng, steps)
     report = progress(settings.verbose, unit, criterion) if settings.verbose else None
 
-    def callback(path: Path) -> None:
+    def callback(path: Path) -> bool:
         leg.keep(path, criterion.passes)
         if report is not None:
             report(path)
+        return task is not None and task.step(path, criterion)
 
     path = pursue(criterion, stop, look, callback, "auto", settings.weakness, leg.path)
     if settings.verbose and path.reason != LEG:
@@ -161,6 +182,7 @@ def fits(method: Callable) -> Callable:
     """
 
     @fit_context(prefer_skip_nested_validation=True)
+    @told
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, to_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
 from kernelpursuit.estimators._expansion import Expansion
@@ -19,6 +19,7 @@ from kernelpursuit.estimators._judging import STARTS, Judged, Trial, best_size, 
 from kernelpursuit.estimators._pipeline import generator, say
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
 from kernelpursuit.estimators._refining import Fit, Say, Setting, Task, choose, first, frame_of, refine, solve
+from kernelpursuit.estimators._tasks import lines_wanted
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model, Rates, on_cuda
@@ -72,7 +73,7 @@ class Outcome(NamedTuple):
     start: np.ndarray | None = None
 
 
-class RefinedModel(BaseEstimator):
+class RefinedModel(CallbackSupportMixin, BaseEstimator):
     """Parameters, fit and prediction of the refined estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -138,7 +139,7 @@ class RefinedModel(BaseEstimator):
         return self
 
     def _say(self, sentence: str) -> None:
-        if self.verbose:
+        if lines_wanted(self):
             say(sentence)
 
     def _set_coefficients(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> None:

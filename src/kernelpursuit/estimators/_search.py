@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from kernelpursuit.estimators._fold_paths import can_share, fold_values
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
@@ -99,33 +100,37 @@ def search(
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
         return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
 
-    quiet = max(0, int(estimator.verbose) - 1)
-    jobs = [(setting, fold) for setting in settings for fold in range(len(folds))]
+    verbose = lines_wanted(estimator)
     targets = fold_targets(known, folds, is_classifier(make())) if can_share(estimator, X, weights) else None
-    try:
-        if targets is not None:
-            scores = Parallel(n_jobs=estimator.n_jobs)(
-                delayed(shared_scores)(estimator, X, known, targets, folds, setting, metric) for setting in settings
-            )
-            jobs = []
-        scores = Parallel(n_jobs=estimator.n_jobs)(
+    told = SearchTask(estimator, [str(setting) for setting in settings], len(folds) if targets is None else 0)
+    if targets is not None:
+        jobs = [
+            delayed(shared_scores)(estimator, X, known, targets, folds, setting, metric, verbose)
+            for setting in settings
+        ]
+    else:
+        jobs = [
             delayed(path_scores)(
-                model(most, setting, quiet), X, known, weights, *folds[fold], scorer, metric,
-                f"fold {fold + 1} of {len(folds)}, {setting}" if estimator.verbose else "",
+                model(most, setting, max(0, verbose - 1)), X, known, weights, *folds[fold], scorer, metric,
+                f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else "", told.fold(place, fold),
             )
-            for setting, fold in jobs
-        ) if jobs else scores  # fmt: skip
+            for place, setting in enumerate(settings) for fold in range(len(folds))
+        ]  # fmt: skip
+    try:
+        results = Parallel(n_jobs=estimator.n_jobs, return_as="generator")(job for job in jobs if not told.stopped)
+        scores = until_stopped(results, settings, (len(folds), most), told, verbose)
     except Interrupted as interrupt:  # the model of the fold is better than none
         fitted, first = interrupt.args[0], settings[0]
         used = Setting(*(None if value is None else getattr(fitted, name) for name, value in first._asdict().items()))
         return Found(fitted, np.full((1, len(folds), most), np.nan), [used], 0, max(1, len(fitted.path_)))
-    table = without_undefined_folds(np.reshape(scores, (len(settings), len(folds), most)))
+    settings, table = settings[: len(scores)], without_undefined_folds(scores)
     chosen, k = best_pair(table, estimator.one_standard_error)
-    if estimator.verbose:
+    if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
-    final = model(k, settings[chosen], int(estimator.verbose))
+    final = model(k, settings[chosen], verbose)
     try:
-        final.fit(X, y, **weight_option(weights))
+        with inside(place_in(estimator, "fit on all rows"), final, X, y):
+            final.fit(X, y, **weight_option(weights))
     except KeyboardInterrupt:
         if not hasattr(final, "path_"):
             raise
@@ -136,6 +141,44 @@ def search(
             ConvergenceWarning,
         )
     return Found(final, table, settings, chosen, k)
+
+
+def until_stopped(
+    results: Iterable[np.ndarray], settings: list[Setting], shape: tuple[int, int], told: SearchTask, verbose: int
+) -> np.ndarray:
+    """Scores of all settings, (settings, folds, numbers of atoms), or of those before a callback asked to stop.
+
+    `results` come in the order of the settings, some or all folds of one at a time. A line after each setting says what
+    is best so far.
+    """
+    done: list[np.ndarray] = []
+    waiting: list[np.ndarray] = []
+    for scores in results:
+        if told.stopped:  # other processes may have begun one or two more
+            continue
+        waiting.extend(np.reshape(scores, (-1, shape[1])))
+        if len(waiting) < shape[0]:
+            continue
+        done.append(np.array(waiting))
+        waiting = []
+        if verbose:
+            say(best_so_far(np.array(done), settings))
+        if told.ended(len(done) - 1) and len(done) < len(settings):
+            told.stopped = True
+            if verbose:
+                say(f"a callback ended the search after {len(done)} of {len(settings)} settings")
+    return np.array(done)
+
+
+def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
+    """A line about the last of some settings, and about the best of them."""
+    mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
+    last, best = len(mean) - 1, int(np.argmax(mean.max(axis=1)))
+    said = [
+        f"{settings[place]}: mean score {mean[place].max():.4g} with {count(int(mean[place].argmax()) + 1, 'atom')}"
+        for place in (last, best)
+    ]
+    return said[0] + ("; the best so far" if best == last else f"; best so far {said[1]}")
 
 
 def fold_targets(y: np.ndarray, folds: list, classes: bool) -> np.ndarray | None:
@@ -150,7 +193,14 @@ def fold_targets(y: np.ndarray, folds: list, classes: bool) -> np.ndarray | None
 
 
 def shared_scores(
-    estimator: Any, X: Any, y: np.ndarray, targets: np.ndarray, folds: list, setting: Setting, metric: Callable
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    targets: np.ndarray,
+    folds: list,
+    setting: Setting,
+    metric: Callable,
+    verbose: int = 0,
 ) -> np.ndarray:
     """Scores of one width on all folds, (folds, numbers of atoms): `path_scores` of folds that go together."""
     began, most = time.perf_counter(), estimator.max_atoms
@@ -163,7 +213,7 @@ def shared_scores(
         else:
             index = values.argmax(axis=2) if len(labels) > 2 else (values[:, :, 0] > 0).astype(np.intp)
             scores = np.mean(labels[index] == y[test], axis=1).tolist()
-        if estimator.verbose:
+        if verbose:
             best = int(np.argmax(scores))
             ahead = f"fold {fold + 1} of {len(folds)}, {setting}"
             seconds = time.perf_counter() - began
@@ -213,10 +263,12 @@ def path_scores(
     scorer: Any,
     metric: Callable,
     label: str = "",
+    place: Any = None,
 ) -> np.ndarray:
     """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
 
-    The scores are nan where all test rows have weight 0. A line with `label` says what came out.
+    The scores are nan where all test rows have weight 0. A line with `label` says what came out. `place` is where
+    callbacks hear of the fit, see `inside`.
     """
     began = time.perf_counter()
     pairwise = is_precomputed(model.kernel)
@@ -229,7 +281,8 @@ def path_scores(
     try:
         with warnings.catch_warnings():  # the fit to all rows says it again
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(X_train, y[train], **weight_option(w_train))
+            with inside(place, model, X_train, y[train]):
+                model.fit(X_train, y[train], **weight_option(w_train))
     except KeyboardInterrupt as interrupt:
         raise (Interrupted(model) if hasattr(model, "path_") else interrupt) from None
     options = weight_option(w_test)

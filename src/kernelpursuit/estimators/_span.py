@@ -174,6 +174,7 @@ class SpanParameters:
             basis=min(self.n_atoms, n),
             worth_keeping=self.selection == "rayleigh",
             wanted=self.n_atoms,
+            steps=self.n_atoms,
         )
         atoms = path.atoms
         factor = criterion.factor()[:, : len(atoms)]

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, eps, on_host, to_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.cholesky import pivot_limit
 from kernelpursuit.dictionaries import WeighedDictionary
@@ -41,7 +41,7 @@ _GAMMA = [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})]
 
 
 @described
-class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
     """Kernel canonical correlation analysis on a few training objects.
 
     A pursuit chooses objects one at a time, the same for both views, by the cosine between their two deflated kernel
@@ -240,6 +240,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             data,
             basis=self.n_atoms,
             wanted=self.n_atoms,
+            steps=self.n_atoms,
         )
         self.path_ = path
         self._chosen = data.rows[path.atoms].tolist()

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 
 from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import (
+    CallbackSupportMixin,
     HasMethods,
     Interval,
     check_feature_names,
@@ -40,12 +41,13 @@ from kernelpursuit.estimators._placement import (
     widest,
     x_options,
 )
+from kernelpursuit.estimators._tasks import inside, lines_wanted, place_in, told
 from kernelpursuit.estimators._training import check_square
 from kernelpursuit.estimators.regression import KMPRegressor
 
 
 @described
-class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, CallbackSupportMixin, BaseEstimator):
     """Regressor with prediction intervals that cover the target with a probability of your choice.
 
     Some rows are set aside and the estimator is fitted to the others. A quantile of its absolute errors on the rows set
@@ -139,6 +141,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
+    @told
     def fit(self, X: Any, y: Any, **fit_params: Any) -> ConformalRegressor:
         """Fit the estimator to some rows and measure its errors on the others.
 
@@ -194,7 +197,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             residuals = np.sort(errors / on_host(self._scale(X_aside, predicted)))
         self.residuals_ = follow(residuals, predicted)
         self.quantile_ = conformal_quantile(residuals, self.coverage)
-        if self.verbose:
+        if lines_wanted(self):
             set_aside = "none" if self.calibration_fraction is None else len(aside)
             say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
@@ -213,7 +216,8 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Fit; an interrupt is returned where it left a model."""
         self.estimator_ = estimator
         try:
-            estimator.fit(X, y, **weighed(weights))
+            with inside(place_in(self, "fit"), estimator, X, y):
+                estimator.fit(X, y, **weighed(weights))
         except KeyboardInterrupt as stopped:
             if not hasattr(estimator, "path_"):  # no pursuit that left a model
                 raise

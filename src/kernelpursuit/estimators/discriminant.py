@@ -302,6 +302,7 @@ class SparseKernelFDA(FisherModel):
             data,
             basis=self.n_atoms,
             wanted=self.n_atoms,
+            steps=self.n_atoms,
         )
         taken = path.truncate(len(path) + len(path.discarded))
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import on_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
@@ -31,7 +31,7 @@ SHARED = ("fit_intercept", "memory", "random_state", "verbose")
 
 
 @described
-class PolytopeFacesRegressor(RegressorMixin, BaseEstimator):
+class PolytopeFacesRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
     """Kernel regression on a few training points, chosen by walking along the faces of the polar polytope.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Kernel polytope faces pursuit

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, eps, gather, to_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._sklearn import CallbackSupportMixin, Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
@@ -40,7 +40,9 @@ from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, toleranc
 
 
 @described
-class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class PursuitNystroem(
+    SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator
+):
     """Approximate a kernel map with landmarks that are chosen, not drawn: scikit-learn's `Nystroem`, fewer features.
 
     With landmarks A the features are ``φ(x) = K[A, A]^(-1/2) k_A(x)``, so that ⟨φ(x), φ(z)⟩ approximates k(x, z). Each
@@ -215,6 +217,7 @@ class PursuitNystroem(SpanParameters, ClassNamePrefixFeaturesOutMixin, Transform
             worth_keeping=self.selection in ("rayleigh", "prefit"),
             wanted=None if supervised else self.n_components,
             name="n_components",
+            steps=self.n_components,
         )
         if supervised and len(path) < self.n_components and path.reason != "interrupted":
             path = fill(rayleigh(ready, "rayleigh", data.weights), path, self.n_components, settings)

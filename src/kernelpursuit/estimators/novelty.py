@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array, namespace, on_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._sklearn import CallbackSupportMixin, Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._placement import check_new, host_dtype
@@ -20,7 +20,7 @@ from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 
 
 @described
-class SparseKernelNovelty(SpanParameters, OutlierMixin, BaseEstimator):
+class SparseKernelNovelty(SpanParameters, OutlierMixin, CallbackSupportMixin, BaseEstimator):
     """Novelty detection by the distance to the span of a few training points in feature space.
 
     The points A are chosen as in `SparseKernelPCA`. The score of x is minus its squared distance to their span,

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._array import Array, namespace, to_host
-from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit._sklearn import CallbackSupportMixin, Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import GOING_ON
 from kernelpursuit.estimators._pipeline import Settings, fits
@@ -23,7 +23,9 @@ from kernelpursuit.kernels import gamma_of
 
 
 @described
-class SparseKernelPCA(SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparseKernelPCA(
+    SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator
+):
     """Kernel PCA in the span of a few training points, chosen one at a time.
 
     Points A are chosen so that their span in feature space comes close to all the data. With the kernel matrix K and

@@ -262,7 +262,8 @@ class KMPRanker(RankingParameters, PursuitModel):
             return 0.0
         if self.loss == "squared":
             return "auto"
-        quiet, limit = replace(Settings.of(self), verbose=0), None if self.n_atoms == "auto" else self.n_atoms
+        quiet = replace(Settings.of(self), verbose=0, fit_task=None)
+        limit = None if self.n_atoms == "auto" else self.n_atoms
         rules = no_rules if limit is not None else self._path_rule("gcv", data, numbers, loss="squared")
         squares = self._fit_once(
             data, numbers, quiet, limit=limit, rules=rules, loss="squared", alpha="auto", unit=unit
@@ -292,6 +293,8 @@ class KMPRanker(RankingParameters, PursuitModel):
         self, data: TrainingData, numbers: np.ndarray, settings: Settings, *, limit: int | None, **shared: Any
     ) -> Fitted:
         """Choose the number of steps on groups held out, then fit that many on all of them."""
+        if settings.fit_task is not None:
+            settings.fit_task.begin(2)
         train, aside = split_groups(data, numbers[data.rows], self.validation_fraction, settings.rng)
         some, held_out = data.subset(train), data.subset(aside)
         loss = PAIRWISE[self.loss](numbers[held_out.rows], held_out.weights)
@@ -373,6 +376,7 @@ class KMPRanker(RankingParameters, PursuitModel):
             itemsize=16 if loss == "squared" else 8,  # the directions, and as much for groups left out
             wanted=wanted,
             unit=unit * unit,
+            steps=limit,
         )
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, ready.weight_path(len(taken))

@@ -14,6 +14,7 @@ from kernelpursuit._array import namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.estimators._placement import beside, follow, labels_on_host, like_labels, take_classes, x_options
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
+from kernelpursuit.estimators._tasks import told
 from kernelpursuit.estimators._training import host_weights, training_data
 from kernelpursuit.estimators.classification import code_classes, two_or_more_classes
 from kernelpursuit.estimators.regression import cast_targets
@@ -102,6 +103,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
+    @told
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RefinedKMPRegressor:
         """Fit the model.
 
@@ -229,6 +231,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
+    @told
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RefinedKMPClassifier:
         """Fit the model.
 

@@ -14,13 +14,14 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions, fit_context
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries.tiles import in_threads, one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators._placement import check_new, follow, labels_on_host, take_rows, widest, x_options
 from kernelpursuit.estimators._targets import TASKS, target_columns
+from kernelpursuit.estimators._tasks import lines_wanted, told
 from kernelpursuit.estimators._training import training_data
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
@@ -35,7 +36,7 @@ ROUGH, FINE = {"gtol": 0.1, "ftol": 1e-6}, {"gtol": 1e-3, "ftol": 1e-11}
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
 
-class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
     """Multiply each column of X by its own weight, so that a Gaussian kernel with ``gamma=1`` fits y.
 
     ``exp(-Σ w_d² (x_d - z_d)²)`` has a width for each input. Inputs that say nothing about y get a weight near 0 and
@@ -130,6 +131,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
+    @told
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureWidths:
         """Find the weights. Ctrl-C ends the search, keeps the best weights so far and is raised again.
 
@@ -163,7 +165,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
         few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks)
-        climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, self.verbose)
+        climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, lines_wanted(self))
         try:
             with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them
                 climbs.run()

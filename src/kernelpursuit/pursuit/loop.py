@@ -219,7 +219,7 @@ def pursue(
     criterion: Criterion,
     stop: StopRule,
     candidates: Candidates = everything,
-    callback: Callable[[Path], None] | None = None,
+    callback: Callable[[Path], Any] | None = None,
     lookahead: int | str = 1,
     weakness: float = 1.0,
     path: Path | None = None,
@@ -236,7 +236,7 @@ def pursue(
     candidates : callable
         ``candidates(alive) -> indices | None`` to look at in this step; None means all.
     callback : callable, optional
-        Called with the path after each step.
+        Called with the path after each step; the path ends where it returns True.
     lookahead : int or "auto"
         How many atoms may be proposed for one pass over the data. They are found by trying out a pool of promising
         atoms, and each is compared with all atoms before it is accepted. The more were accepted, the more are proposed
@@ -292,8 +292,8 @@ def pursue(
             for step in criterion.take(block, weakness if sample is None else 0.0):
                 path.steps.append(step._replace(seconds=time.perf_counter() - began))
                 verdict = stop(path)  # which may note something on the step
-                if callback is not None:
-                    callback(path)
+                if callback is not None and callback(path) and verdict is None:
+                    verdict = Stop(len(path), "callback", f"a callback ended it after {count(len(path), 'step')}")
                 if verdict is not None:
                     break
             if len(path) == before and criterion.alive[block[0]]:

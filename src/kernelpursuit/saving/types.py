@@ -71,9 +71,9 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def fitted_state(estimator: BaseEstimator) -> dict[str, Any]:
-    """Attributes of an estimator that are no parameters."""
-    params = estimator.get_params(deep=False)
-    return {name: value for name, value in vars(estimator).items() if name not in params}
+    """Attributes of an estimator that are no parameters; callbacks belong to the session, not to the model."""
+    others = {*estimator.get_params(deep=False), "_skl_callbacks", "_fit_task"}
+    return {name: value for name, value in vars(estimator).items() if name not in others}
 
 
 def field_names(kind: type) -> list[str]:

@@ -1,0 +1,180 @@
+"""What scikit-learn's callbacks hear of a fit (from 1.9 on): its pursuits and their steps, or the widths of a search.
+
+An estimator to which no callback is attached does none of this.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kernelpursuit._sklearn import shows_bars
+from kernelpursuit.pursuit.loop import Path
+
+Snapshot = Callable[[Path, Any], dict[str, Any]]  # attributes of the model after the steps of a path, and its criterion
+
+
+class FitTask:
+    """A fit that is under way, and the callbacks of its estimator.
+
+    Parameters
+    ----------
+    estimator : estimator with callbacks
+    X, y, metadata
+        What `fit` was given.
+    """
+
+    def __init__(self, estimator: Any, X: Any, y: Any, metadata: dict[str, Any] | None):
+        self.estimator = estimator
+        self.given = {"X": X, "y": y, "metadata": metadata}
+        self.context: Any = None
+
+    def begin(self, parts: int | None) -> None:
+        """Say that the fit begins, once its number of parts is known: of pursuits, say. None is an unknown number."""
+        if self.context is None:
+            self.context = self.estimator._init_callback_context(max_subtasks=parts)
+            self.context.call_on_fit_task_begin(estimator=self.estimator, **self.given)
+
+    def part(self, name: str, most: int | None) -> Any:
+        """Context of a part that begins, of at most so many parts of its own."""
+        self.begin(1)
+        if self.context.max_subtasks is not None:  # one more than was foreseen is no error
+            self.context.max_subtasks = max(self.context.max_subtasks, 1 + len(self.context._children_map))
+        context = self.context.subcontext(task_name=name, max_subtasks=most)
+        context.call_on_fit_task_begin(estimator=self.estimator, **self.given)
+        return context
+
+    def end(self) -> None:
+        """The fit is over, and the estimator is a model."""
+        self.begin(0)
+        self.context.call_on_fit_task_end(estimator=self.estimator, **self.given, reconstruction_attributes={})
+
+
+class PursuitTask:
+    """A pursuit that is under way: each step is a task, begun when the one before has ended."""
+
+    def __init__(self, fit: FitTask, most: int | None, snapshot: Snapshot | None):
+        self._fit, self._most, self._snapshot = fit, most, snapshot
+        self._context, self._begun, self._step = fit.part("pursuit", most), 0, None
+        self._next()
+
+    def _next(self) -> None:
+        if self._most is None or self._begun < self._most:
+            self._begun += 1
+            self._step = self._context.subcontext(task_name="step")
+            self._step.call_on_fit_task_begin(estimator=self._fit.estimator, **self._fit.given)
+
+    def step(self, path: Path, criterion: Any) -> bool:
+        """A step has been taken. Returns whether a callback asks to stop."""
+        if self._step is None:
+            return False
+        snapshot, ended, self._step = self._snapshot, self._step, None
+        attributes = None if snapshot is None else lambda: snapshot(path, criterion)
+        stop = ended.call_on_fit_task_end(
+            estimator=self._fit.estimator, **self._fit.given, reconstruction_attributes=attributes
+        )
+        if not stop:
+            self._next()
+        return bool(stop)
+
+    def end(self) -> None:
+        """The pursuit is over; a step that was begun and not taken ends with it."""
+        if self._step is not None:
+            self._step.call_on_fit_task_end(estimator=self._fit.estimator)
+        self._context.call_on_fit_task_end(estimator=self._fit.estimator, **self._fit.given)
+
+
+def told(method: Callable) -> Callable:
+    """Decorator of `fit`: callbacks, where there are any, hear when it begins and when it has ended."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(self, "_skl_callbacks"):
+            return method(self, *args, **kwargs)
+        given = signature.bind(self, *args, **kwargs).arguments
+        weights = given.get("sample_weight")
+        metadata = None if weights is None else {"sample_weight": weights}
+        task = self._fit_task = FitTask(self, given["X"], given.get("y"), metadata)
+        try:
+            result = method(self, *args, **kwargs)
+        finally:
+            del self._fit_task
+        task.end()
+        return result
+
+    return fit
+
+
+def lines_wanted(estimator: Any) -> int:
+    """The parameter `verbose`; lines stand in for bars where these cannot be drawn, in a log file say."""
+    verbose = int(estimator.verbose)
+    callbacks = getattr(estimator, "_skl_callbacks", []) if not hasattr(estimator, "_parent_callback_ctx") else []
+    if verbose or not any(shows_bars(callback) for callback in callbacks):
+        return verbose
+    from rich.console import Console
+
+    console = Console()
+    return int(not (console.is_terminal or console.is_jupyter))
+
+
+class SearchTask:
+    """A search that is under way: a task for each setting, in it one for each fold, and one for the fit on all rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose search it is; without callbacks nothing is done.
+    settings : list of str
+        What is tried out, in words.
+    folds : int
+        Number of folds that are fitted one by one; 0 where those of a setting go together.
+    """
+
+    def __init__(self, estimator: Any, settings: list[str], folds: int):
+        self._fit: FitTask | None = getattr(estimator, "_fit_task", None)
+        self._settings: list[Any] = []
+        self.stopped = False
+        if self._fit is None:
+            return
+        self._fit.begin(len(settings) + 1)
+        for name in settings:
+            context = self._fit.part(name, folds)
+            # Made before the folds are handed to other processes.
+            names = [f"fold {fold + 1} of {folds}" for fold in range(folds)]
+            self._settings.append((context, [context.subcontext(task_name=name) for name in names]))
+
+    def fold(self, setting: int, fold: int) -> tuple[Any, Any] | None:
+        """Where callbacks hear of the fit of a fold, for `inside`."""
+        return None if self._fit is None else (self._settings[setting][1][fold], self._fit.estimator)
+
+    def ended(self, setting: int) -> bool:
+        """All folds of a setting are done. Returns whether a callback asks to stop the search."""
+        if self._fit is None:
+            return False
+        return bool(self._settings[setting][0].call_on_fit_task_end(estimator=self._fit.estimator, **self._fit.given))
+
+
+def place_in(estimator: Any, name: str) -> tuple[Any, Any] | None:
+    """Where callbacks hear of the fit of another model inside the fit of `estimator`, for `inside`."""
+    task = getattr(estimator, "_fit_task", None)
+    if task is None:
+        return None
+    task.begin(1)
+    return task.context.subcontext(task_name=name), estimator
+
+
+@contextmanager
+def inside(place: tuple[Any, Any] | None, model: Any, X: Any, y: Any) -> Iterator[None]:
+    """Fit `model` as a part of another estimator's task, whose callbacks then hear of it."""
+    if place is None:
+        yield
+        return
+    context, estimator = place
+    with context.propagate_callback_context(model):
+        context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+        yield
+    context.call_on_fit_task_end(estimator=estimator, X=X, y=y)
