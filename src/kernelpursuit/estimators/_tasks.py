@@ -58,7 +58,8 @@ class PursuitTask:
 
     def __init__(self, fit: FitTask, most: int | None, snapshot: Snapshot | None):
         self._fit, self._most, self._snapshot = fit, most, snapshot
-        self._context, self._begun, self._step = fit.part("pursuit", most), 0, None
+        self._context, self._begun = fit.part("pursuit", most), 0
+        self._step: Any = None
         self._next()
 
     def _next(self) -> None:
@@ -111,7 +112,7 @@ def told(method: Callable) -> Callable:
 
 def lines_wanted(estimator: Any) -> int:
     """The parameter `verbose`; lines stand in for bars where these cannot be drawn, in a log file say."""
-    verbose = int(estimator.verbose)
+    verbose = int(getattr(estimator, "verbose", 0))
     callbacks = getattr(estimator, "_skl_callbacks", []) if not hasattr(estimator, "_parent_callback_ctx") else []
     if verbose or not any(shows_bars(callback) for callback in callbacks):
         return verbose
