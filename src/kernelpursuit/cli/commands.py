@@ -155,7 +155,12 @@ def compare(table: str | None, max_rows: int, repeats: int, as_json: bool, **cho
 @click.option("--out", metavar="MODEL", required=True, help="The file to write the model to.")
 @ATOMS
 @FIT_ROWS
-def fit(table: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) -> None:
+@click.option(
+    "--checkpoint",
+    metavar="FILE",
+    help="Keep what is reached in this file: after a crash or a kill the same call goes on. Removed at the end.",
+)
+def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | None, **chosen: Any) -> None:
     """Fit a model to a table, say how good it is, and write it to a file.
 
     TABLE is a CSV or Parquet file, gzip or not, or "-" for standard input; see the help of compare. The model is a
@@ -167,8 +172,8 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) -> Non
         from kernelpursuit.cli import fitting
 
         wanted = atoms_of(n_atoms)
-        model = fitting.fit(table, n_atoms=wanted, max_rows=max_rows, say=click.echo, **chosen)
-        fitting.write(model, out, click.echo)
+        model = fitting.fit(table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen)
+        fitting.write(model, out, click.echo, checkpoint)
 
 
 @cli.command()

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import progress
 from kernelpursuit.cli.scores import DIGITS
@@ -26,22 +28,47 @@ def fit(
     seed: int = 0,
     n_atoms: int | None = None,
     max_rows: int = 20_000,
+    checkpoint: str | None = None,
     say: Say,
 ) -> TableModel:
     """Fit a model to a table and say what is done and how good it is."""
     table = read_table(path, target, task, drop)
+    options = {"--target": target, "--task": task, "--drop": drop, "--seed": seed, "--n-atoms": n_atoms or "auto"}
+    options["--max-rows"] = max_rows
     from kernelpursuit.cli.training import draw_rows, expected_seconds, fit_table
 
     table, drawn = draw_rows(table, max_rows, seed)
     for line in [*summary(table), *drawn]:
         say(line)
+    stages = None if checkpoint is None else stages_of(checkpoint, table, options, say)
     say(f"This takes {duration(expected_seconds(len(table.y), n_atoms))} on two quiet cores.")
     with progress(say) as step:
-        model = fit_table(table, n_atoms, seed, step)
+        model = fit_table(table, n_atoms, seed, step, stages)
     model.about["notes"] += drawn
     for line in judgement(model):
         say(line)
     return model
+
+
+def stages_of(file: str, table: Table, options: dict[str, Any], say: Say) -> Any:
+    """What a checkpoint holds of the fit to a table. One of another fit is refused with the reason."""
+    from kernelpursuit import __version__
+    from kernelpursuit.estimators._checkpoint import Journal, fingerprint
+    from kernelpursuit.estimators._stages import Stages
+
+    words = {name: str(value) for name, value in options.items()} | {"version": __version__}
+    try:
+        journal = Journal(file, "kernelpursuit fit", words, options["--seed"])
+    except ValueError as error:
+        raise TableError(str(error)) from error
+    stages, known = Stages(journal), len(journal.lines)
+    names = np.array([f"{name} {kind}" for name, kind in table.kinds.items()])
+    found = fingerprint(names, *(table.frame[name].to_numpy() for name in table.kinds), table.y)
+    if stages("table", lambda: found) != found:
+        raise TableError(f"checkpoint={file!r} was made on another table. Give that, another file, or delete this one")
+    if known > 1:
+        say(f"Goes on from where {file} ends.")
+    return stages
 
 
 def summary(table: Table) -> list[str]:
@@ -101,9 +128,11 @@ def judgement(model: TableModel) -> Iterator[str]:
         yield "The columns that matter most: " + ", ".join(printable(one["column"]) for one in listed) + "."
 
 
-def write(model: TableModel, out: str, say: Say) -> None:
-    """Write the model and say how to use it."""
+def write(model: TableModel, out: str, say: Say, checkpoint: str | None = None) -> None:
+    """Write the model and say how to use it; the checkpoint, which has served, is removed."""
     save(model, out)
+    if checkpoint is not None:
+        os.remove(checkpoint)
     say(f"Wrote {out} ({os.path.getsize(out) / 1e3:.0f} kB), fitted to all {model.about['rows']} rows. Next:")
     say(f"  kernelpursuit predict {out} TABLE        kernelpursuit report {out} --out report.html")
 

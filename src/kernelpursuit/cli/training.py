@@ -66,7 +66,9 @@ def expected_seconds(rows: int, n_atoms: int | None) -> float:
     return (2 if n_atoms is None else 1) * one + 5
 
 
-def fit_table(table: Table, n_atoms: int | None = None, seed: int = 0, say: Say = lambda _: None) -> TableModel:
+def fit_table(
+    table: Table, n_atoms: int | None = None, seed: int = 0, say: Say = lambda _: None, stages: Any = None
+) -> TableModel:
     """Fit a refined model to a table.
 
     Parameters
@@ -78,6 +80,8 @@ def fit_table(table: Table, n_atoms: int | None = None, seed: int = 0, say: Say 
         Of the split and of all else that is random.
     say : callable
         Takes a sentence for each thing that is begun.
+    stages : Stages, optional
+        Of a checkpoint: what it holds is not fitted again.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def fit_table(table: Table, n_atoms: int | None = None, seed: int = 0, say: Say 
     X, X_test = encoded(encoder, table.frame.iloc[train], fit=True), encoded(encoder, table.frame.iloc[test])
     y, y_test = table.y[train], table.y[test]
     with quiet(), threadpool_limits(limits=1 if len(rows) <= FEW_ROWS else None):
-        judged = new_estimator(table, n_atoms, seed).fit(X, y)
+        judged = new_estimator(table, n_atoms, seed, stages).fit(X, y)
         about: dict[str, Any] = {
             "version": __version__,
             "table": table.name,
@@ -109,14 +113,18 @@ def fit_table(table: Table, n_atoms: int | None = None, seed: int = 0, say: Say 
         errors = normalised_errors(judged, X_test, y_test) if table.task == "regression" else np.empty(0)
         say(f"Fitting to all {len(rows)} rows, with {len(judged.centers_)} terms")
         encoder = make_encoder(table.kinds)
-        final = new_estimator(table, len(judged.centers_), seed).fit(encoded(encoder, table.frame, fit=True), table.y)
+        final = new_estimator(table, len(judged.centers_), seed, stages)
+        final.fit(encoded(encoder, table.frame, fit=True), table.y)
+    del judged._stages, final._stages
     return TableModel(encoder, final, table.target, table.task, table.kinds, errors, about)
 
 
-def new_estimator(table: Table, n_atoms: int | None, seed: int) -> Any:
+def new_estimator(table: Table, n_atoms: int | None, seed: int, stages: Any) -> Any:
     """The estimator, not yet fitted."""
     make = RefinedKMPClassifier if table.task == "classification" else RefinedKMPRegressor
-    return make("auto" if n_atoms is None else n_atoms, random_state=seed)
+    estimator: Any = make("auto" if n_atoms is None else n_atoms, random_state=seed)
+    estimator._stages = stages
+    return estimator
 
 
 class quiet(warnings.catch_warnings):

@@ -34,15 +34,16 @@ FIRST_LEG, GROWTH = 8, 1.5  # steps; a leg that is taken once more is at most a 
 WITHOUT_EFFECT = {"checkpoint", "verbose", "n_jobs", "random_state", "warm_start"}  # on what is fitted
 
 
-class Checkpoint:
-    """The file of one fit: a line that says what is fitted, then for each pursuit a line and one for each step.
+class Journal:
+    """A file to which lines are added: first one that says what it is of, then what was reached.
 
     Parameters
     ----------
     file : str or path
         Read if it is there, made if not.
-    estimator : estimator
-        Its parameters must be those of the file.
+    of : str
+        What is fitted, and by which parameters: those of the file must be the same.
+    parameters : dict of str
     seed : int
         Of the random draws, for a new file.
 
@@ -50,9 +51,13 @@ class Checkpoint:
     ----------
     seed : int
         Of the file: draws are those of the fit that began it.
+    lines : list
+        Values that the file held, each with the place at which its line ends.
+    begun : int
+        Place at which the first of them begins.
     """
 
-    def __init__(self, file: Any, estimator: Any, seed: int):
+    def __init__(self, file: Any, of: str, parameters: dict[str, str], seed: int):
         self.name = os.fspath(file)
         if not File(self.name).parent.is_dir():
             raise ValueError(f"checkpoint={self.name!r}: there is no folder {str(File(self.name).parent)!r}")
@@ -60,36 +65,54 @@ class Checkpoint:
         lock(self._handle, self.name)
         content = os.pread(self._handle, os.fstat(self._handle).st_size, 0)
         lines, self._size = whole_lines(content)
-        header = {
-            "kernelpursuit": FORMAT,
-            "estimator": type(estimator).__name__,
-            "parameters": described_parameters(estimator),
-            "seed": seed,
-        }
+        header = {"kernelpursuit": FORMAT, "estimator": of, "parameters": parameters, "seed": seed}
         if lines or not json.dumps(header).encode().startswith(content[:BEGINNING]):
             check_header(lines[0][0] if lines else None, header, self.name)
         os.ftruncate(self._handle, self._size)  # a torn last line
         if not lines:
             self.append(header)
         self.seed = int(lines[0][0]["seed"]) if lines else seed
-        self._recorded = split_pursuits(lines[1:])
-        self._begun = 0
+        self.lines, self.begun = lines[1:], lines[0][1] if lines else self._size
 
     def __del__(self) -> None:
         if hasattr(self, "_handle"):
             os.close(self._handle)
 
     def append(self, *values: Any) -> None:
-        """Add lines, by one call of the system."""
-        text = "".join(json.dumps(value) + "\n" for value in values).encode()
+        """Add lines."""
+        text = memoryview("".join(json.dumps(value) + "\n" for value in values).encode())
         os.lseek(self._handle, self._size, os.SEEK_SET)
-        os.write(self._handle, text)
-        self._size += len(text)
+        while text:  # by one call of the system, but for what is too large for one
+            written = os.write(self._handle, text)
+            self._size += written
+            text = text[written:]
 
-    def cut(self, size: int) -> None:
+    def shorten(self, size: int) -> None:
         """Forget what the file holds beyond its first `size` bytes."""
         os.ftruncate(self._handle, size)
         self._size = size
+
+
+class Checkpoint(Journal):
+    """The file of a pursuit, or several: for each a line, and one for each step.
+
+    Parameters
+    ----------
+    file : str or path
+    estimator : estimator
+        Its parameters must be those of the file.
+    seed : int
+        See `Journal`.
+    """
+
+    def __init__(self, file: Any, estimator: Any, seed: int):
+        super().__init__(file, type(estimator).__name__, described_parameters(estimator), seed)
+        self._recorded = split_pursuits(self.lines)
+        self._begun = 0
+
+    def cut(self, size: int) -> None:
+        """Forget what the file holds beyond its first `size` bytes."""
+        self.shorten(size)
         del self._recorded[self._begun :]
 
     def next_pursuit(self, data: TrainingData, memory: tuple[int, int]) -> Record:
@@ -102,10 +125,7 @@ class Checkpoint:
             return Record(self, place, memory)
         header, lines = known[0]
         if header["rows"] != rows:
-            raise ValueError(
-                f"checkpoint={self.name!r} was made on other data than these: X, y or sample_weight differ. "
-                "Give those, another file, or delete this one"
-            )
+            raise ValueError(other_data(self.name))
         return Record(self, place, tuple(header["memory"]), lines)
 
 
@@ -256,6 +276,14 @@ def check_header(header: Any, wanted: dict[str, Any], name: str) -> None:
         raise ValueError(
             f"checkpoint={name!r} is of another fit: {'; '.join(differences)}. Give another file, or delete this one"
         )
+
+
+def other_data(name: str) -> str:
+    """Why a file is refused whose parameters are the same."""
+    return (
+        f"checkpoint={name!r} was made on other data than these: X, y or sample_weight differ. "
+        "Give those, another file, or delete this one"
+    )
 
 
 def described_parameters(estimator: Any) -> dict[str, str]:

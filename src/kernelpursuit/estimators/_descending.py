@@ -9,6 +9,7 @@ import numpy as np
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.dictionaries.tiles import in_threads, spans
 from kernelpursuit.estimators._refining import Say, Task, choose, solve
+from kernelpursuit.estimators._stages import Stages
 from kernelpursuit.refinement.atoms import evaluate
 from kernelpursuit.refinement.descent import Model, Rates, best_slope, descend
 from kernelpursuit.refinement.evidence import settle
@@ -86,6 +87,7 @@ def descend_from(
     penalty: float,
     rng: np.random.Generator,
     say: Say,
+    stages: Stages | None = None,
 ) -> Descended:
     """Descend on the rows of `task`; the model that is best on the rows held out is kept, the start among them.
 
@@ -109,7 +111,7 @@ def descend_from(
         return False
 
     options: dict[str, Any] = {"epochs": epochs, "batch": batch, "rates": rates, "penalty": penalty, "rng": rng}
-    model, interrupted = descend(start, X, Y, loss=loss, weights=weights, report=report, **options)
+    model, interrupted = descend(start, X, Y, loss=loss, weights=weights, report=report, stages=stages, **options)
     if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
         best[:] = value, model, 1
     return Descended(best[1], first_loss, best[0], best[2] > 0, interrupted, start.atoms.centers)

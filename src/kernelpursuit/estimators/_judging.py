@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelpursuit._array import to_host
 from kernelpursuit.estimators._refining import Say, Setting, Task, choose, first, raise_bound, raise_evidence, solve
+from kernelpursuit.estimators._stages import Stages
 from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.evidence import Evidence, settle
 
@@ -37,35 +39,58 @@ class Judged(NamedTuple):
 Said = tuple[np.ndarray, np.ndarray, float]  # errors, values, mean predicted variance
 
 
+def kept(judge: Callable[..., list[Judged]]) -> Callable[..., list[Judged]]:
+    """A method that is a stage of the fit."""
+
+    @wraps(judge)
+    def stage(self: Trial, *setting: Any) -> list[Judged]:
+        found = self._stages(f"{judge.__name__} {setting}", lambda: judge(self, *setting))
+        return [Judged(Setting(*of), *said) for of, *said in found]
+
+    return stage
+
+
 class Trial:
     """Rows held out in turn, and what they said so far; choices of atoms are made once for each width and fold."""
 
-    def __init__(self, task: Task, folds: Sequence[tuple[np.ndarray, np.ndarray]], most: int, rng: np.random.Generator):
-        self.task, self.most, self._rng = task, most, rng
+    def __init__(
+        self,
+        task: Task,
+        folds: Sequence[tuple[np.ndarray, np.ndarray]],
+        most: int,
+        rng: np.random.Generator,
+        stages: Stages | None = None,
+    ):
+        self.task, self.most, self._stages = task, most, stages or Stages()
         self._folds = [(task.subset(train), task.subset(held)) for train, held in folds]
         self.rows = np.concatenate([held for _, held in folds])
-        self._chosen: dict[tuple[int, float], Atoms] = {}
+        starts = dict.fromkeys((*FREE, *STARTS) if task.classes else FREE)  # each once, in this order
+        self._chosen = {
+            (fold, start): choose(train, most, start, rng)
+            for start in starts
+            for fold, (train, _) in enumerate(self._folds)
+        }
         self._bounds: dict[tuple[int, float, int], Evidence] = {}
         self._cap = np.inf  # a few rows far off must not decide
 
     def _atoms(self, fold: int, start: float, terms: int) -> Atoms:
-        if (fold, start) not in self._chosen:
-            self._chosen[fold, start] = choose(self._folds[fold][0], self.most, start, self._rng)
         return first(self._chosen[fold, start], terms)
 
-    def unrefined(self, terms: int, start: float) -> Judged:
+    @kept
+    def unrefined(self, terms: int, start: float) -> list[Judged]:
         """Errors of the atoms as they were chosen."""
         parts = []
         for fold, (train, held) in enumerate(self._folds):
             parts.append(self._ask(settle(self._atoms(fold, start, terms), train.rows()), train, held))
-        return self._join(Setting(terms, start), parts)
+        return [self._join(Setting(terms, start), parts)]
 
-    def bound(self, terms: int, start: float) -> Judged:
+    @kept
+    def bound(self, terms: int, start: float) -> list[Judged]:
         """Errors where the bound is largest."""
         parts = []
         for fold, (train, held) in enumerate(self._folds):
             parts.append(self._ask(self._bounded(fold, start, terms), train, held))
-        return self._join(Setting(terms, start, bound=True), parts)
+        return [self._join(Setting(terms, start, bound=True), parts)]
 
     def _bounded(self, fold: int, start: float, terms: int) -> Evidence:
         key = (fold, start, terms)
@@ -75,6 +100,7 @@ class Trial:
                 raise KeyboardInterrupt
         return self._bounds[key]
 
+    @kept
     def refined(self, setting: Setting, steps: Sequence[int]) -> list[Judged]:
         """Errors after each of these numbers of iterations of the evidence."""
         steps = [step for step in steps if step <= self.task.passes] or [int(self.task.passes)]
@@ -137,11 +163,11 @@ class Trial:
         The bound is safe. For classes the squared error, which it bounds, is not what counts; not to move at all is
         tried there as well.
         """
-        safe = [self.bound(terms, start) for start in FREE]
+        safe = [judged for start in FREE for judged in self.bound(terms, start)]
         if self._cap == np.inf:
             self._set_cap(min(safe, key=self.error))
         if self.task.classes:
-            safe += [self.unrefined(terms, start) for start in STARTS]
+            safe += [judged for start in STARTS for judged in self.unrefined(terms, start)]
         few, everything = len(self.task.Y) <= FEW, Setting(terms, FREE[1], moves="all")
         free = self.refined(everything, OF_FEW if few else STEPS)
         if not few:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from numbers import Integral
+from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,9 +17,10 @@ from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._judging import STARTS, Judged, Trial, best_size, fold_numbers, sizes
-from kernelpursuit.estimators._pipeline import generator, say
+from kernelpursuit.estimators._pipeline import draw_seed, say
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
 from kernelpursuit.estimators._refining import Fit, Say, Setting, Task, choose, first, frame_of, refine, solve
+from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.atoms import Atoms
@@ -81,6 +83,7 @@ class RefinedModel(CallbackSupportMixin, BaseEstimator):
         "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "checkpoint": [str, PathLike, None],
     }
 
     def __sklearn_tags__(self):
@@ -93,7 +96,8 @@ class RefinedModel(CallbackSupportMixin, BaseEstimator):
         self, X: Array, Y: np.ndarray, weights: np.ndarray | None, error: Any, strata: np.ndarray, loss: str
     ) -> Outcome:
         """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units."""
-        rng = generator(self.random_state)
+        stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
+        rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)
         rows, passes = self._frame(widest(X)), np.inf if self.epochs == "auto" else self.epochs
         task = Task(rows, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
@@ -101,9 +105,9 @@ class RefinedModel(CallbackSupportMixin, BaseEstimator):
             task = task._replace(given=self._frame.inside(*given))
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
         if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
-            outcome = by_evidence(task, wanted, strata, rng, self._say)
+            outcome = by_evidence(task, wanted, strata, rng, self._say, stages)
         else:
-            outcome = by_descent(task, wanted, strata, loss, self.epochs, rng, self._say)
+            outcome = by_descent(task, wanted, strata, loss, self.epochs, rng, self._say, stages)
         k = len(outcome.model.coef)
         if wanted is not None and k < wanted:
             warn(
@@ -168,7 +172,9 @@ def is_affordable(n: int, terms: int | None) -> bool:
     return n * k * k <= AFFORDABLE
 
 
-def by_evidence(task: Task, wanted: int | None, strata: np.ndarray, rng: np.random.Generator, say: Say) -> Outcome:
+def by_evidence(
+    task: Task, wanted: int | None, strata: np.ndarray, rng: np.random.Generator, say: Say, stages: Stages
+) -> Outcome:
     """Refine by the evidence of all rows, as far as rows held out in turn advise."""
     total = len(task.Y) if task.weights is None else float(np.sum(task.weights))
     most = min(len(task.Y), max(1, min(MOST_TERMS, int(total / ROWS_A_TERM))) if wanted is None else wanted)
@@ -177,7 +183,7 @@ def by_evidence(task: Task, wanted: int | None, strata: np.ndarray, rng: np.rand
     if few_rows(task):
         return outcome_of(settled, task, None)
     try:
-        trial = Trial(task, foldings(strata, rng), most, rng)
+        trial = Trial(task, foldings(strata, rng), most, rng, stages)
         judged = trial.of_terms(most, say) if wanted else best_size(trial, say)
     except KeyboardInterrupt:
         return outcome_of(settled, task, None)._replace(interrupted=True)
@@ -225,7 +231,14 @@ def reporter(setting: Setting, say: Say) -> Callable[[int, Any], None]:
 
 
 def by_descent(
-    task: Task, wanted: int | None, strata: np.ndarray, loss: str, epochs: Any, rng: np.random.Generator, say: Say
+    task: Task,
+    wanted: int | None,
+    strata: np.ndarray,
+    loss: str,
+    epochs: Any,
+    rng: np.random.Generator,
+    say: Say,
+    stages: Stages,
 ) -> Outcome:
     """Refine by mini-batches; rows held out decide whether the refined model is kept."""
     n = len(task.Y)
@@ -244,6 +257,7 @@ def by_descent(
         The second is kept unless the first is lower by more than a little: few rows held out cannot tell them apart.
         """
         options: dict[str, Any] = {"epochs": length, "batch": batch, "rates": Rates(), "rng": rng, "say": say}
+        options["stages"] = stages
         found: list[Any] = []
         try:
             penalties = (penalty_for(n, terms * (task.X.shape[1] + 2)), HIGH_PENALTY)

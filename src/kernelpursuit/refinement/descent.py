@@ -154,6 +154,7 @@ def descend(
     penalty: float = 1e-6,
     rng: np.random.Generator,
     report: Callable[[int, Model], bool] | None = None,
+    stages: Any = None,
 ) -> tuple[Model, bool]:
     """Lower the mean loss by Adam with a rate that rises once and falls to 0.
 
@@ -175,6 +176,8 @@ def descend(
         Shuffles the rows.
     report : callable, optional
         ``report(epoch, model)`` after each epoch; a true answer ends the descent.
+    stages : Stages, optional
+        Keeps each tenth of the descent. Of those that it has there is only a report at the end.
 
     Returns
     -------
@@ -188,7 +191,15 @@ def descend(
     batch = n // steps
     flat, adam = _Flat(model), _Adam(rates, epochs * steps)
     here = adam.start(flat, model.like(X))
-    interrupted = False
+    interrupted, tenth, begun = False, max(1, epochs // 10), 0
+    for epoch in range(tenth, epochs + 1, tenth):
+        found = None if stages is None else stages.recorded(f"epoch {epoch} of {epochs}, {flat.shapes}", rng)
+        if found is None:
+            break
+        here, begun = State(*(from_host(part, here.theta) for part in found)), epoch
+        if report is not None:
+            report(epoch, flat.split(here.theta))
+    adam.taken = begun * steps
 
     def state_after(state: State, data: Batch, rows: slice, rate: Any) -> State:
         return adam.after(state, spread(partial(_flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
@@ -198,10 +209,12 @@ def descend(
         first = Batch(X, Y, weights).rows(slice(0, batch))
         step = recorded(state_after, here, first) if on_cuda(X) else state_after
         try:
-            for epoch in range(1, epochs + 1):
+            for epoch in range(begun + 1, epochs + 1):
                 data = Batch(X, Y, weights).gather(rng.permutation(n))
                 for rows in spans(0, batch * steps, batch):
                     here = step(here, data, rows, adam.rate())
+                if stages is not None and epoch % tenth == 0:
+                    stages.keep(f"epoch {epoch} of {epochs}, {flat.shapes}", [to_host(part) for part in here], rng)
                 if report is not None and report(epoch, flat.split(here.theta)):
                     break
         except KeyboardInterrupt:
@@ -260,7 +273,7 @@ class _Adam:
 
     def __init__(self, rates: Rates, steps: int):
         self._groups = (rates.coef, rates.coef, rates.centers, rates.widths, rates.weights)
-        self._taken, self._steps = 0, steps
+        self.taken, self._steps = 0, steps
 
     def start(self, flat: _Flat, model: Model) -> State:
         theta = flat.join(model)
@@ -273,8 +286,8 @@ class _Adam:
 
     def rate(self) -> float:
         """Rate of the next step as a share of the largest, corrected for running means that start at 0."""
-        self._taken += 1
-        return one_cycle(self._taken / self._steps) * (1 - SECOND**self._taken) ** 0.5 / (1 - FIRST**self._taken)
+        self.taken += 1
+        return one_cycle(self.taken / self._steps) * (1 - SECOND**self.taken) ** 0.5 / (1 - FIRST**self.taken)
 
     def after(self, state: State, gradient: Array, rate: Any) -> State:
         xp = namespace(gradient)

@@ -1,0 +1,124 @@
+"""Refined fits that survive their process: what was tried is in a file, and the same call goes on with it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.estimators import _refined
+from kernelpursuit.estimators._checkpoint import Journal
+from kernelpursuit.estimators._stages import Stages
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=90)
+LABELS = np.digitize(Y, [-0.5, 0.5])
+FITS = {
+    "one size": (RefinedKMPRegressor(4, epochs=5, random_state=0), Y),
+    "auto": (RefinedKMPRegressor(epochs=2, random_state=None), Y),
+    "weights": (RefinedKMPRegressor(4, epochs=5, random_state=0), Y),
+    "two classes": (RefinedKMPClassifier(4, epochs=5, random_state=0), Y > 0),
+    "descent": (RefinedKMPRegressor(4, epochs=10, random_state=0), Y),
+    "descent of classes": (RefinedKMPClassifier(3, epochs=10, random_state=None), LABELS),
+}
+
+
+def numbers(model):
+    """All that was fitted, as bytes."""
+    return [
+        np.asarray(part).tobytes()
+        for part in (model.centers_, model.widths_, model.input_weights_, model.dual_coef_, model.intercept_)
+    ]
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_refined_fit_that_was_killed_ends_with_the_same_bits(name, tmp_path, monkeypatch):
+    """A kill leaves the beginning of the file, to any byte."""
+    if name.startswith("descent"):
+        monkeypatch.setattr(_refined, "is_affordable", lambda n, terms: False)
+    found, y = FITS[name]
+    weights = (np.arange(len(y)) % 3 + 1.0) if name == "weights" else None
+    model = clone(found).set_params(checkpoint=tmp_path / "undisturbed")
+    wanted = numbers(model.fit(X, y, weights))
+    if model.random_state is not None:
+        assert numbers(clone(found).fit(X, y, weights)) == wanted
+    content = (tmp_path / "undisturbed").read_bytes()
+    ends = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == 10) + 1
+    assert len(ends) > 4
+    for place, cut in enumerate([int(ends[2]) - 3, int(ends[len(ends) // 2]), len(content)]):
+        file = tmp_path / str(place)
+        file.write_bytes(content[:cut])
+        assert numbers(model.set_params(checkpoint=file).fit(X, y, weights)) == wanted
+        assert file.read_bytes() == content
+
+
+def test_what_was_tried_is_not_tried_again(tmp_path, monkeypatch):
+    model = RefinedKMPRegressor(4, epochs=5, random_state=0, checkpoint=tmp_path / "file").fit(X, Y)
+    for stage in ("raise_bound", "raise_evidence"):
+        monkeypatch.setattr(f"kernelpursuit.estimators._judging.{stage}", None)
+    assert numbers(clone(model).fit(X, Y)) == numbers(model)
+
+
+def test_a_descent_goes_on_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(_refined, "is_affordable", lambda n, terms: False)
+    model = RefinedKMPRegressor(4, epochs=10, random_state=0, checkpoint=tmp_path / "file").fit(X, Y)
+    monkeypatch.setattr("kernelpursuit.refinement.descent.gradient", None)
+    assert numbers(clone(model).fit(X, Y)) == numbers(model)
+
+
+def test_a_refined_fit_killed_by_the_system(tmp_path):
+    """At a moment that nobody chose."""
+    program = f"""
+import numpy as np
+from kernelpursuit import RefinedKMPRegressor
+X = np.random.default_rng(0).normal(size=(200, 3))
+y = np.sin(3 * X[:, 0]) + X[:, 1]
+RefinedKMPRegressor(4, epochs=20, random_state=0, checkpoint={str(tmp_path / "file")!r}).fit(X, y)
+"""
+    file, process = tmp_path / "file", subprocess.Popen([sys.executable, "-c", program])
+    while not file.exists() or file.read_bytes().count(b"\n") < 4:
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    again = RefinedKMPRegressor(4, epochs=20, random_state=0, checkpoint=file).fit(X, y)
+    assert numbers(again) == numbers(RefinedKMPRegressor(4, epochs=20, random_state=0).fit(X, y))
+
+
+def test_another_refined_fit_is_refused_with_the_reason(tmp_path):
+    file = tmp_path / "file"
+    RefinedKMPRegressor(3, epochs=5, random_state=0, checkpoint=file).fit(X, Y)
+    with pytest.raises(ValueError, match="n_atoms=3 there and 4 here"):
+        RefinedKMPRegressor(4, epochs=5, random_state=0, checkpoint=file).fit(X, Y)
+    same = RefinedKMPRegressor(3, epochs=5, random_state=0, checkpoint=file)
+    for data in [(X + 1e-9, Y), (X, Y + X[:, 0]), (X, Y, np.arange(90.0) + 1)]:
+        with pytest.raises(ValueError, match="made on other data"):
+            same.fit(*data)
+    with pytest.raises(ValueError, match="RefinedKMPRegressor there and RefinedKMPClassifier here"):
+        RefinedKMPClassifier(3, checkpoint=file).fit(X, LABELS)
+
+
+def test_a_stage_of_another_name_is_forgotten_with_all_after_it(tmp_path):
+    first = Stages(Journal(tmp_path / "file", "fit", {}, 0))
+    for name in "abc":
+        first(name, partial(tuple, [name, np.arange(3)]))
+    del first
+    again = Stages(Journal(tmp_path / "file", "fit", {}, 0))
+    rng = np.random.default_rng(0)
+    assert again("a", dict)[0] == "a"
+    assert again("x", lambda: rng.normal(), rng) != 0 and again("c", lambda: 7) == 7
+    del again
+    lines = [json.loads(line) for line in (tmp_path / "file").read_text().splitlines()]
+    assert [line["stage"] for line in lines[1:]] == ["a", "x", "c"]
+    third, other = Stages(Journal(tmp_path / "file", "fit", {}, 0)), np.random.default_rng(0)
+    third("a", dict), third("x", dict, other)
+    assert other.normal() == rng.normal()
