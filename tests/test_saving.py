@@ -250,6 +250,26 @@ def test_files_of_every_version_are_read(path):
     np.testing.assert_allclose(model_files.output(model), np.load(KEPT.parent / f"model_outputs/{path.name}.npy"))
 
 
+def test_probabilities_of_the_classes_of_an_old_file():
+    """A loss that estimates them needs nothing but the decision values; others need what older files do not hold."""
+    from tests.model_files import ROWS
+
+    model = load(KEPT / "v1-classes")
+    values, found = model.decision_function(ROWS), model.predict_proba(ROWS)
+    odds = 1 / (1 + np.exp(np.clip(-values, None, 700)))
+    known = odds.sum(axis=1) > 1e-100
+    assert known.sum() >= 10
+    np.testing.assert_allclose(found[known], (odds / odds.sum(axis=1, keepdims=True))[known], rtol=1e-9, atol=1e-200)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(ROWS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        squared = load(KEPT / "v1-pipeline")
+    assert set(squared.predict(ROWS)) <= set(squared.classes_)
+    with pytest.raises(AttributeError, match="fit it again"):
+        squared.predict_proba(ROWS)
+
+
 def test_there_is_a_file_of_every_version():
     from kernelpursuit.saving.tensors import VERSION
 

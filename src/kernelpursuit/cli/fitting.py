@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import progress
-from kernelpursuit.cli.scores import DIGITS
+from kernelpursuit.cli.scores import error_text
 from kernelpursuit.cli.sources import STANDARD_INPUT, TableError, printable
 from kernelpursuit.cli.tables import Table, read_table
 from kernelpursuit.saving import load, save
@@ -100,8 +100,8 @@ def duration(seconds: float) -> str:
 
 def judgement(model: TableModel) -> Iterator[str]:
     """How good the model is, in sentences."""
-    held, digits = model.about["held_out"], DIGITS[model.task]
-    error, low, high, chance = (f"{held[key]:{digits}}" for key in ("error", "low", "high", "chance"))
+    held = model.about["held_out"]
+    error, low, high, chance = (error_text(model.task, held[key]) for key in ("error", "low", "high", "chance"))
     terms = f"{held['terms']} terms" if held["terms"] != 1 else "1 term"
     if model.task == "classification":
         yield f"With {terms} it puts {held['error']:.1%} of {held['rows']} rows that it had not seen into the wrong"
@@ -121,7 +121,7 @@ def judgement(model: TableModel) -> Iterator[str]:
     if model.task == "classification":
         error, its = f"{held['error']:.1%}", f"{best['error']:.1%}"
     else:
-        its = f"{best['error']:{digits}}"
+        its = error_text(model.task, best["error"])
     yield f"The best of its peers on these rows, {best['model']}: {its} (this model: {error})."
     listed = [one for one in model.about["columns"] if one["rise"] > 0][:MOST_LISTED]
     if listed:

@@ -9,7 +9,7 @@ from typing import Any
 from kernelpursuit.cli import drawings
 from kernelpursuit.cli.fitting import judgement, summary_of_kinds
 from kernelpursuit.cli.model import TableModel
-from kernelpursuit.cli.scores import ERROR
+from kernelpursuit.cli.scores import ERROR, quantity
 from kernelpursuit.cli.sources import printable
 from kernelpursuit.saving import replace_file
 
@@ -77,7 +77,7 @@ def percent(value: float) -> str:
 
 def plain(value: float) -> str:
     """A quantity."""
-    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e10 else quantity(value)
 
 
 def lead(model: TableModel) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelpursuit.cli.contenders import ROWS_FOR_SETTINGS, Contender, Outcome
-from kernelpursuit.cli.scores import DIGITS, ERROR, beats_chance
+from kernelpursuit.cli.scores import ERROR, beats_chance, error_text, quantity
 from kernelpursuit.cli.tables import Task
 
 FRACTIONS = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth", 10: "a tenth", 20: "a twentieth"}
@@ -76,8 +76,8 @@ def heading(task: Task, unequal: bool) -> str:
 
 def row(record: Record, task: Task, unequal: bool) -> str:
     """A record as a line of the table."""
-    spread = f" ±{record.spread:{'.2g' if task == 'regression' else '.3f'}}" if len(record.errors) > 1 else ""
-    error = f"{record.error:{DIGITS[task]}}{spread}"
+    around = quantity(record.spread, 2) if task == "regression" else f"{record.spread:.3f}"
+    error = error_text(task, record.error) + (f" ±{around}" if len(record.errors) > 1 else "")
     more = f"{record.scores['balanced accuracy']:>10.3f}{record.scores['AUC']:>7.3f}" if unequal else ""
     terms = "" if record.terms is None else f"{record.terms:.0f}"
     return f"{record.model:<22}{error:>18}{more}{terms:>7}{record.fit_seconds:>8.2f}{record.predict_us:>8.1f}"
@@ -123,7 +123,7 @@ def conclusion(records: Sequence[Record], task: Task) -> list[str]:
 
 def shown(record: Record, task: Task) -> str:
     """The error in words."""
-    return f"{record.error:.1%}" if task == "classification" else f"{record.error:.4g}"
+    return f"{record.error:.1%}" if task == "classification" else quantity(record.error)
 
 
 def terms(record: Record) -> str:

@@ -14,7 +14,6 @@ UNEQUAL = 0.5  # a class with less than this part of an equal share: shares of e
 LEVEL = 0.95  # of intervals
 DRAWS = 1000  # of the bootstrap
 ERROR: dict[Task, str] = {"regression": "RMSE", "classification": "misclassified"}
-DIGITS: dict[Task, str] = {"regression": ".5g", "classification": ".4f"}
 
 
 def are_unequal(y: NDArray[Any]) -> bool:
@@ -27,6 +26,26 @@ def are_unequal(y: NDArray[Any]) -> bool:
     """
     counts = np.unique(y, return_counts=True)[1]
     return bool(counts.min() < UNEQUAL * len(y) / len(counts))
+
+
+def quantity(value: float, digits: int = 4) -> str:
+    """A number to so many digits, thousands apart; powers of ten only where there would be many zeros.
+
+    Examples
+    --------
+    >>> quantity(83784.2), quantity(516.84), quantity(0.01234), quantity(1e-7), quantity(3.2e12), quantity(0.0)
+    ('83,780', '516.8', '0.01234', '1.000e-07', '3.200e+12', '0')
+    """
+    rounded = float(f"{value:.{digits - 1}e}")
+    if not 1e-4 <= abs(rounded) < 1e10:
+        return f"{value:.{digits - 1}e}" if value else "0"
+    decimals = max(0, digits - 1 - int(np.floor(np.log10(abs(rounded)))))
+    return f"{rounded:,.{decimals}f}"
+
+
+def error_text(task: Task, error: float) -> str:
+    """An error in a table: a share, or a quantity."""
+    return f"{error:.4f}" if task == "classification" else quantity(error)
 
 
 def losses_of(task: Task, y: NDArray[Any], predicted: NDArray[Any]) -> NDArray[np.float64]:

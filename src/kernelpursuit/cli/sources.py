@@ -148,7 +148,7 @@ def open_parquet(path: str, data: bytes) -> Source:
     from pyarrow import parquet
 
     # From memory: given a path, pyarrow would look for partitions and schemes in it.
-    columns = parquet.ParquetFile(pa.BufferReader(data)).read()
+    columns = parquet.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # none may outlive the process
     columns.validate(full=True)  # or text that is not UTF-8 fails later, when it is looked at
     return Source(path, columns, lambda row: f"row {row + 1}")
 

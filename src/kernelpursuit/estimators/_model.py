@@ -97,7 +97,8 @@ class PursuitModel(CallbackSupportMixin, BaseEstimator):
     def _calibrated(self, values: Array) -> Array:
         """Log-odds from decision values: of each class, or of the second of two."""
         calibration = self._taken.calibration
-        assert calibration is not None
+        if calibration is None:  # the file of a model that is older than probabilities
+            raise AttributeError("this model was fitted when none had probabilities of this loss: fit it again")
         slope, bias = calibration.at(len(self.path_))
         return values * slope + from_host(bias if values.shape[1] > 1 else bias[1:] - bias[:1], values)
 
