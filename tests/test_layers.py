@@ -95,7 +95,7 @@ def test_imports_of_other_packages(path):
         "plots": {"matplotlib"},
         "pursuit": {"pandas"},
         "saving": {"safetensors", "skops"},
-        "sharded": {"distributed"},
+        "sharded": {"dask", "distributed"},
         "estimators": {"dask", "distributed", "rich"},
         "exporting": {"onnx", "skl2onnx"},
     }.get(here, set())  # inside functions, see above

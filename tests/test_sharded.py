@@ -12,16 +12,22 @@ from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
 from kernelpursuit.sharded.dictionary import ShardedDictionary
-from kernelpursuit.sharded.shard import Ref, Shard, needed
+from kernelpursuit.sharded.scratch import StoredBlock, in_files, mapped
+from kernelpursuit.sharded.shard import Block, Ref, Shard, needed
 
 CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": [20, 20]}
 
 
-def program_of(*arrays, cuts=()):
-    """Shards of some arrays in this process, and the arrays as they see them."""
+def program_of(*arrays, cuts=(), directory=None):
+    """Shards of some arrays in this process, and the arrays as they see them; in files, two blocks a shard."""
     edges = [0, *cuts, len(arrays[0])]
     parts = [tuple(array[a:b] for array in arrays) for a, b in pairwise(edges)]
-    program = Program(Here([Shard(part) for part in parts]), len(arrays[0]), len(arrays))
+    if directory is None:
+        shards = [Shard(Block(part)) for part in parts]
+    else:
+        halves = [in_files(part, max(1, len(part[0]) // 2), str(directory)) for part in parts if len(part[0])]
+        shards = [Shard(*(StoredBlock(half, str(directory)) for half in some)) for some in halves]
+    program = Program(Here(shards), len(arrays[0]), len(arrays))
     return program, [Sharded(program, number, array[:0], 0) for number, array in enumerate(arrays)]
 
 
@@ -30,11 +36,19 @@ def joined(array):
     return np.concatenate(array.program.collect(operator.pos, array), axis=array.axis)
 
 
+@pytest.fixture
+def everything_in_files(monkeypatch, tmp_path):
+    """A directory; arrays that are small go to files as well."""
+    monkeypatch.setattr("kernelpursuit.sharded.scratch.SMALL", 0)
+    return tmp_path
+
+
+@pytest.mark.parametrize("where", ["memory", "files"])
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
-def test_the_operations_of_sample_space(cuts):
+def test_the_operations_of_sample_space(cuts, where, everything_in_files):
     rng = np.random.default_rng(0)
     x, v = rng.normal(size=(60, 4)), rng.normal(size=60)
-    _, (X, V) = program_of(x, v, cuts=cuts)
+    _, (X, V) = program_of(x, v, cuts=cuts, directory=everything_in_files if where == "files" else None)
     xp, small = X.surface, rng.normal(size=(4, 3))
     for ours, theirs in [
         (X @ small, x @ small),
@@ -73,7 +87,7 @@ def test_what_waits_goes_in_one_message():
     assert program.round_trips == 1
     del one, two, rows
     assert np.asarray(X.T @ X).item() == 55
-    assert len(program.transport.shards[0].values) <= 3  # what nobody holds is dropped
+    assert len(program.transport.shards[0].blocks[0].values) <= 3  # what nobody holds is dropped
 
 
 def test_rows_do_not_come_here_by_themselves():
@@ -100,27 +114,28 @@ def test_a_shard_is_made_again_from_the_log():
             log.extend(commands)
             return super().execute(commands, reads)
 
-    shards = [Shard((x[:20], y[:20])), Shard((x[20:], y[20:]))]
+    shards = [Shard(Block((x[:20], y[:20]))), Shard(Block((x[20:], y[20:])))]
     program = Program(Logged(shards), 50, 2)
     Y, kernel = Sharded(program, 1, y[:0], 0), make_kernel("rbf", x)
     parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
     criterion = Squares(ShardedDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
     pursue(criterion, n_atoms(20), lookahead=8)
-    live = set(shards[1].values) - {0, 1}
-    again = Shard((x[20:], y[20:]))
+    values = shards[1].blocks[0].values
+    live = set(values) - {0, 1}
+    again = Block((x[20:], y[20:]))
     short = needed(log, live)
     again.execute(short, [])
     assert len(short) < 0.7 * len(log)
     assert set(again.values) == live | {0, 1}  # the rows too, whatever comes next may use them
     for number in live - {parts.number}:
-        value, old = again.values[number], shards[1].values[number]
+        value, old = again.values[number], values[number]
         if np.ndim(old) == 2 and old.shape[1] == 30:  # room for directions
             value, old = value[: criterion.atoms.basis.size], old[: criterion.atoms.basis.size]
         assert np.array_equal(value, old)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_atoms_are_those_of_one_machine(seed):
+def test_the_atoms_are_those_of_one_machine(seed, everything_in_files):
     """Duplicates included; weights and ridge by turns."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(60, 2))
@@ -132,10 +147,32 @@ def test_the_atoms_are_those_of_one_machine(seed):
     one = KernelDictionary(x, x, kernel, storage="tiles")
     wanted = pursue(Squares(one, y, weights=weights, **options), n_atoms(10), lookahead=8, weakness=weakness)
     for cuts in [CUTS[name] for name in (("1", "7"), ("2", "3"))[seed % 2]]:
-        program, (X, Y, W) = program_of(x, y, weights, cuts=cuts)
+        program, (X, Y, W) = program_of(x, y, weights, cuts=cuts, directory=everything_in_files if seed < 6 else None)
         parts = Handle(program, program.add(KernelDictionary, X, x, kernel, storage="tiles"))
         dictionary = ShardedDictionary(program, parts, one, 16, float)
         found = pursue(Squares(dictionary, Y, weights=W, **options), n_atoms(10), lookahead=8, weakness=weakness)
         assert [step.atom for step in found.steps] == [step.atom for step in wanted.steps]
         np.testing.assert_allclose(found.values("loss"), wanted.values("loss"), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found.values("leave_one_out"), wanted.values("leave_one_out"), rtol=1e-7)
+
+
+def test_files_are_deleted_with_the_arrays(everything_in_files):
+    _, (X,) = program_of(np.arange(8.0)[:, None], cuts=[4], directory=everything_in_files)
+    files = len(list(everything_in_files.iterdir()))
+    rows = X.surface.empty((3, X.shape[0]), device=X.device)
+    rows[1, :] = X[:, 0]
+    view, twice = rows[1, :], 2 * X
+    assert np.asarray(view @ X).item() == 140
+    assert len(list(everything_in_files.iterdir())) == files + 2 * 4  # one for the room, one for the product; blocks
+    rows[1, :] = twice[:, 0]
+    assert np.asarray(view @ X).item() == 280  # a view sees what is written later
+    del rows, view, twice
+    assert np.asarray(X.T @ X).item() == 140
+    assert len(list(everything_in_files.iterdir())) == files
+
+
+def test_labels_in_files(tmp_path):
+    ((place,),) = in_files([np.array(["yes", "no"] * 4000, dtype=object)], 8000, str(tmp_path))
+    assert mapped(place)[:2].tolist() == ["yes", "no"]
+    with pytest.raises(TypeError, match="values of type dict cannot be kept in files"):
+        in_files([np.array([{}, {}])], 2, str(tmp_path))

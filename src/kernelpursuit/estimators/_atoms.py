@@ -161,15 +161,16 @@ class ShardedAtoms:
 
     def dictionary(self, memory: int, storage: str) -> Any:
         """The atoms at the rows of the shards, `memory` for all of them together."""
-        program, n = self._X.program, int(self._X.program.n_rows)
-        parts = Handle(program, program.add(dictionary_at, self._X, self._family, memory / n, storage))
+        program, n, room = self._X.program, int(self._X.program.n_rows), self._X.room
+        how = (memory / n, storage, None) if room is None else (0.0, "tiles", room)
+        parts = Handle(program, program.add(dictionary_at, self._X, self._family, *how))
         tile = min(program.collect(getattr, parts, "tile"))
         return ShardedDictionary(program, parts, self._family.dictionary(memory, "tiles"), tile, self._X.dtype)
 
 
-def dictionary_at(X: np.ndarray, family: AtomFamily, memory: float, storage: str) -> Dictionary:
-    """The dictionary of a shard's rows; `memory` for each of them."""
-    return family.at(X).dictionary(max(1, int(memory * len(X))), storage)
+def dictionary_at(X: np.ndarray, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
+    """The dictionary of a block of rows; `memory` for each of them, or `room` for the block."""
+    return family.at(X).dictionary(max(1, int(memory * len(X))) if room is None else room, storage)
 
 
 def atoms_on_shards(

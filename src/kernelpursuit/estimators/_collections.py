@@ -7,8 +7,10 @@ is or refused.
 from __future__ import annotations
 
 import functools
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +22,13 @@ from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.estimators._placement import is_collection, is_precomputed
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
-from kernelpursuit.sharded.cluster import Actors
+from kernelpursuit.sharded.cluster import Actors, workers_of
 from kernelpursuit.sharded.shard import Rows
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
+TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
+MANY_ATOMS = 256  # where nobody says how many
+LEAST_ROOM = 4 * 2**20  # bytes
 
 
 def lazily(method: Callable) -> Callable:
@@ -104,11 +109,46 @@ def rows_on_cluster(
         raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
     estimator.n_features_in_ = int(X.shape[1])
     parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
-    actors = Actors(client, delayed_chunks(X, parts, prepare))
+    room = room_in_memory(client, X, estimator)
+    actors = Actors(client, delayed_chunks(X, parts, prepare), None if room is None else rows_within(room, X))
     try:
-        yield as_training_data(actors, X.chunks[0], sample_weight is not None)
+        data = as_training_data(actors, X.chunks[0], sample_weight is not None)
+        data.X.room = room
+        yield data
     finally:
         actors.close()
+
+
+def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
+    """Bytes for a block of rows and its temporaries where the rows do not fit into the memory of the workers.
+
+    None where they do: the limits are those that Dask was told (`memory_limit`).
+    """
+    free = [worker["memory_limit"] - worker["metrics"].get("memory", 0) for worker in limited(client)]
+    if not free:
+        return None
+    n, columns = X.shape
+    atoms = getattr(estimator, "n_atoms", None) or getattr(estimator, "n_components", None)
+    atoms = min(n, atoms) if isinstance(atoms, Integral) else MANY_ATOMS
+    row = 2 * columns * row_dtype(X).itemsize + 8 * (atoms + TEMPORARIES)  # kernels keep the rows once more
+    if n * row / len(workers_of(client)) < min(free) / 2:
+        return None
+    return max(LEAST_ROOM, int(min(free)) // 8)
+
+
+def limited(client: Any) -> list[dict[str, Any]]:
+    """What is known of workers that have a limit of memory."""
+    return [worker for worker in workers_of(client).values() if worker.get("memory_limit")]
+
+
+def rows_within(room: int, X: Any) -> int:
+    """Rows of a block whose temporaries fit into `room` bytes."""
+    return max(1, room // (3 * X.shape[1] * row_dtype(X).itemsize + 8 * TEMPORARIES))
+
+
+def row_dtype(X: Any) -> np.dtype:
+    """Precision in which rows are fitted."""
+    return np.dtype(np.float32) if X.dtype == np.float32 else np.dtype(np.float64)
 
 
 def check_settings(estimator: Any) -> None:
@@ -168,7 +208,7 @@ def delayed_chunks(X: Any, beside: list[Any], prepare: Callable) -> list[Any]:
 
     part, count = delayed(prepared_chunk, pure=True), len(X.chunks[0])
     columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in beside]
-    dtype = np.dtype(np.float32) if X.dtype == np.float32 else np.dtype(np.float64)
+    dtype = row_dtype(X)
     blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
     return [part(*arrays, int(first), dtype, prepare) for *arrays, first, size in blocks if size]
 
@@ -190,49 +230,60 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     """The rows of the shards as those of a fit."""
     program = Program(actors, 0, len(HOLDS))
     X, y, weights, rows = (Handle(program, number) for number in range(len(HOLDS)))
-    bounds = np.cumsum([0, *chunks])
-    found = program.collect(look_at, X, y, rows, bounds)
-    counts = np.sum([counts for *_, counts in found], axis=0)
+    found = program.collect(look_at, X, y, rows)
+    like_x, like_y, *_ = found[0]
+    firsts, counts = np.array([(first, count) for *_, first, count in found]).T
     program.n_rows = Rows(int(np.sum(counts)))
     if program.n_rows == 0:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    like_x, like_y, _ = found[0]
     return TrainingData(
-        ShardedRows(program, like_x, Numbered(bounds, counts, rows)),
+        ShardedRows(program, like_x, Numbered(firsts, counts, rows)),
         Sharded(program, y.number, like_y, 0),
         Sharded(program, weights.number, np.empty(0), 0) if weighted else None,
         range(program.n_rows),
-        int(bounds[-1]),
+        sum(chunks),
     )
 
 
-def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray, bounds: np.ndarray) -> tuple[Any, Any, np.ndarray]:
-    """What the arrays of a shard are without rows, and how many rows of each chunk it has."""
-    return X[:0], y[:0], np.histogram(rows, bins=bounds)[0] if len(bounds) > 1 else np.zeros(0, dtype=int)
+def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[Any, Any, int, int]:
+    """What the arrays of a block of rows are without rows, the number of its first row, and how many it has."""
+    return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows)
+
+
+def first_of(rows: np.ndarray) -> int:
+    """Number of the first row of a block, by which it is known; -1 if there is none."""
+    return int(rows[0]) if len(rows) else -1
 
 
 class Numbered(NamedTuple):
-    """How rows of positive weight are counted: row numbers at which chunks begin, how many such rows they have."""
+    """How rows of positive weight are counted: first row of each block, and how many such rows it has."""
 
-    bounds: np.ndarray
+    firsts: np.ndarray
     counts: np.ndarray
     rows: Handle  # their numbers among all rows
 
 
 class ShardedRows(Sharded):
-    """X on the shards, which knows how to bring some of its rows here."""
+    """X on the shards, which knows how to bring some of its rows here.
+
+    Attributes
+    ----------
+    room : int or None
+        Bytes of memory that a block of rows may take, where the rows are in files.
+    """
 
     def __init__(self, program: Program, like: np.ndarray, numbered: Numbered):
         super().__init__(program, 0, like, 0)
         self.numbered = numbered
+        self.room: int | None = None
 
     def rows_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows at sorted `positions` among those of positive weight, and their numbers among all rows."""
-        bounds, counts, rows = self.numbered
+        firsts, counts, rows = self.numbered
         ends = np.cumsum(counts)
-        chunk = np.searchsorted(ends, positions, side="right")
-        inside = positions - (ends - counts)[chunk]
-        wanted = [(bounds[one], bounds[one + 1], inside[chunk == one]) for one in np.unique(chunk)]
+        block = np.searchsorted(ends, positions, side="right")
+        inside = positions - (ends - counts)[block]
+        wanted = {int(firsts[one]): inside[block == one] for one in np.unique(block)}
         found = self.program.collect(chosen_rows, self, rows, wanted)
         numbers = np.concatenate([numbers for _, numbers in found])
         order = np.argsort(numbers)
@@ -240,20 +291,19 @@ class ShardedRows(Sharded):
 
     def free_memory(self) -> int:
         """Bytes that are free for arrays of all rows, as the shard that has least room for its share of them says."""
-        shares = self.program.collect(free_for_rows, self)
+        shards = self.program.by_shard(free_for_rows, self)
+        shares = [(blocks[0][0], sum(size for _, size in blocks)) for blocks in shards]
         return int(min(free / max(1, size) for free, size in shares) * self.program.n_rows)
 
 
-def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: list) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that this shard has among those wanted: first and last number of a chunk, places among its rows."""
-    places = [np.zeros(0, dtype=np.intp)]
-    for first, stop, inside in wanted:
-        mine = np.flatnonzero((rows >= first) & (rows < stop))
-        places.append(mine[inside] if len(mine) else mine)
-    chosen = np.concatenate(places)
-    return X[chosen], rows[chosen]
+def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of this block among those wanted: places in each block, which is known by its first row."""
+    places = wanted.get(first_of(rows), np.zeros(0, dtype=np.intp))
+    return X[places], rows[places]
 
 
 def free_for_rows(X: np.ndarray) -> tuple[int, int]:
-    """Bytes that are free beside the rows of a shard, and how many rows it has."""
+    """Bytes that are free beside a block of rows, in memory or on the disk where they are, and how many rows it has."""
+    if isinstance(X.base, np.memmap):
+        return shutil.disk_usage(str(X.base.filename)).free, len(X)
     return free_memory(X), len(X)

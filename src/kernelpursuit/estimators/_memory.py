@@ -15,9 +15,10 @@ def plan_memory(X: Any, n: int, limit: int | None, itemsize: int, memory: int | 
 
     `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take a quarter of
     the memory that is free where X is, and all of that is the bound. A fit of `limit` atoms that cannot fit is refused;
-    with no limit half of the bound is for the basis.
+    with no limit half of the bound is for the basis. Of rows that are in files the basis is, too, and the disk is the
+    bound.
     """
-    memory = memory or None
+    memory = None if getattr(X, "room", None) else memory or None  # rows in files: so is the basis
     column = n * itemsize
     basis = column * min(limit or 1, n)
     bound = free_memory(X) if memory is None else memory

@@ -14,9 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernelpursuit.sharded.shard import Command, Ref, Rows
-
-REDUCTIONS: dict[str, Callable] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+from kernelpursuit.sharded.shard import Command, Read, Ref, Rows, joined
 
 NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
 
@@ -24,7 +22,7 @@ NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"in
 class Transport(Protocol):
     """How commands get to the shards: see `sharded.cluster`, and `Here` for shards in this process."""
 
-    def execute(self, commands: list[Command], reads: list[int]) -> list[list[Any]]:
+    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """Values read, a list for each shard, in the order of the rows."""
 
 
@@ -39,7 +37,7 @@ class Here:
     def __init__(self, shards: Sequence[Any]):
         self.shards = list(shards)
 
-    def execute(self, commands: list[Command], reads: list[int]) -> list[list[Any]]:
+    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """One shard after the other."""
         return [shard.execute(commands, reads) for shard in self.shards]
 
@@ -89,21 +87,23 @@ class Program:
         return found
 
     def collect(self, function: Callable, *args: Any, **options: Any) -> list[Any]:
-        """The values of a function at each shard, in the order of the rows, at once."""
+        """The values of a function at each block of rows, in the order of the rows, at once."""
+        return [value for values in self.by_shard(function, *args, **options) for value in values]
+
+    def by_shard(self, function: Callable, *args: Any, **options: Any) -> list[list[Any]]:
+        """The same, a list for each shard."""
         number = self.add(function, *args, **options)
-        answers = [values[0] for values in self._send([number])]
-        self.forget(number)
-        return answers
+        return [values[0] for values in self._send([Read(number, None)])]
 
     def read(self, wanted: Reduced) -> None:
         """Send what waits; all reductions that somebody still holds get their values."""
         unread = list(self._unread.values())
-        answers = self._send([one.number for one in unread])
+        answers = self._send([Read(one.number, one.how) for one in unread])
         for place, one in enumerate(unread):
-            one.value = _joined([answer[place] for answer in answers], REDUCTIONS[one.how])
+            one.value = joined([answer[place] for answer in answers], one.how)
         self._unread.clear()
 
-    def _send(self, reads: list[int]) -> list[list[Any]]:
+    def _send(self, reads: list[Read]) -> list[list[Any]]:
         commands, self._waiting = self._waiting, []
         self.round_trips += 1
         return self.transport.execute(commands, reads)
@@ -120,15 +120,6 @@ def _sent(arg: Any) -> Any:
     if type(arg) is tuple or type(arg) is list:
         return type(arg)(_sent(one) for one in arg)
     return arg
-
-
-def _joined(parts: list[Any], join: Callable) -> np.ndarray:
-    """Values of the shards joined in the order of the rows, sums in float64."""
-    wide = [np.asarray(part, dtype=np.float64) for part in parts]
-    total = wide[0]
-    for part in wide[1:]:
-        total = join(total, part)
-    return np.array(total)
 
 
 class Reduced:
@@ -152,7 +143,8 @@ class Reduced:
         return bool(np.asarray(self))
 
     def __del__(self) -> None:
-        self._program.forget(self.number)
+        if self.value is None:
+            self._program.forget(self.number)
 
 
 class Handle:

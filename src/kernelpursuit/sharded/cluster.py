@@ -1,19 +1,25 @@
 """Shards as actors on the workers of a Dask cluster. Dask is imported here alone, and only when a collection has come.
 
-An actor keeps its rows, and what was made of them, in the memory of one worker. The commands are logged here, so that
-the shards of a worker that dies are made again elsewhere: their rows from the collection, all else from the log.
+An actor keeps its rows, and what was made of them, in the memory of one worker, or in files there. The commands are
+logged here, so that the shards of a worker that dies are made again elsewhere: their rows from the collection, all else
+from the log.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from kernelpursuit.sharded.shard import Command, Shard, needed
+from kernelpursuit.sharded.scratch import StoredBlock, in_files
+from kernelpursuit.sharded.shard import Block, Command, Read, Shard, needed
 
 PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
 RESTART = 30.0  # seconds that a cluster without workers has to start one
@@ -32,7 +38,9 @@ class Actors:
     ----------
     client : distributed.Client
     chunks : list of dask.delayed.Delayed
-        For each chunk of rows the tuple that a `Shard` holds of it.
+        For each chunk of rows the tuple that a `Block` holds of it.
+    rows_at_once : int, optional
+        Keep the rows in files, and so many of them in memory at a time. None keeps all of them in memory.
 
     Attributes
     ----------
@@ -44,18 +52,28 @@ class Actors:
         How many shards had to be made again.
     """
 
-    def __init__(self, client: Any, chunks: Sequence[Any]):
+    def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None):
         self._client, self._chunks = client, list(chunks)
-        workers = sorted(client.scheduler_info()["workers"])
+        self._scratch = None
+        if rows_at_once is not None:
+            from dask import delayed
+
+            self._scratch, to_files = f"kernelpursuit-{uuid.uuid4().hex}", delayed(chunk_in_files)
+            self._chunks = [to_files(chunk, rows_at_once, self._scratch) for chunk in self._chunks]
+        workers = sorted(workers_of(client))
         if not workers:
             raise RuntimeError("the cluster of the current client has no workers")
         # Neighbours together, as many for each worker: the order of sums depends on the numbers of both alone.
         shares = np.array_split(np.arange(len(self._chunks)), min(len(workers), len(self._chunks)))
         self.members = [share.tolist() for share in shares]
         self._workers = workers[: len(shares)]
-        futures = [self._compute(place, self._workers[place]) for place in range(len(shares))]
-        for some in futures:
-            wait_for(some)
+        self._actors: list[Any] = []
+        places = list(range(len(shares)))
+        try:
+            futures = self._compute(places)
+        except Lost:
+            self._workers = [one if one in workers_of(client) else self._free_worker() for one in self._workers]
+            futures = self._compute(places)
         self._actors = [self._start(some, worker) for some, worker in zip(futures, self._workers, strict=True)]
         self._log: list[Command] = []  # carried out by all shards
         self._live: set[int] = set()  # numbers of the values that they hold
@@ -66,16 +84,34 @@ class Actors:
         self._acknowledged = [0] * len(self.members)
         self.bytes_sent = self.bytes_received = self.lost = 0
 
-    def _compute(self, place: int, worker: str) -> list[Any]:
-        """Futures of the chunks of a shard, there if possible."""
-        chunks = [self._chunks[i] for i in self.members[place]]
-        return self._client.compute(chunks, workers=[worker], allow_other_workers=True)
+    def _compute(self, places: list[int]) -> list[list[Any]]:
+        """Futures of the chunks of some shards, at their workers; there is one at a time where they go to files."""
+        futures: list[list[Any]] = [[] for _ in places]
+        longest = max(len(self.members[place]) for place in places)
+        at_once = longest if self._scratch is None else 1
+        for first in range(0, longest, at_once):
+            for some, place in zip(futures, places, strict=True):
+                chunks = [self._chunks[i] for i in self.members[place][first : first + at_once]]
+                where = {"workers": [self._workers[place]], "allow_other_workers": self._scratch is None}
+                some += self._client.compute(chunks, **where)
+            for some, place in zip(futures, places, strict=True):
+                self._wait_for(some, self._workers[place])
+        return futures
+
+    def _wait_for(self, futures: list[Any], worker: str) -> None:
+        """Wait for chunks; files can only be made where they are wanted, and nobody waits for a worker that is gone."""
+        while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
+            if self._scratch is not None and worker not in workers_of(self._client):
+                raise Lost(worker)
+            wait_some(unfinished)
+        check_finished(futures)
 
     def _start(self, futures: list[Any], worker: str) -> Any:
         options = {"actor": True, "pure": False, "workers": [worker], "allow_other_workers": False}
-        return self._client.submit(Shard, *futures, **options).result()
+        made = HeldRows if self._scratch is None else StoredRows
+        return self._client.submit(made, *futures, **options).result()
 
-    def execute(self, commands: list[Command], reads: list[int]) -> list[list[Any]]:
+    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """Send to all shards at once; those that were lost are made again and asked again."""
         self._batches.append(pickled(commands))
         self._on_the_way += commands
@@ -91,14 +127,14 @@ class Actors:
                     missing.append(place)
             for place in missing:
                 self._revive(place)
-        self._done()
+        self._done({number for number, _ in reads})
         for well, values in answers:
             if not well:
                 raise values
-        self.bytes_received += sum(getattr(value, "nbytes", 8) for _, values in answers for value in values)
+        self.bytes_received += sum(size_of(value) for _, values in answers for value in values)
         return [values for _, values in answers]
 
-    def _call(self, place: int, reads: list[int]) -> Any:
+    def _call(self, place: int, reads: list[Read]) -> Any:
         """What a shard has not heard of, and what is to be read: an answer to wait for, None if nobody is there."""
         news = list(enumerate(self._batches, start=self._first))[self._acknowledged[place] + 1 - self._first :]
         self.bytes_sent += sum(len(batch) for _, batch in news)
@@ -113,7 +149,7 @@ class Actors:
             try:
                 answer = call.result(timeout=PATIENCE)
             except TimeoutError:
-                if self._workers[place] not in self._client.scheduler_info()["workers"]:
+                if self._workers[place] not in workers_of(self._client):
                     break
                 continue
             except (OSError, RuntimeError):  # of the way there: what the shard itself says comes as an answer
@@ -122,13 +158,14 @@ class Actors:
             return answer
         raise Lost(self._workers[place])
 
-    def _done(self) -> None:
-        """All shards have carried out all commands."""
+    def _done(self, given: set[int]) -> None:
+        """All shards have carried out all commands, and have given some values away."""
         for command in self._on_the_way:
             if command.function is None:
                 self._live.discard(command.out)
             elif not command.writes:
                 self._live.add(command.out)
+        self._live -= given
         self._log += self._on_the_way
         self._first += len(self._batches)
         self._on_the_way, self._batches = [], []
@@ -148,10 +185,9 @@ class Actors:
 
     def _make_again(self, place: int) -> None:
         self.lost += 1
-        worker = self._free_worker()
-        futures = self._compute(place, worker)
-        wait_for(futures)
-        self._actors[place], self._workers[place] = self._start(futures, worker), worker
+        worker = self._workers[place] = self._free_worker()
+        (futures,) = self._compute([place])
+        self._actors[place] = self._start(futures, worker)
         self._acknowledged[place] = self._first - 1
         if self._log:
             state = pickled(needed(self._log, self._live))
@@ -163,7 +199,7 @@ class Actors:
     def _free_worker(self) -> str:
         """The worker with the fewest shards; a cluster without workers is given time to start one."""
         begun = time.monotonic()
-        while not (workers := self._client.scheduler_info()["workers"]):
+        while not (workers := workers_of(self._client)):
             if time.monotonic() - begun > RESTART:
                 raise RuntimeError(f"no worker is left, and none was started within {RESTART:g} s")
             time.sleep(0.1)
@@ -172,6 +208,48 @@ class Actors:
     def close(self) -> None:
         """Let the workers drop their rows."""
         self._actors = []
+        if self._scratch is not None and self._client.status == "running":
+            self._client.run(clear_scratch, self._scratch, on_error="ignore")
+
+
+class HeldRows(Shard):
+    """A shard whose rows are in memory, in one block; made of what the chunks hold."""
+
+    def __init__(self, *parts: tuple):
+        columns = zip(*parts, strict=True)
+        super().__init__(Block([None if column[0] is None else np.concatenate(column) for column in columns]))
+
+
+class StoredRows(Shard):
+    """A shard whose rows are in files, in blocks of which one at a time is in memory; made by `chunk_in_files`."""
+
+    def __init__(self, *parts: tuple[str, list[tuple]]):
+        super().__init__(*(StoredBlock(block, directory) for directory, blocks in parts for block in blocks))
+
+
+def chunk_in_files(arrays: tuple, rows: int, name: str) -> tuple[str, list[tuple]]:
+    """A chunk in files of the worker that this runs on: their directory, and the blocks of the chunk."""
+    from distributed import get_worker
+
+    directory = os.path.join(get_worker().local_directory, name)
+    return directory, in_files(arrays, rows, directory)
+
+
+def clear_scratch(name: str, dask_worker: Any) -> None:
+    """Delete the files of a fit, at a worker."""
+    shutil.rmtree(os.path.join(dask_worker.local_directory, name), ignore_errors=True)
+
+
+def workers_of(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of its workers, by their addresses: of all of them."""
+    return client.scheduler_info(n_workers=-1)["workers"]
+
+
+def size_of(value: Any) -> int:
+    """Bytes of what came from a shard."""
+    if isinstance(value, list | tuple):
+        return sum(map(size_of, value))
+    return getattr(value, "nbytes", 8)
 
 
 def pickled(commands: list[Command]) -> bytes:
@@ -181,11 +259,16 @@ def pickled(commands: list[Command]) -> bytes:
     return dumps(commands)
 
 
-def wait_for(futures: list[Any]) -> None:
-    """Wait for chunks; an error says what is wrong with them."""
+def wait_some(futures: list[Any]) -> None:
+    """Wait for futures, not for long."""
     from distributed import wait
 
-    wait(futures)
+    with suppress(TimeoutError):
+        wait(futures, timeout=PATIENCE)
+
+
+def check_finished(futures: list[Any]) -> None:
+    """An error says what is wrong with chunks that are none."""
     for future in futures:
         if future.status != "finished":
             error = (

@@ -16,7 +16,7 @@ class Ref(NamedTuple):
 
 
 class Rows(int):
-    """The number of all rows, as a length: each shard reads its own number of rows for it."""
+    """The number of all rows, as a length: each block of rows reads its own number of rows for it."""
 
 
 class Command(NamedTuple):
@@ -41,66 +41,117 @@ class Command(NamedTuple):
     writes: bool = False
 
 
-class Shard:
-    """Some of the rows, and the values made of them.
+class Read(NamedTuple):
+    """A value that is to be known, and how those of several blocks of rows are joined; None for a list of them."""
 
-    Parameters
-    ----------
-    *parts : tuples of arrays or None
-        What to hold of each chunk of rows, such as (X, y, weights).
+    number: int
+    how: str | None
+
+
+JOINS: dict[str, Callable] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+def joined(parts: Iterable[Any], how: str) -> np.ndarray:
+    """Values joined in the order of the rows, sums in float64.
 
     Examples
     --------
-    >>> shard = Shard((np.arange(3.0),), (np.arange(2.0),))
-    >>> [float(value) for value in shard.execute([Command(1, np.sum, (Ref(0),))], [1])]
-    [4.0]
+    >>> joined([np.ones(2), np.ones(2)], "sum")
+    array([2., 2.])
+    """
+    total: Any = None
+    for part in parts:
+        wide = np.asarray(part, dtype=np.float64)
+        total = wide if total is None else JOINS[how](total, wide)
+    return np.array(total)
+
+
+class Block:
+    """Some of the rows, in memory, and the values made of them.
+
+    Parameters
+    ----------
+    values : sequence of arrays or None
+        What is held of the rows, such as X, y and weights; their numbers are 0, 1, ...
     """
 
-    def __init__(self, *parts: tuple):
-        columns = list(zip(*parts, strict=True))
-        self.values: dict[int, Any] = {
-            number: None if column[0] is None else np.concatenate(column) for number, column in enumerate(columns)
-        }
+    def __init__(self, values: Sequence[Any]):
+        self.values: dict[int, Any] = dict(enumerate(values))
         self.n_rows = len(self.values[0])
-        self.done = 0  # batches carried out
 
     def execute(self, commands: Sequence[Command], reads: Iterable[int]) -> list[Any]:
-        """Carry out the commands in order, and give the values of some numbers away."""
+        """Carry out the commands in order, and give the values of some numbers away: they are not kept."""
         for command in commands:
             if command.function is None:
                 self.values.pop(command.out, None)
                 continue
-            result = command.function(
-                *(self._resolve(arg) for arg in command.args),
-                **{name: self._resolve(value) for name, value in command.options.items()},
-            )
+            result = called(command, self.values.__getitem__, self.n_rows)
             if not command.writes:
                 self.values[command.out] = result
-        return [self.values[number] for number in reads]
+        return [self.values.pop(number) for number in reads]
 
-    def answer(self, batches: list[tuple[int, bytes]], reads: list[int]) -> tuple[bool, Any]:
+
+class Shard:
+    """The rows of one worker, in blocks. Each message is carried out for one block after the other.
+
+    No command needs rows of another block, so that only one of them has to be in memory at a time.
+
+    Parameters
+    ----------
+    *blocks : Block, or anything with its methods
+
+    Examples
+    --------
+    >>> shard = Shard(Block([np.arange(3.0)]), Block([np.arange(2.0)]))
+    >>> [float(value) for value in shard.execute([Command(1, np.sum, (Ref(0),))], [Read(1, "sum")])]
+    [4.0]
+    """
+
+    def __init__(self, *blocks: Any):
+        self.blocks = list(blocks)
+        self.done = 0  # batches carried out
+
+    def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[Any]:
+        """Carry out the commands, and give some values away."""
+        answers: list[Any] = [None if how else [] for _, how in reads]
+        for block in self.blocks:
+            found = block.execute(commands, [number for number, _ in reads])
+            for place, ((_, how), value) in enumerate(zip(reads, found, strict=True)):
+                if how is None:
+                    answers[place].append(value)
+                else:  # one block at a time: products with all atoms are large
+                    answers[place] = joined([value] if answers[place] is None else [answers[place], value], how)
+        return answers
+
+    def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
         """The same for commands on their way from another process; a batch that was carried out before is not again.
 
         Returns whether all went well, and the values or what went wrong.
         """
         try:
-            for number, batch in batches:
-                if number > self.done:
-                    self.done = number
-                    self.execute(pickle.loads(batch), [])
-            return True, [self.values[number] for number in reads]
+            news = [command for number, batch in batches if number > self.done for command in pickle.loads(batch)]
+            self.done = max([self.done, *(number for number, _ in batches)])
+            return True, self.execute(news, reads)
         except Exception as error:
             return False, error
 
-    def _resolve(self, arg: Any) -> Any:
-        """An argument with values in the place of references."""
-        if isinstance(arg, Ref):
-            return self.values[arg.number]
-        if isinstance(arg, Rows):
-            return self.n_rows
-        if type(arg) is tuple or type(arg) is list:
-            return type(arg)(self._resolve(one) for one in arg)
-        return arg
+
+def called(command: Command, value: Callable[[int], Any], n_rows: int) -> Any:
+    """The result of a command, with values and the number of rows in the place of references."""
+    assert command.function is not None
+    args = [resolved(arg, value, n_rows) for arg in command.args]
+    return command.function(*args, **{name: resolved(arg, value, n_rows) for name, arg in command.options.items()})
+
+
+def resolved(arg: Any, value: Callable[[int], Any], n_rows: int) -> Any:
+    """An argument as the function gets it."""
+    if isinstance(arg, Ref):
+        return value(arg.number)
+    if isinstance(arg, Rows):
+        return n_rows
+    if type(arg) is tuple or type(arg) is list:
+        return type(arg)(resolved(one, value, n_rows) for one in arg)
+    return arg
 
 
 def references(arg: Any) -> set[int]:
