@@ -11,9 +11,16 @@ from typing import NamedTuple
 
 from kernelpursuit._array import Array, namespace
 
-__all__ = ["LOSSES", "Loss", "huber", "quantile"]
+__all__ = ["LOG", "LOSSES", "Link", "Loss", "huber", "poisson", "quantile"]
 
 _TANH_TARGET = 0.65  # keeps the target off the saturated part of tanh
+
+
+class Link(NamedTuple):
+    """Functions from the mean of a target to the f that is fitted, and back."""
+
+    of_mean: Callable
+    mean: Callable
 
 
 class Loss(NamedTuple):
@@ -29,6 +36,8 @@ class Loss(NamedTuple):
         ``log_odds(f)``, the log odds of the label +1 that the loss estimates, if it estimates any.
     convex : bool
         Whether the loss is convex in f, so that a best constant exists to start from.
+    link : Link, optional
+        What stands between f and the targets, where f is not of their kind: a model predicts ``link.mean(f)``.
 
     Examples
     --------
@@ -42,6 +51,7 @@ class Loss(NamedTuple):
     gradient: Callable
     log_odds: Callable | None = None
     convex: bool = True
+    link: Link | None = None
 
 
 def _squared(y: Array, f: Array) -> Array:
@@ -138,6 +148,42 @@ LOSSES: dict[str, Loss] = {
     "doom2": Loss(_doom2, _doom2_gradient, convex=False),
     "squared_hinge": Loss(_squared_hinge, _squared_hinge_gradient),
 }
+
+
+def _log(mean: Array) -> Array:
+    xp = namespace(mean)
+    return xp.log(xp.clip(mean, 1e-300 if mean.dtype == xp.float64 else 1e-37, None))
+
+
+def _exp(f: Array) -> Array:
+    xp = namespace(f)
+    return xp.exp(xp.clip(f, None, _LARGEST_EXPONENT))
+
+
+def _poisson(y: Array, f: Array) -> Array:
+    xp = namespace(f)
+    return 2 * (y * xp.log(xp.where(y > 0, y, xp.ones_like(y))) - y * f - y + _exp(f))
+
+
+def _poisson_gradient(y: Array, f: Array) -> Array:
+    return 2 * (_exp(f) - y)
+
+
+LOG = Link(_log, _exp)
+
+
+def poisson() -> Loss:
+    """Deviance of a Poisson distribution, for counts and other targets from 0 on; f is the logarithm of the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import mean_poisson_deviance
+    >>> y, f = np.array([0.0, 3.0]), np.array([0.5, 1.0])
+    >>> bool(np.isclose(np.mean(poisson().value(y, f)), mean_poisson_deviance(y, np.exp(f))))
+    True
+    """
+    return Loss(_poisson, _poisson_gradient, link=LOG)
 
 
 def huber(delta: float) -> Loss:

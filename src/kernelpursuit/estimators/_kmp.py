@@ -32,6 +32,7 @@ from kernelpursuit.pursuit.stopping import (
     tolerance,
 )
 
+LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared loss may be negative
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
@@ -39,6 +40,7 @@ class KernelMatchingPursuit(PursuitParameters):
     """The fit that the parameters ask for."""
 
     _fits_collections = True
+    _labels: bool  # of a classifier: whether rows have several labels
 
     def _choose_and_fit(
         self,
@@ -147,6 +149,8 @@ class KernelMatchingPursuit(PursuitParameters):
             return squares
         kept = squares.expansion.truncate(len(squares.path.atoms))
         values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
+        if loss.link is not None:
+            values = to_host(loss.link.of_mean(np.maximum(values, LEAST_MEAN * np.mean(targets, axis=0))))
         return float(squares.alpha or 0) * mean_curvature(loss, targets.astype(np.float64), values, data.weights) / 2
 
     def _fit_validated(
@@ -319,9 +323,10 @@ class KernelMatchingPursuit(PursuitParameters):
         fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
         if not is_classifier(self) or (loss is not None and loss.log_odds is not None):
             return fitted
+        apart = self._labels
         if fit is not None:
-            return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data))
-        return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data))
+            return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data, apart))
+        return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data, apart))
 
 
 def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
@@ -333,8 +338,8 @@ def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
 
 
 def several_classes(estimator: Any, targets: Any) -> bool:
-    """Whether the targets are three classes or more."""
-    return is_classifier(estimator) and targets.shape[1] > 1
+    """Whether the targets are three classes or more, of which each row has one."""
+    return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
 
 
 def largest_size(targets: Any) -> float:
@@ -345,7 +350,10 @@ def largest_size(targets: Any) -> float:
 
 def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
     """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
-    step = 0.5 * float(np.std(targets - values)) or 1e-3 * float(np.std(targets)) or 1.0
+    if loss.link is not None:  # targets and values are not of one kind
+        step = 1e-3
+    else:  # as large as residuals: a loss may have corners
+        step = 0.5 * float(np.std(targets - values)) or 1e-3 * float(np.std(targets)) or 1.0
     slopes = [loss.gradient(targets, values + sign * step) for sign in (1, -1)]
     return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
 

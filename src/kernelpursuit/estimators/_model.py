@@ -100,6 +100,7 @@ class PursuitModel(CallbackSupportMixin, BaseEstimator):
         if calibration is None:  # the file of a model that is older than probabilities
             raise AttributeError("this model was fitted when none had probabilities of this loss: fit it again")
         slope, bias = calibration.at(len(self.path_))
+        slope = from_host(slope, values) if np.ndim(slope) else slope
         return values * slope + from_host(bias if values.shape[1] > 1 else bias[1:] - bias[:1], values)
 
     def _set(self, fitted: Fitted) -> None:

@@ -28,18 +28,23 @@ def sizes_to_calibrate(path: Path) -> list[int]:
     return sorted({0, len(path), taken} | {size for size in grid if size <= taken})
 
 
-def calibrated_left_out(fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData) -> Calibration:
-    """From the decision values of the models that are fitted without the row, in closed form; `targets` are ±1."""
+def calibrated_left_out(
+    fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData, apart: bool
+) -> Calibration:
+    """From the decision values of the models that are fitted without the row, in closed form.
+
+    `targets` are ±1, one column for each class, or, `apart`, for each of the labels that a row may have.
+    """
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
     here = rows_here(data.X)
     seen, weights = to_host(here(targets)), None if data.weights is None else to_host(here(data.weights))
     left_out = (seen - to_host(here(residual)) for k, residual in enumerate(fit.left_out()) if k in wanted)
-    return calibrated(sizes, left_out, seen, weights)
+    return calibrated(sizes, left_out, seen, weights, apart)
 
 
 def calibrated_seen(
-    expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData
+    expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData, apart: bool
 ) -> Calibration:
     """From the decision values at the training rows, where there is no closed form; somewhat too sure."""
     sizes = sizes_to_calibrate(path)
@@ -47,7 +52,7 @@ def calibrated_seen(
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
     here = rows_here(data.X)
     values = map(to_host, expansion.staged(here(data.X), stages))
-    return calibrated(sizes, values, here(targets), None if data.weights is None else here(data.weights))
+    return calibrated(sizes, values, here(targets), None if data.weights is None else here(data.weights), apart)
 
 
 def rows_here(X: Any) -> Callable[[Any], Any]:
@@ -65,9 +70,18 @@ def some_rows(array: np.ndarray, share: float) -> np.ndarray:
 
 
 def calibrated(
-    sizes: list[int], values: Iterable[np.ndarray], targets: np.ndarray, weights: np.ndarray | None
+    sizes: list[int], values: Iterable[np.ndarray], targets: np.ndarray, weights: np.ndarray | None, apart: bool
 ) -> Calibration:
-    """One slope for each size, so that the most probable class is the one with the largest value."""
+    """One slope for each size, so that the most probable class is the one with the largest value; or one a label."""
+    if apart:
+        slopes = [
+            [
+                fit_calibration(opposed(value[:, None]), (target > 0).astype(np.intp), weights)[0]
+                for value, target in zip(one.T, targets.T, strict=True)
+            ]
+            for one in values
+        ]
+        return Calibration(np.array(sizes), np.array(slopes), np.zeros((len(sizes), targets.shape[1])))
     if targets.shape[1] == 1:
         index = (targets[:, 0] > 0).astype(np.intp)
     else:

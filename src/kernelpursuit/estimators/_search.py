@@ -185,6 +185,8 @@ def fold_targets(y: np.ndarray, folds: list, classes: bool) -> np.ndarray | None
     """Columns to fit, the same in all folds; None where a fold lacks a class."""
     if not classes:
         return y.reshape(len(y), -1).astype(np.float64)
+    if y.ndim == 2:  # labels that do not exclude each other
+        return None
     labels = np.unique(y)
     if len(labels) < 2 or any(len(train) == 0 or not np.array_equal(np.unique(y[train]), labels) for train, _ in folds):
         return None
@@ -367,5 +369,9 @@ def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
 
 
 def accuracy(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
-    """Share of right labels. scikit-learn's checks of its arguments would take longer than the fit."""
-    return float(np.average(y == prediction, weights=sample_weight))
+    """Share of rows whose class is right, or all of whose labels are.
+
+    scikit-learn's checks of its arguments would take longer than the fit.
+    """
+    right = y == prediction
+    return float(np.average(right.all(axis=1) if right.ndim == 2 else right, weights=sample_weight))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, is_multilabel
 from sklearn.utils.validation import column_or_1d
 
 from kernelpursuit._array import namespace, on_host
@@ -39,7 +41,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
 
     @lazily
     def decision_function(self, X: Any) -> np.ndarray:
-        """Value of the expansion for each row: positive for the second of two classes, else one for each class.
+        """Value of the expansion for each row: positive for the second of two classes, else one a class or label.
 
         Parameters
         ----------
@@ -50,7 +52,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         values = self._raw(X, "decision_function")
-        return values[:, 0] if self._one_target else values
+        return self._one_or_more(values)
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """`decision_function` of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
@@ -64,7 +66,10 @@ class ClassModel(ClassifierMixin, PursuitModel):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         for values in self._staged_raw(X, "staged_decision_function"):
-            yield values[:, 0] if self._one_target else values
+            yield self._one_or_more(values)
+
+    def _one_or_more(self, values: Any) -> Any:
+        return values[:, 0] if self._one_target else values
 
     @lazily
     def predict(self, X: Any) -> np.ndarray:
@@ -76,7 +81,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), or (n_samples, n_labels) of 0 and 1 where rows have several labels
         """
         return self._classes_of(self._raw(X, "predict"))
 
@@ -96,12 +101,19 @@ class ClassModel(ClassifierMixin, PursuitModel):
 
     def _classes_of(self, values: Any) -> Any:
         xp = namespace(values)
+        if has_labels(self):
+            return xp.astype(values > 0, xp.int64)
         index = xp.astype(values[:, 0] > 0, xp.int64) if self._one_target else xp.argmax(values, axis=1)
         return take_classes(self.classes_, index)
 
 
 class ClassifierModel(ClassModel):
     """The same with probabilities: those of the loss, or calibrated on rows left out."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     @lazily
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -122,7 +134,7 @@ class ClassifierModel(ClassModel):
         -------
         ndarray of shape (n_samples, n_classes)
             With more than two classes and a loss that estimates them: the one-against-rest probabilities, scaled to sum
-            to 1.
+            to 1. Where rows have several labels, (n_samples, n_labels): the probability that a row has the label.
         """
         logarithms = self._log_probabilities(X, "predict_proba")
         return namespace(logarithms).exp(logarithms)
@@ -150,6 +162,8 @@ class ClassifierModel(ClassModel):
         else:
             odds = log_odds(values)
         zero = xp.zeros_like(odds)
+        if has_labels(self):
+            return -xp.logaddexp(zero, -odds)
         if self._one_target:
             return -xp.concat([xp.logaddexp(zero, odds), xp.logaddexp(zero, -odds)], axis=1)
         return log_softmax(odds if log_odds is None else -xp.logaddexp(zero, -odds))
@@ -160,7 +174,8 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1. More classes share one set of atoms, and each has weights of its own against the
-    rest. The class with the largest value wins.
+    rest. The class with the largest value wins. Rows may also have several labels at once: y is then a matrix of 0 and
+    1 with a column for each label. All labels share the atoms, and a label is predicted where its value is positive.
 
     Parameters
     ----------
@@ -242,8 +257,8 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Or a Dask array or dataframe, with y and the weights alike: its rows stay on the workers of the cluster.
-        y : array-like of shape (n_samples,)
-            Classes, two or more.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Classes, two or more; or 0 and 1, which labels each row has.
         sample_weight : array-like of shape (n_samples,), optional
             Weights are counts: a row of weight w counts as w rows, so that weights that sum to more also buy more atoms
             under ``n_atoms="auto"``. A row of weight 0 is absent and cannot become an atom.
@@ -255,15 +270,17 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         if is_collection(X):
             if self.class_weight is not None:
                 raise ValueError("class_weight is not for Dask collections: give sample_weight")
+            refuse_matrix(y)
             with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
+                self._labels = False
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
-        X, y = check_training(self, X, y)
-        check_classification_targets(y)
+        X, y, self._labels = check_classes(self, X, y)
         data = training_data(X, on_host(y), with_class_weight(self.class_weight, on_host(y), sample_weight, X))
-        classes = two_or_more_classes(data.y)
+        classes = np.arange(data.y.shape[1]) if self._labels else two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
-        return self._fit_rows(data, code_classes(data.y, classes, host_dtype(X)), classes)
+        code = code_labels if self._labels else partial(code_classes, classes=classes)
+        return self._fit_rows(data, code(data.y, dtype=host_dtype(X)), classes)
 
     def _fit_rows(self, data: TrainingData, targets: Any, classes: np.ndarray) -> KMPClassifier:
         """Fit to rows wherever they are, classes coded -1 and +1."""
@@ -271,8 +288,39 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         loss = None if self.loss == "squared" else classification_loss(self.loss)
         pairs = len(classes) * (len(classes) - 1) // 2  # of classes, compared with each other
         how: dict[str, Any] = {"split": stratified_split, "wrong": misclassified, "cuts": pairs}
+        if self._labels:
+            how |= {"wrong": mislabelled, "cuts": len(classes)}
         self._set(self._choose_and_fit(data, targets, loss, **how))
         return self
+
+
+def has_labels(estimator: Any) -> bool:
+    """Whether a fitted classifier was given several labels a row."""
+    return getattr(estimator, "_labels", False)
+
+
+def check_classes(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, bool]:
+    """X and y of a fit, checked, and whether y is a matrix of labels."""
+    if not is_multilabel(y):
+        X, y = check_training(estimator, X, y)
+        check_classification_targets(y)
+        return X, y, False
+    if estimator.class_weight is not None:
+        raise ValueError(
+            f"class_weight={estimator.class_weight!r} is for classes of which each row has one; y is a matrix of "
+            "labels: give sample_weight"
+        )
+    X, y = check_training(estimator, X, y.toarray() if sparse.issparse(y) else y, multi_output=True)
+    values = np.unique(on_host(y))
+    if not np.all((values == 0) | (values == 1)):
+        raise ValueError(f"y with several columns must be 0 and 1, whether a row has the label, got {values.tolist()}")
+    return X, y, True
+
+
+def refuse_matrix(y: Any) -> None:
+    """An error for several labels a row on a cluster."""
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
+        raise ValueError("a matrix of labels is not for Dask collections: y must have one column")
 
 
 def classification_loss(loss: Any) -> Loss:
@@ -315,15 +363,26 @@ def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:
     return np.where(member, 1, -1).astype(dtype)
 
 
+def code_labels(y: np.ndarray, dtype: Any) -> np.ndarray:
+    """Targets -1 and +1: one column for each label."""
+    return np.where(y == 1, 1, -1).astype(dtype)
+
+
 def stratified_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and rows to hold out, with classes in proportion where they have enough rows."""
     check_split(len(data.y), share)
     seed = int(rng.integers(2**31))
     rows = np.arange(len(data.y))
     counts = np.unique(data.y, return_counts=True)[1]
-    enough = counts.min() >= 2 and share * len(rows) >= len(counts) and (1 - share) * len(rows) >= len(counts)
+    fewest = min(share, 1 - share) * len(rows)
+    enough = data.y.ndim == 1 and counts.min() >= 2 and fewest >= len(counts)  # two dimensions: labels
     train, held_out = train_test_split(rows, test_size=share, random_state=seed, stratify=data.y if enough else None)
     return np.sort(train), np.sort(held_out)
+
+
+def mislabelled(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
+    """Rows of which any label is wrong."""
+    return np.any((targets - residuals > 0) != (targets > 0), axis=1)
 
 
 def misclassified(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._array import on_host
 from kernelpursuit.estimators._descriptions import described
@@ -14,7 +13,7 @@ from kernelpursuit.estimators._rules import mean_loss
 from kernelpursuit.estimators._search import SearchModel, accuracy, search
 from kernelpursuit.estimators._task_parameters import ClassSearchParameters, ValueSearchParameters
 from kernelpursuit.estimators._training import check_training, training_data, with_class_weight
-from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
+from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier, check_classes
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel, regression_loss
 from kernelpursuit.losses import LOSSES
 
@@ -39,7 +38,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     n_jobs
     one_standard_error
     variant
-    loss : {"squared", "huber", "absolute", "quantile"} or Loss, default="squared"
+    loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
         What is minimised, as in `KMPRegressor`.
     quantile
     refit_every
@@ -113,6 +112,8 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
 
         def metric(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
             columns = y.reshape(len(y), -1), prediction.reshape(len(y), -1).astype(np.float64)
+            if loss.link is not None:
+                columns = columns[0], loss.link.of_mean(columns[1])
             return -mean_loss(loss.value, *columns, sample_weight) / columns[0].shape[1]
 
         self._adopt(search(self, KMPRegressor, metric, X, y, sample_weight))
@@ -134,7 +135,8 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     alphas
     cv
     scoring : str, callable or None, default=None
-        None is the accuracy, whatever the loss, computed for all numbers of atoms at once. A scorer of scikit-learn,
+        None is the accuracy, as in scikit-learn's searches, whatever the loss. It is computed for all numbers of atoms
+        at once. A scorer of scikit-learn,
         such as "neg_log_loss", is called for each number.
     n_jobs
     one_standard_error
@@ -199,7 +201,8 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Classes; or 0 and 1, which labels each row has.
         sample_weight : array-like of shape (n_samples,), optional
             Used in the fits and in the scores.
 
@@ -207,8 +210,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         -------
         self
         """
-        X, y = check_training(self, X, y)
-        check_classification_targets(y)
+        X, y, self._labels = check_classes(self, X, y)
         weights = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
         found = search(self, KMPClassifier, accuracy, X, y, weights, without={"class_weight"})
         self._adopt(found)

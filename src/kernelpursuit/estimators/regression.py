@@ -21,10 +21,11 @@ from kernelpursuit.estimators._pipeline import fits, in_units
 from kernelpursuit.estimators._placement import host_dtype, is_collection
 from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
-from kernelpursuit.losses import Loss, huber
+from kernelpursuit.losses import LOG, Link, Loss, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
 
-REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile"}), Loss]
+REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
+LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
 _ROUNDED = 0.1  # times the spread of y: where the absolute loss is a parabola, so that it has a derivative
 
 
@@ -43,8 +44,7 @@ class RegressorModel(RegressorMixin, PursuitModel):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
-        values = self._raw(X, "predict")
-        return values[:, 0] if self._one_target else values
+        return self._predicted(self._raw(X, "predict"))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
@@ -58,11 +58,17 @@ class RegressorModel(RegressorMixin, PursuitModel):
         ndarray of shape (n_samples,) or (n_samples, n_targets)
         """
         for values in self._staged_raw(X, "staged_predict"):
-            yield values[:, 0] if self._one_target else values
+            yield self._predicted(values)
+
+    def _predicted(self, values: Any) -> Any:
+        link = link_of(self.loss)
+        values = values if link is None else link.mean(values)
+        return values[:, 0] if self._one_target else values
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = isinstance(self.loss, str) and self.loss == "poisson"
         return tags
 
 
@@ -82,11 +88,12 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
         ``stop="validation"``. With `stop` given, a number is the most steps to take.
     variant
-    loss : {"squared", "huber", "absolute", "quantile"} or Loss, default="squared"
+    loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
         What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of y on, so that
         outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute" estimates
         medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
-        ``losses.quantile(share, width)`` within a width of your own.
+        ``losses.quantile(share, width)`` within a width of your own. "poisson" is for counts and other targets from 0
+        on: the expansion is the logarithm of the mean, `predict` returns the mean, and the loss is the deviance.
     quantile
     refit_every
     kernel : str, callable, (str, dict), list of these or None, default="rbf"
@@ -190,13 +197,16 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
-        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=isinstance(self.loss, str))
+        scaled = isinstance(self.loss, str) and link_of(self.loss) is None
+        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=scaled)
         data = training_data(X, targets, sample_weight)
         return self._fit_rows(data, unit, calm=partial(without_outliers, weights=data.weights))
 
     def _fit_rows(self, data: TrainingData, unit: float, **options: Any) -> KMPRegressor:
         """Fit to rows wherever they are, whose targets were divided by `unit`."""
         loss = regression_loss(self.loss, data, self.quantile)
+        if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
+            raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
         fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, **options)
         path = in_units(fitted.path, unit, score=unit * unit)
@@ -244,9 +254,29 @@ def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Los
         return None
     if not isinstance(loss, str):
         return loss
+    if loss == "poisson":
+        check_counts(data.y)
+        return poisson()
     if loss == "huber":
         return huber(1.345 * spread(data))
     return quantile_loss(quantile if loss == "quantile" else 0.5, _ROUNDED * spread(data))
+
+
+def link_of(loss: Any) -> Link | None:
+    """What stands between the expansion and the targets, by the parameter `loss`."""
+    if isinstance(loss, str):
+        return LOG if loss == "poisson" else None
+    return loss.link
+
+
+def check_counts(y: np.ndarray) -> None:
+    """An error for targets of which no logarithm of a mean can be fitted."""
+    if np.any(y < 0):
+        raise ValueError(f"loss='poisson' needs targets from 0 on, got {np.min(y):g} in y")
+    if not np.all(np.any(y > 0, axis=0)):
+        raise ValueError("loss='poisson' needs some targets above 0: all of y, or of a column of it, is 0")
+    if np.max(y) > LARGEST_COUNT:
+        raise ValueError(f"loss='poisson' needs targets up to {LARGEST_COUNT:g}, got {np.max(y):g} in y: scale them")
 
 
 def spread(data: TrainingData) -> float:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import on_host, to_host
 from kernelpursuit.estimators.cca import SparseKernelCCA
-from kernelpursuit.estimators.classification import KMPClassifier, classification_loss
+from kernelpursuit.estimators.classification import KMPClassifier, classification_loss, has_labels
 from kernelpursuit.estimators.conformal import ConformalRegressor
 from kernelpursuit.estimators.discriminant import SparseKernelFDA, coordinates
 from kernelpursuit.estimators.discriminant_cv import SparseKernelFDACV
@@ -24,7 +24,7 @@ from kernelpursuit.estimators.path_cv import KMPClassifierCV, KMPRegressorCV
 from kernelpursuit.estimators.pca import SparseKernelPCA
 from kernelpursuit.estimators.ranker import KMPRanker
 from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.estimators.regression import KMPRegressor
+from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.exporting.graphs import BOOL, INT64, Graph, expansion_values, kernel_values, squared_lengths
 from kernelpursuit.kernels import SHIFT_INVARIANT
@@ -143,7 +143,13 @@ def width_of_coef(model: Any) -> int:
 
 def expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Regressors and transformers that are nothing but an expansion."""
-    graph.finish(expansion_values(graph, X, model._expansion), operator.outputs[0])
+    values = expansion_values(graph, X, model._expansion)
+    link = link_of(model.loss) if isinstance(model, (KMPRegressor, KMPRegressorCV)) else None
+    if link is not None:
+        if link is not LOG:
+            raise ValueError(f"loss={model.loss!r}: its link has no form in ONNX here")
+        values = graph.op("Exp", values)
+    graph.finish(values, operator.outputs[0])
 
 
 def canonical(graph: Graph, X: str, model: Any, operator: Any) -> None:
@@ -165,6 +171,8 @@ def weighted(graph: Graph, X: str, model: Any, operator: Any) -> None:
 def class_outputs(model: Any) -> list[Any]:
     """Classes in their own type, and probabilities."""
     classes = on_host(model.classes_)
+    if has_labels(model):
+        return [("label", "Int64", len(classes)), ("probabilities", None, len(classes))]
     label = {"U": "String", "O": "String", "b": "Boolean", "f": "Double"}.get(classes.dtype.kind, "Int64")
     return [("label", label, None), ("probabilities", None, len(classes))]
 
@@ -172,6 +180,14 @@ def class_outputs(model: Any) -> list[Any]:
 def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """The class of the largest value, and probabilities."""
     values = expansion_values(graph, X, model._expansion)
+    slope, bias, form = odds_of(model)
+    odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
+    if has_labels(model):
+        present = graph.op("Greater", values, graph.constant([[0.0]]))
+        name = graph.scope.get_unique_operator_name("Label")
+        graph.container.add_node("Cast", [present], [operator.outputs[0].full_name], name=name, to=INT64)
+        graph.finish(graph.op("Sigmoid", odds), operator.outputs[1])
+        return
     two = width_of_coef(model) == 1
     if two:
         first = graph.op("Reshape", values, graph.constant([-1], np.int64))
@@ -179,8 +195,6 @@ def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
     else:
         index = graph.op("ArgMax", values, axis=1, keepdims=0)
     name_classes(graph, index, on_host(model.classes_), operator.outputs[0])
-    slope, bias, form = odds_of(model)
-    odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
     if two:
         both = [graph.op("Sigmoid", graph.op("Neg", odds)), graph.op("Sigmoid", odds)]
         p = graph.op("Concat", *both, axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,8 +21,8 @@ class Calibration:
     ----------
     sizes : ndarray of int, shape (n_sizes,)
         Increasing numbers of steps.
-    slopes : ndarray of shape (n_sizes,)
-        Positive.
+    slopes : ndarray of shape (n_sizes,) or (n_sizes, n_labels)
+        Positive. Labels that do not exclude each other have one each.
     biases : ndarray of shape (n_sizes, n_classes)
 
     Examples
@@ -36,10 +37,12 @@ class Calibration:
     slopes: np.ndarray
     biases: np.ndarray
 
-    def at(self, size: int) -> tuple[float, np.ndarray]:
+    def at(self, size: int) -> tuple[Any, np.ndarray]:
         """Slope and biases for a model of so many steps."""
         place, x = np.log1p(size), np.log1p(self.sizes)
-        slope = float(np.exp(np.interp(place, x, np.log(self.slopes))))
+        columns = np.log(self.slopes).reshape(len(self.sizes), -1).T
+        slopes = np.exp([np.interp(place, x, column) for column in columns])
+        slope = slopes if self.slopes.ndim == 2 else float(slopes[0])
         return slope, np.array([np.interp(place, x, column) for column in self.biases.T])
 
 

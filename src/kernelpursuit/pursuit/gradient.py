@@ -176,9 +176,15 @@ class Gradient(TakingDirections):
         return self._y - self._f
 
     def _fit_constant(self) -> None:
-        """Start at the mean of the targets and, where the loss is convex, go on to the best constant."""
+        """Start at the mean of the targets, or what a link makes of it.
+
+        Where the loss is convex, go on to the best constant.
+        """
         constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
         mean = to_host(constant @ self.atoms.weigh(self._y))
+        if self._loss.link is not None:  # the constant whose mean is that of the targets
+            unit = to_host(self.atoms.unweigh(constant.T)[:1, :])  # what 1 along the direction is
+            mean = to_host(self._loss.link.of_mean(mean * unit)) / unit
         self._move(constant, no_tail, mean)
         self._theta = mean
         if self._loss.convex:
