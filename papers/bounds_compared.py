@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from papers import colours
 from papers.certify import (
     DRAWN_BEFORE,
     Array,
@@ -54,6 +55,8 @@ KINDS = {  # name -> what it certifies; in the order of the page
     ANCHOR: "80 %",
     CERTIFICATE: "80 %",
 }
+
+LABELS = {"certificate": "certificate", "bound": "bound, up to the end of the bar", "printed": "as printed"}
 
 
 def run(settings: Settings) -> list[Record]:
@@ -341,11 +344,15 @@ def _figure(means: dict[str, dict[str, float]]) -> Any:
     fig = Figure(figsize=(9, 6), layout="constrained")
     ax = fig.subplots()
     place = np.arange(len(means))[::-1]
-    ours = ["#009E73" if name == CERTIFICATE else "#0072B2" if "printed" not in name else "0.6" for name in means]
+    kinds = ["certificate" if name == CERTIFICATE else "printed" if "printed" in name else "bound" for name in means]
+    names = {"certificate": colours.CERTIFICATE, "bound": colours.CORRECTED, "printed": colours.PRINTED}
     bounds, errors = (np.array([m[key] for m in means.values()]) for key in ("bound", "error"))
-    ax.barh(place, bounds - errors, left=errors, color=ours, height=0.6)
-    ax.plot(errors, place, "o", color="black", markersize=4)
-    ax.axvline(1, color="0.4", linestyle="--", linewidth=1)
+    for kind, label in LABELS.items():
+        mine = [i for i, one in enumerate(kinds) if one == kind]
+        ax.barh(place[mine], (bounds - errors)[mine], left=errors[mine], color=names[kind], height=0.6, label=label)
+    ax.plot(errors, place, "o", color="black", markersize=5, label="test error, where each bar begins")
+    ax.axvline(1, color="0.4", linestyle="--", linewidth=1, label="says nothing from here on")
+    fig.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
     ax.set_xscale("log")
     ticks = [0.1, 0.2, 0.5, 1, 2, 5]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -145,7 +145,7 @@ def write(title: str, page: Page, records: Sequence[Record], settings: Settings)
 
 {warning}{page.body}
 
-![{title}]({picture.name})
+![{alternative(title, page.caption)}]({picture.name})
 
 {page.caption}
 
@@ -169,6 +169,13 @@ Guessed, or done differently:
 Every number measured is computed from [{settings.file(".jsonl").name}]({settings.file(".jsonl").name}).
 """
     settings.file(".md").write_text(text, encoding="utf-8")
+
+
+def alternative(title: str, caption: str) -> str:
+    """What stands for the picture where it cannot be seen."""
+    return (
+        f"{title}: {' '.join(caption.split())}".replace("[", "(").replace("]", ")").replace("**", "").replace("`", "")
+    )
 
 
 def write_index(names: Sequence[str], out: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from kernelpursuit import SparseKernelCCA
 from kernelpursuit.bounds import cca_bound
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import median_gamma, rank_correlation, standardise
@@ -315,12 +316,13 @@ def _figure(pairs: Sequence[dict], sizes: Sequence[int]) -> Any:
         [pair["accuracy"] - pair["full_accuracy"] for pair in pairs],
     )
     for ax, values, level in zip(axes, curves, (1, 0), strict=False):
-        ax.plot(sizes, np.transpose(values), color="#0072B2", lw=0.6, alpha=0.6)
-        ax.plot(sizes, np.mean(values, axis=0), "o-", color="#0072B2", lw=2)
-        ax.axhline(level, color="0.5", lw=0.8)
+        ax.plot(sizes, np.transpose(values), color=colours.KMP, lw=0.6, alpha=0.6)
+        ax.plot(sizes, np.mean(values, axis=0), "o-", color=colours.KMP, lw=2, label="mean; thin: each pair")
+        ax.axhline(level, color="0.5", lw=0.8, label="as good as full kernel CCA")
+        ax.legend(fontsize=8)
     axes[0].set(title="test correlation, sparse / full", ylabel="ratio")
     axes[1].set(title="accuracy, sparse - full", ylabel="difference")
-    for place, (alpha, colour) in enumerate(zip(THRESHOLDS, ("#D55E00", "#009E73"), strict=True)):
+    for place, (alpha, colour) in enumerate(zip(THRESHOLDS, (colours.CORRECTED, colours.OTHER), strict=True)):
         bound = np.median([pair["bounds"]["corrected"][:, place] for pair in pairs], axis=0)
         missed = np.median([pair["missed"][:, place] for pair in pairs], axis=0)
         axes[2].plot(sizes, bound, "o-", color=colour, label=f"bound, alpha = {alpha:g}")

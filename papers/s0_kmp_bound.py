@@ -10,6 +10,8 @@ from sklearn.preprocessing import MinMaxScaler
 
 from kernelpursuit import KMPRegressor
 from kernelpursuit.bounds import vc_bound
+from kernelpursuit.plots._drawing import COLOURS
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import median_gamma, rank_correlation
@@ -224,14 +226,13 @@ def _figure(records: Sequence[Record], groups: Sequence[dict], drawn: dict) -> A
     fig = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = fig.subplots(1, 2, width_ratios=(1.2, 1))
     _draw_curves(left, [r for r in records if r["width"] == drawn["width"] and r["targets"] == drawn["targets"]])
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
     jitter = np.random.default_rng(0)
-    for threshold, colour in zip(THRESHOLDS, colours, strict=True):
+    for threshold, colour in zip(THRESHOLDS, COLOURS, strict=False):
         parts = [group for group in groups if group["threshold"] == threshold]
         points = np.array([pair for g in parts for pair in zip(g["bound_k"]["corrected"], g["test_k"], strict=True)])
         points = points + jitter.uniform(-0.5, 0.5, points.shape)
         right.plot(*points.T, "o", ms=3, alpha=0.6, color=colour, label=f"alpha = {threshold:g}")
-    right.plot(PRINTED, PRINTED, "*", ms=16, color="#E69F00", mec="black", label="printed")
+    right.plot(PRINTED, PRINTED, "*", ms=16, color=colours.PRINTED, mec="black", label="printed")
     limit = max(len(record["test"]) for record in records) + 2
     right.plot([0, limit], [0, limit], color="0.5", lw=0.8)
     right.set(xlabel="atoms, bound lowest", ylabel="atoms, test error lowest", xlim=(0, limit), ylim=(0, limit))
@@ -247,14 +248,14 @@ def _draw_curves(ax: Any, records: Sequence[Record]) -> None:
     k = np.arange(1, size + 1)
     other = ax.twinx()
     lines = []
-    for form, colour, style in (("corrected", "#D55E00", "-"), ("paper", "#E69F00", "--")):
+    for form, colour, style in (("corrected", colours.CORRECTED, "-"), ("paper", colours.PRINTED, "--")):
         curves = [vc_bound(k, TRAIN, np.array(r["missed"][place][:size]), form=form) / 5 for r in records]
         if form == "corrected":
             ax.plot(k, np.transpose(curves), color=colour, lw=0.4, alpha=0.6)
         lines += ax.plot(k, np.median(curves, axis=0), style, color=colour, lw=2, label=f"bound / 5, {NAMES[form]}")
     tests = np.array([record["test"][:size] for record in records])
-    other.plot(k, tests.T, color="#0072B2", lw=0.4, alpha=0.6)
-    lines += other.plot(k, np.median(tests, axis=0), color="#0072B2", lw=2, label="test error")
+    other.plot(k, tests.T, color=colours.TEST, lw=0.4, alpha=0.6)
+    lines += other.plot(k, np.median(tests, axis=0), color=colours.TEST, lw=2, label="test error")
     lines.append(ax.axvline(PRINTED, color="0.5", ls=":", label=f"printed: {PRINTED}"))
     ax.set(xlabel="atoms", ylabel="bound / 5", ylim=(0, None))
     other.set(ylabel="mean squared test error", ylim=(0, np.quantile(tests, 0.98)))

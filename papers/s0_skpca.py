@@ -11,6 +11,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from kernelpursuit import SparseKernelPCA
 from kernelpursuit.bounds import compression_bound, kpca_bound
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import median_gamma
@@ -312,15 +313,16 @@ def _figure(groups: Sequence[dict], drawn: dict[str, dict]) -> Any:
     axes = fig.subplots(1, 3)
     for ax, (name, title) in zip(axes, (("housing", "Boston, median width"), ("toy", "toy")), strict=False):
         _draw_curves(ax, drawn[name])
-        ax.axvline(PRINTED[name], color="#D55E00", ls=":", lw=1)
+        ax.axvline(PRINTED[name], color=colours.CORRECTED, ls=":", label=f"printed for compression: {PRINTED[name]}")
         ax.set(xlabel="atoms", ylabel="squared distance to the span", title=title)
     axes[0].axhline(1, color="0.5", lw=0.8)
     axes[1].axhline(1, color="0.5", lw=0.8)
-    axes[1].axvline(PRINTED["toy, kernel PCA"], color="#009E73", ls=":", lw=1)
-    axes[1].legend(fontsize=8, loc="upper right")
-    for inputs, colour in zip(SCALERS, ("#0072B2", "#CC79A7"), strict=True):
+    printed = PRINTED["toy, kernel PCA"]
+    axes[1].axvline(printed, color=colours.OTHER, ls=":", label=f"printed for kernel PCA: {printed}")
+    axes[1].legend(fontsize=7, loc="lower left")
+    for inputs, style in zip(SCALERS, ("o-", "s--"), strict=True):
         part = [g for g in groups if g.get("inputs") == inputs]
-        for bound, style in (("compression", "o-"), ("kpca", "s--")):
+        for bound, colour in (("compression", colours.CORRECTED), ("kpca", colours.OTHER)):
             places = [_middle(g, f"{bound}_at") for g in part]
             label = f"{'compression' if bound == 'compression' else 'kernel PCA'}, {inputs}"
             if part:
@@ -337,15 +339,16 @@ def _draw_curves(ax: Any, group: dict) -> None:
     """Medians of a guess."""
     k = np.arange(STEP, ATOMS + 1, STEP)
     for name, label, style in (
-        ("test", "residual of new data", {"color": "#0072B2", "lw": 2}),
-        ("compression", "compression bound", {"color": "#D55E00", "lw": 2}),
-        ("kpca", "kernel PCA bound", {"color": "#009E73", "lw": 2}),
-        ("sharp", "kernel PCA bound, sharper", {"color": "#009E73", "ls": "--"}),
+        ("test", "residual of new data", {"color": colours.TEST, "lw": 2}),
+        ("compression", "compression bound", {"color": colours.CORRECTED, "lw": 2}),
+        ("kpca", "kernel PCA bound", {"color": colours.OTHER, "lw": 2}),
+        ("sharp", "kernel PCA bound, sharper", {"color": colours.OTHER, "ls": "--"}),
     ):
         ax.plot(k, np.median([run[name] for run in group["runs"]], axis=0), label=label, **style)
         if name != "test":
             ax.plot(_middle(group, f"{name}_at"), _middle(group, f"{name}_lowest"), "o", color=style["color"])
-    ax.set_ylim(0, None)
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def _short(values: Any) -> list[float]:

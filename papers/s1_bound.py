@@ -13,6 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from kernelpursuit import KMPRegressor, PolytopeFacesRegressor
 from kernelpursuit.bounds import pseudo_dimension_bound
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import median_gamma, rank_correlation
@@ -126,9 +127,8 @@ bound starts below it is the factor 2 B where squared errors need 4 B²."""
         verdicts=_verdicts(drawn, paths),
         figure=_figure(drawn),
         caption=f"Medians over the splits along the path, logarithmic axis; {inputs}, gamma = {gamma}. Left: polytope "
-        "faces pursuit. Right: matching pursuit. Green and pink, training error outside the support and test error; "
-        "blue, estimation term; vermilion, norm of the weights; black, bound as printed; grey dashes, corrected bound "
-        "for predictions cut to the range of the target; the dotted line is the largest squared error possible.",
+        "faces pursuit. Right: matching pursuit. The corrected bound is for predictions cut to the range of "
+        "the target; above the dotted line a bound says nothing.",
     )
 
 
@@ -253,21 +253,22 @@ def _figure(drawn: dict[str, list[dict]]) -> Any:
     fig = Figure(figsize=(11, 4.4), layout="constrained")
     axes = fig.subplots(1, 2, sharey=True)
     lines = (
-        ("bound", "bound as printed", {"color": "black", "lw": 2}),
-        ("corrected", "corrected bound, predictions cut", {"color": "0.5", "ls": "--"}),
-        ("norm", "norm of the weights", {"color": "#D55E00"}),
-        ("train", "training error outside the support", {"color": "#009E73", "lw": 2}),
-        ("test", "test error", {"color": "#CC79A7", "lw": 2}),
-        ("estimation", "estimation term", {"color": "#0072B2"}),
+        ("bound", "bound as printed", {"color": colours.PRINTED, "lw": 2, "ls": "--"}),
+        ("corrected", "corrected bound, predictions cut", {"color": colours.CORRECTED, "lw": 2}),
+        ("norm", "norm of the weights", {"color": colours.OTHER}),
+        ("train", "training error outside the support", {"color": colours.TRAINING, "lw": 2}),
+        ("test", "test error", {"color": colours.TEST, "lw": 2}),
+        ("estimation", "estimation term", {"color": colours.FURTHER}),
     )
     for ax, (method, group) in zip(axes, drawn.items(), strict=True):
         size = min(len(path["k"]) for path in group)
         for name, label, style in lines:
             ax.semilogy(group[0]["k"][:size], np.median([p[name][:size] for p in group], axis=0), label=label, **style)
-        ax.axhline((RANGE[1] - RANGE[0]) ** 2, color="0.5", ls=":", lw=0.8)
+        largest = (RANGE[1] - RANGE[0]) ** 2
+        ax.axhline(largest, color="0.5", ls=":", lw=1, label=f"largest squared error possible: {largest:g}")
         ax.set(xlabel="atoms", title=method)
     axes[0].set_ylabel("squared errors, norm, bounds")
-    fig.legend(handles=axes[0].get_lines()[:-1], loc="outside lower center", ncols=3, fontsize=8)
+    fig.legend(handles=axes[0].get_lines(), loc="outside lower center", ncols=3, fontsize=8)
     return fig
 
 

@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from kernelpursuit import FeatureWidths, KMPRegressor, KMPRegressorCV, PolytopeFacesRegressor
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import median_gamma, tuned_ridge
@@ -29,7 +30,14 @@ Array = NDArray[np.float64]
 TITLE = "Kernel polytope faces pursuit, table 3: beside ridge, matching pursuit and LARS on nine regression sets"
 DATA = ("abalone", "bodyfat", "cpusmall", "housing", "mpg", "mg", "pyrim", "space_ga", "triazines")
 METHODS = ("KRR", "KMP", "LARS", "KPFPv", "KPFP")
-COLOURS = dict(zip((*METHODS, "best"), ("0.5", "#0072B2", "#E69F00", "#CC79A7", "#D55E00", "#009E73"), strict=True))
+COLOURS = {
+    "KRR": colours.RIDGE,
+    "KMP": colours.KMP,
+    "LARS": colours.LARS,
+    "KPFPv": colours.FACES_VARIED,
+    "KPFP": colours.FACES,
+    "best": colours.OURS,
+}
 
 # Table 3: mean squared error on test rows, its standard deviation over ten splits, and the number of bases.
 PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
@@ -382,7 +390,7 @@ def ridge_verdict(found: Summary) -> Verdict:
 def figure(found: Summary) -> Any:
     """Error relative to tuned kernel ridge against terms, a panel for each set."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     rows = -(-len(found.sets) // 3)
     fig = Figure(figsize=(10.5, 0.8 + 2.7 * rows), layout="constrained")
@@ -396,8 +404,9 @@ def figure(found: Summary) -> Any:
             label = "ours (best)" if method == "best" else method
             ax.plot(k, found.ratio(name, method), mark[0], ms=mark[1], color=colour, label=label)
         ax.set(xscale="log", yscale="log")
-        for axis, digits in ((ax.xaxis, (1, 3)), (ax.yaxis, (1, 2, 5))):
-            axis.set_major_locator(LogLocator(subs=digits))
+        low, high = ax.get_ylim()
+        for axis, ticks in ((ax.xaxis, LogLocator(subs=(1, 3))), (ax.yaxis, LogLocator(subs=(1, 2, 5)))):
+            axis.set_major_locator(MaxNLocator(4) if axis is ax.yaxis and high < 3 * low else ticks)
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter(NullFormatter())
         ax.set_title(f"{name}, {found.mean(name, 'KRR', 'k'):.0f} training rows", fontsize=10)

@@ -11,6 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from kernelpursuit import FeatureWidths, KMPClassifier, SparseKernelFDA
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import KFDA, fitted, median_gamma, path_error
@@ -44,7 +45,7 @@ DATA = tuple(f"ida_{name}" for name in SETS)
 DILUTED = ("image", "splice")  # printed as means over 100 entries of which 80 are zero
 METHODS = ("KFDA", "MPKFDA", "SVM", "ours")
 INPUTS = ("plain", "weighted")
-COLOURS = {"KFDA": "0.5", "MPKFDA": "#D55E00", "SVM": "#0072B2", "ours": "#009E73"}
+COLOURS = {"KFDA": colours.FISHER, "MPKFDA": colours.KMP, "SVM": colours.SVM, "ours": colours.OURS}
 N_SPLITS = 100  # for each set, but for image and splice
 N_SPLITS_DILUTED = 20
 BLOCK = 10  # splits in a task
@@ -223,8 +224,8 @@ def page(records: Sequence[Record]) -> Page:
         ),
         verdicts=[*_verdicts(found), _strict_verdict(strict)],
         figure=picture(found, _printed, ranges=False),
-        caption="Left: mean test error on each set. Right: kernel terms in the model, on a logarithmic axis. Filled: "
-        "this run; hollow: as printed, image and splice times 5.",
+        caption="Left: mean test error on each set. Right: kernel terms in the model. Both axes are logarithmic. "
+        "Filled: this run; hollow: as printed, image and splice times 5.",
     )
 
 
@@ -406,8 +407,11 @@ def picture(found: Found, printed: Callable[[str, str], dict[str, float]], range
             axes.axhline(place + 0.5, color="0.9", lw=0.8)
     left.set_yticks(range(len(found)), [name.replace("_", "-") for name in found])
     left.set_ylim(len(found) - 0.5, -0.5)
-    left.set(xlabel="error", xlim=(0, None))
+    left.set(xlabel="error", xscale="log")
+    left.set_xticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.4], ["0.01", "0.02", "0.05", "0.1", "0.2", "0.4"])
+    left.minorticks_off()
     right.set(xlabel="kernel terms", xscale="log", xlim=(0.8, 1000))
     right.set_xticks([1, 3, 10, 30, 100, 300, 1000], ["1", "3", "10", "30", "100", "300", "1000"])
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
+    left.plot([], [], "o", color="0.4", mfc="none", ms=5, label="hollow: as printed")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
     return figure

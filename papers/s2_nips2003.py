@@ -146,7 +146,7 @@ def page(records: Sequence[Record]) -> Page:
         ),
         verdicts=_verdicts(found),
         figure=picture(found, _printed, ranges=True),
-        caption="Left: error on the validation part. Right: kernel terms, on a logarithmic axis. Filled: this run, "
+        caption="Left: error on the validation part. Right: kernel terms. Both axes are logarithmic. Filled: this run, "
         "with the range over the foldings; hollow: as printed.",
     )
 

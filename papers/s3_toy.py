@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from kernelpursuit import KMPClassifier
+from papers import colours
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import Array
 from papers.tasks import Record, Settings, Task, generator, measure_all
@@ -27,7 +28,7 @@ LONGEST_PATH = 40
 HARD_MARGIN = 1e6
 SHOWN = {"basic": "basic KMP", "backfit": "KMP, back-fitting", "prefit": "KMP, pre-fitting", "svm": "SVM"}
 LINEAR = {"squared": "KMP, squared error", "tanh": "KMP, tanh", "svm": "SVM"}
-BLUE, VERMILION = "#0072B2", "#D55E00"
+BLUE, VERMILION = colours.KMP, colours.SVM
 
 
 def run(settings: Settings) -> list[Record]:

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from kernelpursuit import KMPClassifier, KMPClassifierCV
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, resampled_t_test, table
 from papers.peers import Array, median_gamma, standardise
@@ -45,7 +46,7 @@ MOST_TERMS = 100
 MOST_TERMS_MUSHROOMS = 150
 SHOWN = {"svm": "SVM", "mse": "KMP, squared", "tanh": "KMP, tanh"}
 PAIR = ("svm", "mse")
-COLOURS = {"svm": "#D55E00", "mse": "#0072B2", "tanh": "#009E73"}
+COLOURS = {"svm": colours.SVM, "mse": colours.KMP, "tanh": colours.VARIED}
 
 
 class Chosen(NamedTuple):
@@ -401,7 +402,10 @@ def _draw_sets(axes: Any, uci: dict[str, list[Record]]) -> None:
     for axis, label in zip(axes, ("test error (%)", "support points"), strict=True):
         axis.set_xticks(range(len(uci)), [name.removeprefix("breast_") for name in uci])
         axis.set_ylabel(label)
-    axes[1].set_yscale("log")
+    for axis, marks in zip(axes, ((2, 5, 10, 20), (10, 30, 100)), strict=True):
+        axis.set_yscale("log")
+        axis.set_yticks(marks, [str(mark) for mark in marks])
+        axis.minorticks_off()
     axes[0].legend(frameon=False, fontsize=8)
 
 

@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from kernelpursuit import KMPClassifier
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import Array
@@ -32,7 +33,7 @@ PRINTED = {
     "half": (16, 15, 29, 27, 29, 24, 17, 16, 28, 18),
 }
 SHOWN = {"svm": "SVM", "kmeans": "k-means RBF", "kmp": "KMP", "half": "KMP, half"}
-COLOURS = {"svm": "#D55E00", "kmeans": "#CC79A7", "kmp": "#0072B2", "half": "#009E73"}
+COLOURS = {"svm": colours.SVM, "kmeans": colours.NETWORK, "kmp": colours.KMP, "half": colours.VARIED}
 
 GAMMA = 1 / (0.3 * 256)
 PENALTY = 10.0

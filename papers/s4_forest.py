@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 from sklearn.utils import Bunch
 
 from kernelpursuit import FeatureWidths, KMPClassifier
+from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
 from papers.peers import fitted
@@ -248,8 +249,8 @@ def page(records: list[Record]) -> Page:
         verdicts=[*_verdicts(results), *_goals(results)],
         figure=_figure(results),
         caption=f"Test error against iterations; rows: training sets of {results.sizes[0]:,} to {last:,}, columns: "
-        f"active sets of 59 and 228 atoms. Blue boxes: stochastic KMP, {repetitions} repetitions; orange line: full "
-        f"search{drawn}; grey dashes: SVM; green: stochastic KMP by pre-fitting, once.",
+        f"active sets of 59 and 228 atoms. Boxes: stochastic KMP (SKMP), {repetitions} repetitions; line: full search "
+        f"(KMP){drawn}; dashes: SVM; dotted: stochastic KMP by pre-fitting, once.",
     )
 
 
@@ -407,14 +408,14 @@ def _figure(results: Results) -> Any:
 
 
 def _panel(ax: Any, results: Results, size: int, active_set: int) -> None:
-    blue = {"color": "#0072B2"}
+    sampled = {"color": colours.VARIED}
     errors = [100 * np.array(one["errors"]) for one in results.select(size=size, method="skmp", active_set=active_set)]
-    style: dict[str, Any] = {part: blue for part in ("boxprops", "whiskerprops", "capprops", "medianprops")}
+    style: dict[str, Any] = {part: sampled for part in ("boxprops", "whiskerprops", "capprops", "medianprops")}
     widths = 0.5 * results.marks[0]
     ax.boxplot(np.array(errors), positions=results.marks, widths=widths, whis=(0, 100), manage_ticks=False, **style)
-    ax.plot([], [], **blue, label="SKMP")
-    ax.plot(results.marks, 100 * results.curves["kmp", size, 0].errors, color="#D55E00", label="KMP")
-    ax.axhline(100 * results.svm[size]["errors"][0], color="0.5", ls="--", label="SVM")
+    ax.plot([], [], **sampled, label="SKMP: best, quartiles, worst")
+    ax.plot(results.marks, 100 * results.curves["kmp", size, 0].errors, color=colours.KMP, label="KMP")
+    ax.axhline(100 * results.svm[size]["errors"][0], color=colours.SVM, ls="--", label="SVM")
     if refit := results.curves.get(("refit", size, active_set)):
-        ax.plot(refit.marks, 100 * refit.errors, color="#009E73", lw=1, label="SKMP, pre-fitting")
+        ax.plot(refit.marks, 100 * refit.errors, color=colours.VARIED, lw=1.6, ls=":", label="SKMP, pre-fitting")
     ax.set_title(f"{size:,} rows, active set {active_set}")

@@ -15,6 +15,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 # One colour a method in all pictures of the project.
 METHOD_COLOURS = {
     "KMP": "#0072B2",
+    "KMP, varied": "#003F66",
     "refined KMP": "#009E73",
     "SVM": "#D55E00",
     "boosting": "#E69F00",
@@ -22,6 +23,10 @@ METHOD_COLOURS = {
     "kernel ridge": "#8C510A",
     "Gaussian process": "#56B4E9",
     "network": "#666666",
+    "kernel Fisher": "#222222",
+    "polytope faces": "#7B4FA3",
+    "polytope faces, varied": "#B79AD0",
+    "LARS": "#8F8F00",
 }
 PALE = ("#CFE5F2", "#FADFCC", "#CDEBE1", "#F6E4EE", "#FBEBCC", "#E4F3FB", "#EBDCC9")
 STYLES = ("-", "--", "-.", ":")
