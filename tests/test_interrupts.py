@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
-from kernelpursuit.estimators import _pipeline
+from kernelpursuit.estimators import _pipeline, _search
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 3))
@@ -37,15 +37,15 @@ ESTIMATORS = {
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Pursuits are interrupted after so many steps, from the pursuit of the given number on."""
+    """Pursuits are interrupted after so many steps, from the pursuit of one number on to that of another."""
     pursue = _pipeline.pursue
-    plan = {"steps": STEPS, "from": 1, "runs": 0}
+    plan = {"steps": STEPS, "from": 1, "to": np.inf, "runs": 0}
 
     def interrupting(criterion, stop, *rest):
         plan["runs"] += 1
 
         def rule(path):
-            if plan["runs"] >= plan["from"] and len(path) == plan["steps"] and not path.ending:
+            if plan["from"] <= plan["runs"] <= plan["to"] and len(path) == plan["steps"] and not path.ending:
                 raise KeyboardInterrupt
             return stop(path)
 
@@ -70,14 +70,56 @@ def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
     use(model)
     inner = model.estimator_ if name == "conformal" else model
     assert inner.path_.reason == "interrupted" and len(inner.path_) + len(inner.path_.discarded) == STEPS
-    assert interrupted["runs"] == 1
+    assert interrupted["runs"] == 1 + name.endswith("cv")  # a search fits as many steps to all rows
 
 
-@pytest.mark.parametrize("name", ["regressor-cv", "classifier-cv", "fda-cv"])
+SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
+OWN_KERNELS = {"weakness": 1.0}, {"memory": 0}  # with a shared kernel matrix and without
+
+
+@pytest.mark.parametrize("options", OWN_KERNELS, ids=str)
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize(("done", "widths"), [(0, 0), (2, 0), (3, 1), (4, 1), (8, 2)])
+def test_an_interrupt_in_a_search(name, done, widths, options, interrupted):
+    """The best of what is known is fitted to all rows."""
+    estimator, y = ESTIMATORS[name]
+    gammas = [1e-4, 0.3, 1e-3]
+    model = type(estimator)(**estimator.get_params() | {"gammas": gammas} | options)
+    interrupted |= {"from": done + 1, "to": done + 1}
+    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 9 paths"):
+        model.fit(X, y)
+    use(model)
+    scores = model.cv_results_["mean_test_score"].reshape(3, 10)
+    assert np.isfinite(scores).all(axis=1).sum() == (widths if widths else bool(done))
+    assert model.gamma_ == gammas[int(np.argmax(np.nan_to_num(scores.max(axis=1), nan=-np.inf))) if done else 0]
+    assert len(model.path_) == (model.best_n_atoms_ if done else STEPS) and model.path_.reason == "interrupted"
+    assert np.isfinite(model.best_score_) == bool(done)
+    assert interrupted["runs"] == done + 2
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_an_interrupt_in_the_kernel_of_a_search(name, monkeypatch):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params() | {"gammas": [0.3, 1.0]})
+    kernel_matrix = _search.kernel_matrix
+
+    def interrupting(estimator, X, gamma):
+        if gamma == 1.0:
+            raise KeyboardInterrupt
+        return kernel_matrix(estimator, X, gamma)
+
+    monkeypatch.setattr(_search, "kernel_matrix", interrupting)
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 6 paths"):
+        model.fit(X, y)
+    assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_
+    use(model)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
 def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
     estimator, y = ESTIMATORS[name]
     model = type(estimator)(**estimator.get_params() | {"gammas": [0.3]})
-    interrupted |= {"from": 4 if name == "fda-cv" else 1, "steps": 1}  # folds that go together are no pursuits
+    interrupted |= {"from": 4, "steps": 1}
     with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
         model.fit(X, y)
     use(model)

@@ -224,30 +224,6 @@ def test_constant_targets(scoring):
         assert model.best_score_ == pytest.approx(0)
 
 
-@pytest.mark.parametrize("when", ["fold", "last"])
-def test_interrupt(when, monkeypatch):
-    """What is left is the model of the fold, or the last one; the interrupt reaches the caller."""
-    X, y = data()
-    fits = []
-
-    def progress(*args):
-        fits.append(1)
-        now = len(fits) == (3 if when == "fold" else 4)
-
-        def callback(path):
-            if now and len(path) == 1:
-                raise KeyboardInterrupt
-
-        return callback
-
-    monkeypatch.setattr("kernelpursuit.estimators._pipeline.progress", progress)
-    model = KMPRegressorCV(MOST, gammas=[0.5], cv=FOLDS, verbose=2)
-    with pytest.raises(KeyboardInterrupt, match="interrupted"):
-        model.fit(X, y)
-    assert len(fits) == (3 if when == "fold" else 4) and model.gamma_ == 0.5
-    assert model.path_.reason == "interrupted" and np.all(np.isfinite(model.predict(X)))
-
-
 def test_folds_as_in_scikit_learn():
     X, y = data()
     groups = np.arange(len(X)) % 4

@@ -75,10 +75,11 @@ class Basis:
         columns : array of shape (n_samples, b)
         tails : ndarray of shape (b, any), optional
         """
-        tails = np.zeros((columns.shape[1], 0)) if tails is None else tails
-        self._reserve(self.size + columns.shape[1], tails.shape[1])
-        norms, penalty = energies(columns), np.sum(tails**2, axis=1)  # read together with what is inside
-        tails = np.pad(tails, ((0, 0), (0, self._tails.shape[1] - tails.shape[1])))
+        given = np.zeros((columns.shape[1], 0)) if tails is None else tails
+        self._reserve(self.size + columns.shape[1], given.shape[1])
+        norms, penalty = energies(columns), np.sum(given**2, axis=1)  # read together with what is inside
+        tails = np.zeros((columns.shape[1], self._tails.shape[1]))
+        tails[:, : given.shape[1]] = given
         rest, tails, inside = self.complement(columns, tails, rounds=1)
         before = to_host(norms) + penalty
         rest, tails, outside = orthonormal(rest, tails)
@@ -148,6 +149,9 @@ def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, n
     before it ends the block.
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
+    if len(gram) == 1 and gram[0, 0] > 0:
+        factor = np.sqrt(gram)
+        return columns * from_host(1 / factor, columns), tails / factor, factor
     factor, kept = pivots(gram, pivot_limit(eps(columns)) * np.diagonal(gram))
     count = leading(kept)
     factor = factor[:count, :count].T

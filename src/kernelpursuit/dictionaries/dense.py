@@ -26,7 +26,7 @@ def as_slice(J: np.ndarray) -> slice | None:
 
 FEW_VECTORS = 6  # reading one triangle once for each is faster than one product with all of them
 FEWER_VECTORS = 3  # reading all of the matrix once for each is
-_MIRRORED = 512  # side of the squares that are compared
+_MIRRORED = 512  # rows of a triangle that are compared, or copied, at once
 
 
 def reads_one_triangle(matrix: Array, V: Array) -> bool:
@@ -71,6 +71,22 @@ def is_symmetric(matrix: np.ndarray) -> bool:
     return all(
         np.array_equal(matrix[one, two], matrix[two, one].T) for place, one in enumerate(spans) for two in spans[place:]
     )
+
+
+def mirrored(matrix: np.ndarray) -> np.ndarray:
+    """A matrix that is symmetric but for rounding, made so to the last digit in place: a pass then reads a triangle.
+
+    Examples
+    --------
+    >>> mirrored(np.array([[1.0, 2.5], [2.0, 4.0]]))
+    array([[1., 2.],
+           [2., 4.]])
+    """
+    for start in range(0, len(matrix), _MIRRORED):
+        band = slice(start, start + _MIRRORED)
+        matrix[:start, band] = matrix[band, :start].T
+        matrix[band, band] = np.tril(matrix[band, band]) + np.tril(matrix[band, band], -1).T
+    return matrix
 
 
 class DenseDictionary:

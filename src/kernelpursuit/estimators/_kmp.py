@@ -41,6 +41,7 @@ class KernelMatchingPursuit(PursuitParameters):
 
     _fits_collections = True
     _labels: bool  # of a classifier: whether rows have several labels
+    _for_scores = False  # True in a search, which needs predictions only: no probabilities, no errors of rows left out
 
     def _choose_and_fit(
         self,
@@ -319,9 +320,9 @@ class KernelMatchingPursuit(PursuitParameters):
         fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
             assert fit is not None
-            alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data))
+            alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data), losses=not self._for_scores)
         fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
-        if not is_classifier(self) or (loss is not None and loss.log_odds is not None):
+        if self._for_scores or not is_classifier(self) or (loss is not None and loss.log_odds is not None):
             return fitted
         apart = self._labels
         if fit is not None:

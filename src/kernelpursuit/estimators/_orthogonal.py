@@ -81,11 +81,13 @@ def rows_counted(data: TrainingData) -> float:
     return max(float(len(data.rows)), data.total)
 
 
-def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:
+def with_evidence_ridge(
+    fit: OrthogonalFit, path: Path, n: float, losses: bool = True
+) -> tuple[float, OrthogonalFit, WeightPath, Path]:
     """The same atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
 
     The ridge is that of the steps which the path keeps. Scores, and what they certify, are those of the choice, which
-    was made without a ridge. `n` is the number of rows.
+    was made without a ridge. `n` is the number of rows. Unless `losses`, the path stays that of the choice altogether.
     """
     atoms = fit.criterion.atoms
     constants, kept, taken = int(atoms.intercept), len(path), path.truncate(len(path) + len(path.discarded))
@@ -101,7 +103,8 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
         return 0.0, fit, fit.criterion.weight_path(len(taken)), path
     small = shrunk(R, G, theta, ridge)
     turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
-    return ridge * atoms.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
+    path = with_losses(path, turned, energy) if losses else path
+    return ridge * atoms.unit, turned, weight_path(small, constants), path
 
 
 def weight_path(fit: Shrunk, constants: int) -> WeightPath:

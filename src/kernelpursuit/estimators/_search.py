@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
@@ -16,14 +18,17 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._array import gather, on_host
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._fold_paths import can_share, fold_values
+from kernelpursuit.dictionaries import KernelDictionary
+from kernelpursuit.dictionaries.dense import mirrored
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import is_precomputed, labels_beside, take_rows
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights
-from kernelpursuit.kernels import scale_gamma, uses_gamma
+from kernelpursuit.kernels import make_kernel, scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
+
+MOST_ROWS = 5000  # of which the folds share a kernel matrix
 
 
 class Setting(NamedTuple):
@@ -92,39 +97,15 @@ def search(
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     gammas = width_grid(estimator.gammas, estimator.kernel, X, weights)
     settings = [Setting(gamma, alpha) for gamma in gammas for alpha in ridge_grid(getattr(estimator, "alphas", None))]
-    scorer = None if estimator.scoring is None else check_scoring(make(), scoring=estimator.scoring)
-    known, most = on_host(y), estimator.max_atoms
-    folds = list(check_cv(estimator.cv, known, classifier=is_classifier(make())).split(X, known))
 
     def model(n_atoms: int, setting: Setting, verbose: int) -> Any:
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
         return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
 
-    verbose = lines_wanted(estimator)
-    targets = fold_targets(known, folds, is_classifier(make())) if can_share(estimator, X, weights) else None
-    told = SearchTask(estimator, [str(setting) for setting in settings], len(folds) if targets is None else 0)
-    if targets is not None:
-        jobs = [
-            delayed(shared_scores)(estimator, X, known, targets, folds, setting, metric, verbose)
-            for setting in settings
-        ]
-    else:
-        jobs = [
-            delayed(path_scores)(
-                model(most, setting, max(0, verbose - 1)), X, known, weights, *folds[fold], scorer, metric,
-                f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else "", told.fold(place, fold),
-            )
-            for place, setting in enumerate(settings) for fold in range(len(folds))
-        ]  # fmt: skip
-    try:
-        results = Parallel(n_jobs=estimator.n_jobs, return_as="generator")(job for job in jobs if not told.stopped)
-        scores = until_stopped(results, settings, (len(folds), most), told, verbose)
-    except Interrupted as interrupt:  # the model of the fold is better than none
-        fitted, first = interrupt.args[0], settings[0]
-        used = Setting(*(None if value is None else getattr(fitted, name) for name, value in first._asdict().items()))
-        return Found(fitted, np.full((1, len(folds), most), np.nan), [used], 0, max(1, len(fitted.path_)))
-    settings, table = settings[: len(scores)], without_undefined_folds(scores)
-    chosen, k = best_pair(table, estimator.one_standard_error)
+    scored = cross_validate(estimator, model, metric, X, on_host(y), weights, settings)
+    table = scored.table if scored.interrupted else without_undefined_folds(scored.table)
+    settings, verbose = settings[: len(table)], lines_wanted(estimator)
+    chosen, k = best_known(scored, estimator.one_standard_error)
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
     final = model(k, settings[chosen], verbose)
@@ -134,40 +115,74 @@ def search(
     except KeyboardInterrupt:
         if not hasattr(final, "path_"):
             raise
-    if k == most and final.path_.reason != "interrupted":
+    path = final.path_
+    if scored.interrupted and path.reason != "interrupted":
+        path.reason = "interrupted"
+        path.sentence = f"interrupted after {scored.done} of {count(table[:, :, 0].size, 'path')} of the search"
+    if k == estimator.max_atoms and path.reason != "interrupted":
         warn(
-            f"the best number of atoms is max_atoms={most}, the largest that was tried: more may be better. Raise "
+            f"the best number of atoms is max_atoms={k}, the largest that was tried: more may be better. Raise "
             "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
             ConvergenceWarning,
         )
     return Found(final, table, settings, chosen, k)
 
 
-def until_stopped(
-    results: Iterable[np.ndarray], settings: list[Setting], shape: tuple[int, int], told: SearchTask, verbose: int
-) -> np.ndarray:
-    """Scores of all settings, (settings, folds, numbers of atoms), or of those before a callback asked to stop.
+class Scored(NamedTuple):
+    """Scores of a search, as far as it came."""
 
-    `results` come in the order of the settings, some or all folds of one at a time. A line after each setting says what
-    is best so far.
-    """
-    done: list[np.ndarray] = []
-    waiting: list[np.ndarray] = []
-    for scores in results:
-        if told.stopped:  # other processes may have begun one or two more
-            continue
-        waiting.extend(np.reshape(scores, (-1, shape[1])))
-        if len(waiting) < shape[0]:
-            continue
-        done.append(np.array(waiting))
-        waiting = []
-        if verbose:
-            say(best_so_far(np.array(done), settings))
-        if told.ended(len(done) - 1) and len(done) < len(settings):
-            told.stopped = True
-            if verbose:
-                say(f"a callback ended the search after {len(done)} of {len(settings)} settings")
-    return np.array(done)
+    table: np.ndarray  # (settings, folds, numbers of atoms), nan where there is none
+    done: int  # number of paths that have theirs, in the order of the table
+    interrupted: bool = False
+    steps: int = 0  # of the path that was interrupted
+
+
+def cross_validate(
+    estimator: Any, model: Callable, metric: Callable, X: Any, y: np.ndarray, weights: Any, settings: list[Setting]
+) -> Scored:
+    """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
+    most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
+    scorer = None if estimator.scoring is None else check_scoring(prototype, scoring=estimator.scoring)
+    folds = list(check_cv(estimator.cv, y, classifier=is_classifier(prototype)).split(X, y))
+    told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
+
+    def paths() -> Iterator[Any]:
+        for gamma, same_width in groupby(enumerate(settings), key=lambda numbered: numbered[1].gamma):
+            matrix = kernel_matrix(estimator, X, gamma)  # made when it is its turn
+            rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
+            for place, setting in same_width:
+                for fold, (train, test) in enumerate(folds):
+                    label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
+                    one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
+                    one._for_scores = scorer is None
+                    heard = told.fold(place, fold)
+                    yield delayed(path_scores)(one, rows, y, weights, train, test, scorer, metric, label, heard)
+
+    table, done = np.full((len(settings), len(folds), most), np.nan), 0
+    jobs = takewhile(lambda job: not told.stopped, paths())
+    try:
+        for scores in Parallel(n_jobs=estimator.n_jobs, return_as="generator")(jobs):
+            if told.stopped:  # other processes may have begun one or two more
+                continue
+            table[divmod(done, len(folds))] = scores
+            done += 1
+            if done % len(folds) == 0:
+                say_how_far(table[: done // len(folds)], settings, told, verbose)
+    except KeyboardInterrupt as interrupt:
+        steps = interrupt.steps if isinstance(interrupt, Interrupted) else 0
+        if not (done or steps):
+            raise
+        return Scored(table, done, interrupted=True, steps=steps)
+    return Scored(table[: done // len(folds)], done)
+
+
+def say_how_far(table: np.ndarray, settings: list[Setting], told: SearchTask, verbose: int) -> None:
+    """All folds of a setting are done: a line says what is best so far, and callbacks may stop the search."""
+    if verbose:
+        say(best_so_far(table, settings))
+    told.stopped = told.ended(len(table) - 1) and len(table) < len(settings)
+    if told.stopped and verbose:
+        say(f"a callback ended the search after {len(table)} of {len(settings)} settings")
 
 
 def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
@@ -181,51 +196,42 @@ def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
     return said[0] + ("; the best so far" if best == last else f"; best so far {said[1]}")
 
 
-def fold_targets(y: np.ndarray, folds: list, classes: bool) -> np.ndarray | None:
-    """Columns to fit, the same in all folds; None where a fold lacks a class."""
-    if not classes:
-        return y.reshape(len(y), -1).astype(np.float64)
-    if y.ndim == 2:  # labels that do not exclude each other
+def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | None:
+    """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs.
+
+    That is so where the matrix is too large, where not all of it is looked at, and in float32, because the directions
+    of a pursuit are computed from the rows in float64.
+    """
+    others = ("functions", "centers", "candidates", "memory")
+    whole = all(getattr(estimator, name, None) is None for name in others) and X.shape[0] <= MOST_ROWS
+    named = isinstance(estimator.kernel, str) and not is_precomputed(estimator.kernel)
+    dense = isinstance(X, np.ndarray) or sparse.issparse(X)
+    if not (whole and named and dense and X.dtype == np.float64):
         return None
-    labels = np.unique(y)
-    if len(labels) < 2 or any(len(train) == 0 or not np.array_equal(np.unique(y[train]), labels) for train, _ in folds):
-        return None
-    member = y[:, None] == (labels if len(labels) > 2 else labels[1:])
-    return np.where(member, 1.0, -1.0)
+    options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
+    kernel = make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
+    return mirrored(KernelDictionary(X, X, kernel, storage="dense").columns(np.arange(X.shape[0])).T)
 
 
-def shared_scores(
-    estimator: Any,
-    X: Any,
-    y: np.ndarray,
-    targets: np.ndarray,
-    folds: list,
-    setting: Setting,
-    metric: Callable,
-    verbose: int = 0,
-) -> np.ndarray:
-    """Scores of one width on all folds, (folds, numbers of atoms): `path_scores` of folds that go together."""
-    began, most = time.perf_counter(), estimator.max_atoms
-    ridge = isinstance(estimator.alpha, str)
-    found = fold_values(X, targets, folds, float(setting.gamma or 0), most, estimator.tol, ridge)
-    labels, table = np.unique(y) if is_classifier(estimator) else None, []
-    for fold, ((_, test), values) in enumerate(zip(folds, found, strict=True)):
-        if labels is None:
-            scores = [metric(y[test], stage) for stage in values]
-        else:
-            index = values.argmax(axis=2) if len(labels) > 2 else (values[:, :, 0] > 0).astype(np.intp)
-            scores = np.mean(labels[index] == y[test], axis=1).tolist()
-        if verbose:
-            best = int(np.argmax(scores))
-            ahead = f"fold {fold + 1} of {len(folds)}, {setting}"
-            seconds = time.perf_counter() - began
-            say(f"{ahead}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
-        table.append(scores + [scores[-1]] * (most - len(scores)))
-    return np.array(table)
+def best_known(scored: Scored, one_standard_error: bool) -> tuple[int, int]:
+    """Index of the setting and number of atoms: the best, or what is known to be when a search was interrupted.
+
+    Then the settings of which all folds are done are compared. If there is none, the folds of the first one decide. If
+    not one path is done, it is the first setting with as many steps as its path had.
+    """
+    table = scored.table
+    settings, folds = divmod(scored.done, table.shape[1])
+    if settings:
+        return best_pair(table[:settings], one_standard_error)
+    return best_pair(table[:1, :folds], one_standard_error) if folds else (0, scored.steps)
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt that left a model."""
+    """An interrupt of a path that has some steps."""
+
+    def __init__(self, steps: int):
+        super().__init__(steps)
+        self.steps = steps
 
 
 def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> list[float | None]:
@@ -274,9 +280,7 @@ def path_scores(
     """
     began = time.perf_counter()
     pairwise = is_precomputed(model.kernel)
-    X_train, X_test = take_rows(X, train), take_rows(X, test)
-    if pairwise:
-        X_train, X_test = gather(X_train, train, axis=1), gather(X_test, train, axis=1)
+    X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
     if w_test is not None and not np.any(w_test > 0):
         return np.full(model.n_atoms, np.nan)
@@ -286,7 +290,7 @@ def path_scores(
             with inside(place, model, X_train, y[train]):
                 model.fit(X_train, y[train], **weight_option(w_train))
     except KeyboardInterrupt as interrupt:
-        raise (Interrupted(model) if hasattr(model, "path_") else interrupt) from None
+        raise (Interrupted(len(model.path_)) if hasattr(model, "path_") else interrupt) from None
     options = weight_option(w_test)
     if scorer is None:
         predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
@@ -300,6 +304,11 @@ def path_scores(
         seconds = time.perf_counter() - began
         say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
+
+
+def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
+    """Entries of a kernel matrix; in one go where they are NumPy's."""
+    return K[np.ix_(rows, columns)] if isinstance(K, np.ndarray) else gather(gather(K, rows), columns, axis=1)
 
 
 def without_undefined_folds(table: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ class SearchTask:
     settings : list of str
         What is tried out, in words.
     folds : int
-        Number of folds that are fitted one by one; 0 where those of a setting go together.
+        Number of folds of each.
     """
 
     def __init__(self, estimator: Any, settings: list[str], folds: int):

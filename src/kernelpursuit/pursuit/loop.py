@@ -375,8 +375,8 @@ def tied(scores: np.ndarray, tie: Any, origin: float = 0.0) -> np.ndarray:
     `tie` is their relative uncertainty, one number or one for each; it is relative to the distance from `origin`.
     """
     best = int(np.argmax(scores))
-    tie = np.broadcast_to(tie, scores.shape)
-    return scores >= origin + (scores[best] - origin) * (1 - tie - tie[best])
+    own = tie if np.ndim(tie) == 0 else tie[best]
+    return scores >= origin + (scores[best] - origin) * (1 - tie - own)
 
 
 def certificate(scores: np.ndarray, tie: Any, atom: int, origin: float = 0.0) -> float:
