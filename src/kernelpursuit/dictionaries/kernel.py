@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -13,13 +13,13 @@ from scipy import sparse
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit.dictionaries.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
 from kernelpursuit.dictionaries.fused import FusedPass
+from kernelpursuit.dictionaries.passes import side_of_tiles, symmetric_pass, tiled_pass
 from kernelpursuit.dictionaries.tiles import (
     FEW_ENTRIES,
     MIB,
     Blocks,
     cache_blocks,
     in_threads,
-    parts_of_pass,
     spans,
 )
 from kernelpursuit.gaussian import GaussianPoints
@@ -103,6 +103,11 @@ class KernelDictionary:
         """Whether the matrix is kept."""
         return self._matrix is not None
 
+    @property
+    def parallel(self) -> bool:
+        """Whether columns may be asked for in several threads at once."""
+        return self.in_memory or self.kernel.parallel
+
     def _shape_of_blocks(self, itemsize: int, limit: int) -> Blocks:
         n, m = self.shape
         if self._numpy:
@@ -151,35 +156,31 @@ class KernelDictionary:
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
+        symmetric = self._own_centers and self.kernel.symmetric
         if self._matrix is not None:
-            if self._own_centers and self.kernel.symmetric and reads_one_triangle(self._matrix, V):
-                return symmetric_product(self._matrix, V)
-            return matrix_product(self._matrix, V)
+            triangle = symmetric and reads_one_triangle(self._matrix, V)
+            return (symmetric_product if triangle else matrix_product)(self._matrix, V)
         if self._numpy:
-            return self._pass(np.ascontiguousarray(V))
+            return self._pass(V, symmetric)
         with self._explained():
             fused = None if self._fused is None else self._fused(V)
             return self._device_pass(V) if fused is None else to_host(fused.T.contiguous()).T  # turned on the device
 
-    def _pass(self, V: np.ndarray) -> np.ndarray:
-        """DᵀV by tiles that stay in the cache; float64 sums over the blocks of rows."""
+    def _pass(self, V: np.ndarray, symmetric: bool) -> np.ndarray:
+        """DᵀV by tiles that are made, multiplied and used up in a core's cache."""
         (n, m), blocks = self.shape, self._blocks
-        tasks = parts_of_pass(n, m, blocks)
+        side = side_of_tiles(self._itemsize)
+        symmetric &= side * side <= 2 * blocks.rows * blocks.columns  # or few rows, or little memory
+        width = side if symmetric else blocks.rows
 
-        def product(task: tuple[slice, slice]) -> np.ndarray:
-            rows, J = task
-            centres = self._Z[J]
-            total = np.zeros((J.stop - J.start, V.shape[1]))
-            buffer = np.empty((J.stop - J.start, blocks.rows), dtype=self.dtype)
-            for block in spans(rows.start, rows.stop, blocks.rows):
-                total += self._tile(centres, self._X[block], buffer[:, : block.stop - block.start]) @ V[block]
-            return total
+        def tiles(atoms: slice) -> Callable[[slice], np.ndarray]:
+            centres, buffer = self._Z[atoms], np.empty((atoms.stop - atoms.start, width), dtype=self.dtype)
+            return lambda rows: self._tile(centres, self._X[rows], buffer[:, : rows.stop - rows.start])
 
-        out = np.zeros((m, V.shape[1]))
         parallel = self.kernel.parallel and n * m > FEW_ENTRIES
-        for (_, J), total in zip(tasks, in_threads(product, tasks, parallel), strict=True):
-            out[J] += total
-        return out
+        if symmetric:
+            return symmetric_pass(n, tiles, V, side, parallel)
+        return tiled_pass(n, m, tiles, V, blocks, parallel)
 
     def _tile(self, centres: Any, points: Any, out: np.ndarray) -> np.ndarray:
         """k(x, z), transposed: each row belongs to a centre. A product of such a tile with V is the faster one."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from kernelpursuit._array import Array, in_double, to_host
+from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, spans
+
+NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in float64, and the fewest atoms of one
 
 
 class Dictionary(Protocol):
@@ -63,5 +66,19 @@ def sweep(
     dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]], J: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
     """Apply `f` to tiles of atoms `J` (None: all) and join its results along the atoms."""
-    parts = [f(tile) for tile in pieces(dictionary, J)]
+    return _joined([f(tile) for tile in pieces(dictionary, J)])
+
+
+def sweep_in_threads(
+    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+) -> tuple[np.ndarray, ...]:
+    """The same for all atoms of arrays of NumPy: narrow tiles, several at once. So `f` may change nothing."""
+    n, m = dictionary.shape
+    width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
+    tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]
+    parallel = dictionary.in_memory or getattr(dictionary, "parallel", False)
+    return _joined(in_threads(f, tiles, parallel and n * m > FEW_ENTRIES))
+
+
+def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
     return tuple(np.concatenate([to_host(one) for one in part]) for part in zip(*parts, strict=True))

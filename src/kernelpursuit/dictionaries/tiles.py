@@ -82,6 +82,11 @@ class _OneBlasThread:
         self._inside = 0
         self._limit: Any = None
 
+    @property
+    def held(self) -> bool:
+        """Whether it is so now."""
+        return self._inside > 0
+
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
@@ -102,9 +107,15 @@ one_blas_thread = _OneBlasThread()
 
 def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Sequence[Result]:
     """``[task(item) for item in items]``, by as many threads as the process may use. BLAS takes one thread in each."""
+    return list(stream_in_threads(task, items, parallel))
+
+
+def stream_in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Iterator[Result]:
+    """The same, one result after the other in the order of the items: what was used up need not be kept."""
     items = list(items)
     threads = min(usable_threads(), len(items)) if parallel else 1
     if threads < 2:
-        return [task(item) for item in items]
+        yield from map(task, items)
+        return
     with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(task, items))
+        yield from pool.map(task, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import Array, namespace
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit.bounds import compression_bound
-from kernelpursuit.dictionaries.tiles import spans
+from kernelpursuit.dictionaries.tiles import one_blas_thread, spans
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, SEARCH_CONSTRAINTS
@@ -165,17 +166,25 @@ class SpanParameters:
             bound = [] if patience is None else [bound_rule(n, ceiling, patience)]
             return [n_atoms(self.n_atoms), *enough, *bound]
 
-        path, criterion, _ = run(
-            [family.dictionary],
-            lambda dictionary: rayleigh(dictionary, self.selection, data.weights, settings.rng),
-            rules,
-            settings,
-            data,
-            basis=min(self.n_atoms, n),
-            worth_keeping=self.selection == "rayleigh",
-            wanted=self.n_atoms,
-            steps=self.n_atoms,
-        )
+        with ExitStack() as quiet:
+
+            def criterion_of(dictionary: Any) -> Rayleigh:
+                if dictionary.in_memory and settings.weakness == 1:
+                    # Each step reads the matrix, by threads of our own: those of BLAS would wait for work beside them.
+                    quiet.enter_context(one_blas_thread())
+                return rayleigh(dictionary, self.selection, data.weights, settings.rng)
+
+            path, criterion, _ = run(
+                [family.dictionary],
+                criterion_of,
+                rules,
+                settings,
+                data,
+                basis=min(self.n_atoms, n),
+                worth_keeping=self.selection == "rayleigh",
+                wanted=self.n_atoms,
+                steps=self.n_atoms,
+            )
         atoms = path.atoms
         factor = criterion.factor()[:, : len(atoms)]
         inverse = solve_triangular(factor[atoms], np.eye(len(atoms)), lower=True)

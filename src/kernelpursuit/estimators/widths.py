@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,9 +16,16 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions, fit_context
+from kernelpursuit._sklearn import (
+    ARRAY_API_SUPPORT,
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    fit_context,
+    usable_threads,
+)
 from kernelpursuit._warning import warn
-from kernelpursuit.dictionaries.tiles import in_threads, one_blas_thread
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
 from kernelpursuit.estimators._placement import check_new, follow, labels_on_host, take_rows, widest, x_options
@@ -222,15 +231,18 @@ class Climbs:
 
     def run(self) -> None:
         """Climb; warn where the climb on all rows did not end at a top."""
-        p, threads = self.all_rows["X"].shape[1], isinstance(self.all_rows["X"], np.ndarray)
+        p = self.all_rows["X"].shape[1]
         starts = [(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
         self._evidence(starts[0][0], self.all_rows)  # an interrupt from now on leaves weights
-        ends = in_threads(lambda start: self._climb(*start, self.few_rows, ROUGH), starts, threads)
-        tops = [self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE)]
-        if (
-            self.few_rows["Y"].shape[0] < self.all_rows["Y"].shape[0]
-        ):  # few rows may lose an input that all of them need
-            tops.append(self._climb(*starts[0], self.all_rows, FINE))
+        fewer = self.few_rows["Y"].shape[0] < self.all_rows["Y"].shape[0]
+        threads = usable_threads() if isinstance(self.all_rows["X"], np.ndarray) else 1
+        with ExitStack() as stack:  # climbs on few rows beside the one on all
+            each = stack.enter_context(ThreadPoolExecutor(threads - fewer)).map if threads > 1 else map
+            ends = each(lambda start: self._climb(*start, self.few_rows, ROUGH), starts)
+            # few rows may lose an input that all of them need
+            tops = [self._climb(*starts[0], self.all_rows, FINE)] if fewer else []
+            ends = list(ends)
+        tops.insert(0, self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE))
         top = min(tops, key=lambda end: end.fun)
         self.iterations = sum(end.steps for end in [*ends, *tops])
         steepness = np.max(np.abs(np.clip(top.x - top.jac, *LOG_WEIGHTS) - top.x), initial=0)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit
 
+_STEPS, _CLOSE = 100, 1e-10  # of Newton, at most, and the relative length of the last
 _LEAST = 1e-6  # slope of values that say nothing, or the contrary: the order of the classes stays
 
 
@@ -76,6 +78,8 @@ def fit_calibration(
     target = np.where(member, own[:, None], (1 - own[:, None]) / (n_classes - 1))
     unit = float(np.sqrt(np.average(np.mean(values**2, axis=1), weights=w))) or 1.0
     scaled, total = values / unit, float(np.sum(w))
+    if n_classes == 2 and not biased:
+        return _slope(scaled[:, 1] - scaled[:, 0], target[:, 1], w) / unit, np.zeros(2)
 
     def surprise(theta: np.ndarray) -> tuple[float, np.ndarray]:
         logits = theta[0] * scaled + theta[1:]
@@ -95,3 +99,24 @@ def fit_calibration(
     bounds = [(_LEAST, None)] + [(None, None) if biased else (0, 0)] * n_classes
     theta = minimize(surprise, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     return float(theta[0]) / unit, theta[1:] - np.mean(theta[1:])
+
+
+def _slope(odds: np.ndarray, target: np.ndarray, weights: np.ndarray) -> float:
+    """The slope s ≥ `_LEAST` of two classes, with Σ w (σ(s odds) − target) odds = 0: by Newton's steps.
+
+    The sum rises with s. A step that leaves the interval in which it is known to change its sign is cut in half way.
+    """
+    low, high, slope = _LEAST, np.inf, 1.0
+    for _ in range(_STEPS):
+        p = expit(slope * odds)
+        excess = float(np.sum(weights * (p - target) * odds))
+        rise = float(np.sum(weights * p * (1 - p) * odds * odds))
+        if excess == 0:  # values that are all 0 too
+            break
+        low, high = (slope, high) if excess < 0 else (low, slope)
+        last, slope = slope, slope - excess / rise if rise > 0 else np.inf
+        if not low <= slope <= high:
+            slope = (low + high) / 2 if high < np.inf else 2 * low
+        if abs(slope - last) <= _CLOSE * slope:
+            break
+    return slope

@@ -19,7 +19,7 @@ from kernelpursuit._array import (
     to_host,
 )
 from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep
+from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep, sweep_in_threads
 from kernelpursuit.pursuit.directions import Apart, Deflated, Joined, check_finite
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pools import PASS_ERROR, Pools
@@ -248,7 +248,7 @@ class Deflation(Pools):
             columns, raw, start = self._read(in_double(self.D.columns(J)))
             return columns.T @ vectors, raw, start
 
-        products, raw, start = sweep(self.D, tile)
+        products, raw, start = (sweep_in_threads if self._xp is np else sweep)(self.D, tile)
         check_finite(raw)
         penalty = np.zeros(len(raw))
         if self.ridge is not None:

@@ -1,0 +1,87 @@
+"""One pass over a matrix that is not kept: its tiles are made, multiplied and used up in a core's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernelpursuit.dictionaries.tiles import CACHE_TILE, Blocks, parts_of_pass, spans, stream_in_threads
+
+Tiles = Callable[[slice], Callable[[slice], np.ndarray]]  # tiles(atoms)(rows): the values of some atoms at some rows
+
+STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
+
+
+def tiled_pass(n: int, m: int, tiles: Tiles, V: np.ndarray, blocks: Blocks, parallel: bool = True) -> np.ndarray:
+    """DᵀV, (m, V.shape[1]); float64 sums over blocks of rows, in the same order for any number of threads."""
+    V = np.ascontiguousarray(V)
+    tasks = parts_of_pass(n, m, blocks)
+
+    def product(task: tuple[slice, slice]) -> np.ndarray:
+        rows, atoms = task
+        tile, total = tiles(atoms), np.zeros((atoms.stop - atoms.start, V.shape[1]))
+        for block in spans(rows.start, rows.stop, blocks.rows):
+            total += tile(block) @ V[block]
+        return total
+
+    out = np.zeros((m, V.shape[1]))
+    for (_, atoms), total in zip(tasks, stream_in_threads(product, tasks, parallel), strict=True):
+        out[atoms] += total
+    return out
+
+
+def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: bool = True) -> np.ndarray:
+    """KV of a symmetric matrix: a tile is made or read once, and multiplied from both of its sides.
+
+    Parameters
+    ----------
+    n : int
+    tiles : callable
+        Asked for tiles on and above the diagonal only.
+    V : ndarray of shape (n, b)
+    side : int
+        Of a tile.
+    parallel : bool
+
+    Examples
+    --------
+    >>> K = np.array([[2.0, 1.0, 0.0], [np.nan, 3.0, 5.0], [np.nan, np.nan, 4.0]])  # the lower triangle is not read
+    >>> symmetric_pass(3, lambda I: lambda J: K[I, J], np.ones((3, 1)), side=1).ravel()
+    array([3., 9., 9.])
+    """
+    V = np.ascontiguousarray(V)
+    stripe = side * -(-n // (side * STRIPES))
+    stripes = spans(0, n, stripe)
+    pairs = [(one, two) for place, one in enumerate(stripes) for two in stripes[place:]]
+
+    def product(pair: tuple[slice, slice]) -> tuple[np.ndarray, np.ndarray]:
+        one, two = pair
+        mine = np.zeros((one.stop - one.start, V.shape[1]))
+        theirs = mine if one == two else np.zeros((two.stop - two.start, V.shape[1]))
+        for I in spans(one.start, one.stop, side):  # noqa: E741
+            tile, own = tiles(I), mine[I.start - one.start : I.stop - one.start]
+            for J in spans(max(I.start, two.start), two.stop, side):
+                values = tile(J)
+                own += values @ V[J]
+                if J.start > I.start:
+                    theirs[J.start - two.start : J.stop - two.start] += values.T @ V[I]
+        return mine, theirs
+
+    out = np.zeros((n, V.shape[1]))
+    for (one, two), (mine, theirs) in zip(pairs, stream_in_threads(product, pairs, parallel), strict=True):
+        out[one] += mine
+        if one != two:
+            out[two] += theirs
+    return out
+
+
+def side_of_tiles(itemsize: int) -> int:
+    """Side of a square tile that stays in a core's cache.
+
+    Examples
+    --------
+    >>> side_of_tiles(4), side_of_tiles(8)
+    (512, 384)
+    """
+    return 128 * round(np.sqrt(CACHE_TILE / itemsize) / 128)
