@@ -238,10 +238,10 @@ class Climbs:
         threads = usable_threads() if isinstance(self.all_rows["X"], np.ndarray) else 1
         with ExitStack() as stack:  # climbs on few rows beside the one on all
             each = stack.enter_context(ThreadPoolExecutor(threads - fewer)).map if threads > 1 else map
-            ends = each(lambda start: self._climb(*start, self.few_rows, ROUGH), starts)
+            under_way = each(lambda start: self._climb(start[0], start[1], self.few_rows, ROUGH), starts)
             # few rows may lose an input that all of them need
             tops = [self._climb(*starts[0], self.all_rows, FINE)] if fewer else []
-            ends = list(ends)
+            ends = list(under_way)
         tops.insert(0, self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE))
         top = min(tops, key=lambda end: end.fun)
         self.iterations = sum(end.steps for end in [*ends, *tops])
