@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -13,8 +13,8 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import scale
 
 from kernelpursuit import KMPClassifier, KMPClassifierCV, SparseKernelFDA, SparseKernelFDACV
-from kernelpursuit.estimators._probabilities import sizes_to_calibrate
-from kernelpursuit.heads.calibration import Calibration, fit_calibration
+from kernelpursuit.estimators._probabilities import log_softmax, sizes_to_calibrate
+from kernelpursuit.heads.calibration import Calibration, fit_slope
 
 GAMMA = 0.5
 
@@ -176,13 +176,35 @@ def test_log_loss_is_a_scoring_and_fits_are_repeatable():
 
 def test_values_that_say_nothing():
     index = np.array([0, 1, 0, 1])
-    slope, bias = fit_calibration(np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]]), index, None)
-    assert 0 < slope < 1e-4 and np.all(bias == 0)
-    assert fit_calibration(np.zeros((4, 2)), index, None)[0] > 0
-    separated, _ = fit_calibration(np.array([[5.0, -5.0], [-5.0, 5.0]] * 10), np.array([0, 1] * 10), None)
-    assert np.exp(10 * separated) / (1 + np.exp(10 * separated)) == pytest.approx(11 / 12, rel=1e-3)
+    assert 0 < fit_slope(np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]]), index, None) < 1e-4
+    assert 0 < fit_slope(np.array([[-1.0, 1.0], [1.0, -1.0]] * 2), index, None) < 1e-4, "the contrary is true"
+    assert fit_slope(np.zeros((4, 2)), index, None) > 0
+    separated = fit_slope(np.array([[5.0, -5.0], [-5.0, 5.0]] * 10), np.array([0, 1] * 10), None)
+    assert np.exp(10 * separated) / (1 + np.exp(10 * separated)) == pytest.approx(11 / 12, rel=1e-6)
     constant = Calibration(np.array([2]), np.array([3.0]), np.zeros((1, 2)))
     assert constant.at(0)[0] == pytest.approx(3) and constant.at(9)[0] == pytest.approx(3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("apart", [0.0, 0.5, 3.0, 30.0])
+def test_the_slope_is_the_one_of_least_surprise(apart, unit, weighted):
+    rng = np.random.default_rng(round(10 * apart))
+    index = rng.permutation(np.arange(80) % 4)
+    member = index[:, None] == np.arange(4)
+    values = unit * (rng.normal(size=(80, 4)) + apart * member)
+    weights = rng.uniform(0.1, 5, 80) if weighted else np.ones(80)
+    sizes = np.bincount(index, weights=weights)
+    own = ((sizes + 1) / (sizes + 2))[index][:, None]
+
+    def surprise(logarithm):
+        return -np.sum(
+            weights[:, None] * np.where(member, own, (1 - own) / 3) * log_softmax(np.exp(logarithm) * values)
+        )
+
+    slope = fit_slope(values, index, weights if weighted else None)
+    least = minimize_scalar(surprise, bounds=np.log([1e-6 / unit, 1e3 / unit]), method="bounded")
+    assert surprise(np.log(slope)) <= least.fun * (1 + 1e-12)
 
 
 def test_sizes():

@@ -11,7 +11,7 @@ from kernelpursuit._array import Array, namespace, to_host
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._orthogonal import OrthogonalFit
 from kernelpursuit.estimators._training import TrainingData
-from kernelpursuit.heads.calibration import Calibration, fit_calibration
+from kernelpursuit.heads.calibration import Calibration, fit_slope
 from kernelpursuit.heads.discriminants import Discriminants
 from kernelpursuit.heads.left_out_discriminants import left_out_values
 from kernelpursuit.pursuit.loop import Path
@@ -111,9 +111,8 @@ def calibration_of(
     weights: np.ndarray | None,
 ) -> Calibration:
     """What was fitted for each size."""
-    found = [fit_calibration(opposed(one), index, weights) for one in values]
-    slopes, biases = zip(*found, strict=True)
-    return Calibration(np.array(sizes), np.array(slopes), np.array(biases))
+    slopes = [fit_slope(opposed(one), index, weights) for one in values]
+    return Calibration(np.array(sizes), np.array(slopes), np.zeros((len(sizes), int(np.max(index)) + 1)))
 
 
 def opposed(values: Array) -> Array:
