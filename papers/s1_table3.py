@@ -82,7 +82,7 @@ def measure(task: Task, data_dir: str | None) -> Record:
     errors, terms = ridge_errors(X, y, X_test, y_test, gamma, alpha), {"KRR": n}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # paths that end before 100 atoms: expected here
-        models = pursuits(X, y, gamma, seed)
+        models = pursuits(X, y, gamma, seed, *((30, 2) if task["quick"] else (100, 5)))
         models["best"] = best_method(X, y, max(5, n // 10), (gamma, alpha), seed, folds=2 if task["quick"] else 5)
         lars = lars_errors(X, y, X_test, y_test, gamma, round(PRINTED[task["set"]]["LARS"][2]), seed)
     for name, model in models.items():
@@ -112,12 +112,12 @@ def ridge_errors(X: Array, y: Array, X_test: Array, y_test: Array, gamma: float,
     return {"KRR": error(len(y), alpha)} | untuned
 
 
-def pursuits(X: Array, y: Array, gamma: float, seed: int) -> dict[str, Any]:
-    """The paper's pursuits at the width of KernelRidge: 100 atoms, then the step of lowest training error (or θ)."""
-    longest = min(100, len(y))
+def pursuits(X: Array, y: Array, gamma: float, seed: int, longest: int, n_folds: int) -> dict[str, Any]:
+    """The paper's pursuits at the width of KernelRidge: many atoms, then the step of lowest training error (or θ)."""
+    longest = min(longest, len(y))
     options: dict[str, Any] = {"gamma": gamma, "centers": ROWS if len(y) > ROWS else None, "random_state": seed}
     models: dict[str, Any] = {"KMP": lowest_training_error(KMPRegressor(longest, alpha=0.0, **options).fit(X, y))}
-    folds = KFold(5, shuffle=True, random_state=seed)
+    folds = KFold(n_folds, shuffle=True, random_state=seed)
     options_cv = {name: value for name, value in options.items() if name != "gamma"}
     models["KMP, k by CV"] = KMPRegressorCV(longest, gammas=[gamma], cv=folds, alpha=0.0, **options_cv).fit(X, y)
     for name, release in (("KPFPv", True), ("KPFP", False)):

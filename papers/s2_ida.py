@@ -136,10 +136,10 @@ def tune(task: Task, parts: Sequence[tuple[Array, Array, int]]) -> Record:
     seed = int(generator(task, "set").integers(2**31))
     found = []
     for kind in INPUTS if method == "ours" else INPUTS[:1]:
-        folds = [fold for X, y, i in parts for fold in _folds(kind, X, y, seed + i)]
+        folds = [fold for X, y, i in parts for fold in _folds(kind, X, y, seed + i, 2 if task["quick"] else 5)]
         coarse = search(method, kind, folds, WIDTHS[kind][::step], PENALTIES[method][::step], task["atoms"])
         widths = [coarse[1]["width"] * factor for factor in ((0.5, 2) if task["quick"] else (0.5, 1, 2))]
-        penalties = sorted({coarse[1]["penalty"] * factor for factor in (0.3, 1, 3)})
+        penalties = sorted({coarse[1]["penalty"] * factor for factor in ((1,) if task["quick"] else (0.3, 1, 3))})
         found += [coarse, search(method, kind, folds, widths, penalties, task["atoms"])]
     error, chosen = min(found, key=lambda pair: pair[0])
     return {"chosen": chosen, "cv_error": round(error, 6)}
@@ -177,10 +177,10 @@ def make(method: str, setting: Setting, scale: float) -> Any:
     return KMPClassifier(setting["atoms"], gamma=gamma, alpha=penalty)
 
 
-def _folds(kind: str, X: Array, y: Array, seed: int) -> list[Fold]:
-    """Five folds of the rows."""
+def _folds(kind: str, X: Array, y: Array, seed: int, n_folds: int) -> list[Fold]:
+    """Folds of the rows."""
     folds = []
-    for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
+    for train, test in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y):
         kept, left_out, scale = inputs(kind, X[train], y[train], X[test], seed)
         folds.append((kept, y[train], left_out, y[test], scale))
     return folds

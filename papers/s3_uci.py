@@ -138,7 +138,7 @@ def _mushrooms(data: Any, task: Task) -> Record:
     train, test = rows[:size], rows[size : size + test_size]
     X, y, X_test, y_test = data.data[train], data.target[train], data.data[test], data.target[test]
     gammas = [factor * median_gamma(X) for factor in MUSHROOM_FACTORS]
-    folds = StratifiedKFold(4 if task["quick"] else 10, shuffle=True, random_state=task["split"])
+    folds = StratifiedKFold(3 if task["quick"] else 10, shuffle=True, random_state=task["split"])
     most = min(MOST_TERMS_MUSHROOMS, int(0.7 * size))
     pursuit = KMPClassifierCV(max_atoms=most, gammas=gammas, cv=folds, alpha=0.0).fit(X, y)
     machines, error = _equally_good(X, y, gammas, folds)

@@ -76,7 +76,7 @@ def calibrated(
     if apart:
         slopes = [
             [
-                fit_calibration(opposed(value[:, None]), (target > 0).astype(np.intp), weights)[0]
+                fit_slope(opposed(value[:, None]), (target > 0).astype(np.intp), weights)
                 for value, target in zip(one.T, targets.T, strict=True)
             ]
             for one in values
