@@ -61,7 +61,8 @@ def measure(task: Task, data_dir: str | None) -> Record:
     data = load(task["set"], data_dir)
     step = 3 if task["quick"] else 1
     seed = int(generator(task, "set", "folding").integers(2**31))
-    folds = list(StratifiedKFold(2 if task["quick"] else 5, shuffle=True, random_state=seed).split(data.target, data.target))
+    folding = StratifiedKFold(2 if task["quick"] else 5, shuffle=True, random_state=seed)
+    folds = list(folding.split(data.target, data.target))
     gaussian = _gaussian_parts(data, folds, WIDTHS[::step])
     filtered = {columns: _filtered_parts(data, folds, columns) for columns in COLUMNS[::step]}
     y_test = data.target_valid

@@ -25,15 +25,16 @@ def write(name, folder):
                 "n_categories": np.full(22, 5),
                 "X": np.where(y > 0, 1, 3)[:, None] + rng.integers(-1, 2, (rows, 22)),
             }
+        elif name == "covtype":  # ten measurements, of which some tell class 2 from the others, then indicators
+            measured = rng.integers(-300, 300, (rows, 10), dtype=np.int16)
+            measured[:, :5] += 150 * (y == 2)[:, None].astype(np.int16)
+            arrays["X"] = np.hstack([measured, rng.integers(2, size=(rows, 44), dtype=np.int16)])
         else:
             views = [view for view, shape in shapes.items() if len(shape) == 2 and view.startswith("X" + part)] or [
                 view for view, shape in shapes.items() if len(shape) == 2 and shape[0] == rows
             ]
             arrays |= {view: inputs(y, shapes[view][1], rng) for view in views if "idx" not in view}
         arrays[key] = np.sin(arrays["X"][:, 0]) + 0.1 * rng.normal(size=rows) if name in REGRESSION else y
-    if name == "covtype":  # ten measurements, of which some tell class 2 from the others, then indicators
-        arrays["X"][:, :5] += (y == 2)[:, None]
-        arrays["X"] = np.hstack([100 * arrays["X"][:, :10], arrays["X"][:, 10:] > 0.5]).astype(np.int16)
     if name == "arcene":  # intensities
         arrays |= {key: np.abs(arrays[key]) for key in ("X", "X_valid")}
     for key in ("train_idx", "made_train_idx"):

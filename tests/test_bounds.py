@@ -179,8 +179,8 @@ def test_mdl_forms():
 def test_svm_bound_holds_in_expectation():
     """Mean error of SVMs on n - 1 points is at most the mean share of support vectors on n points."""
     rng = np.random.default_rng(0)
-    X_new = rng.normal(size=(2000, 2))
-    y_new = X_new[:, 0] > 0.3 * rng.normal(size=2000)
+    X_new = rng.normal(size=(500, 2))
+    y_new = X_new[:, 0] > 0.3 * rng.normal(size=500)
     errors, bounds = [], []
     for _ in range(SAMPLES):
         X = rng.normal(size=(25, 2))

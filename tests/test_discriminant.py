@@ -303,12 +303,12 @@ def test_search_of_precomputed_and_linear_kernels():
 
 def test_wide_sparse_data_stay_sparse():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((200, 100_000), density=5e-4, random_state=rng, format="csr")
-    y = np.asarray(X[:, :50_000].sum(axis=1) > X[:, 50_000:].sum(axis=1)).ravel().astype(int)
+    X = sparse.random_array((150, 20_000), density=2.5e-3, random_state=rng, format="csr")
+    y = np.asarray(X[:, :10_000].sum(axis=1) > X[:, 10_000:].sum(axis=1)).ravel().astype(int)
     dense = X.toarray()
     for kernel in ("linear", "rbf"):
         model = SparseKernelFDA(10, kernel=kernel).fit(X, y)
-        assert sparse.issparse(model.support_vectors_) and model.support_vectors_.shape == (10, 100_000)
+        assert sparse.issparse(model.support_vectors_) and model.support_vectors_.shape == (10, 20_000)
         same = SparseKernelFDA(10, kernel=kernel).fit(dense, y)
         assert same.support_.tolist() == model.support_.tolist()
         values = model.decision_function(X)
