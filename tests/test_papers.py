@@ -221,7 +221,7 @@ def test_command(tmp_path, invoke):
     assert status == 0 and "toy.md" in out
     text = (tmp_path / "pages" / "toy.md").read_text()
     assert "# A toy\n\nA paper" in text and "| squares grow | **holds** | 4 |" in text
-    assert "`make reproduce NAME=toy`" in text and "![A toy](toy.png)\n\na line" in text and "quick" not in text
+    assert "`make reproduce NAME=toy`" in text and "![A toy: a line](toy.png)\n\na line" in text and "quick" not in text
     index = (tmp_path / "pages" / "README.md").read_text()
     assert "| [toy](toy.md) | A toy | 1 | 0 | 0 | 0.0 minutes |" in index
     assert invoke("all", "--out", tmp_path / "pages")[0] == 0
