@@ -27,7 +27,7 @@ extensions = [
     "_extensions.from_records",
     "_extensions.repository_files",
 ]
-exclude_patterns = ["_build", "_extensions", "gallery/**.ipynb", "gallery/**.py", "Thumbs.db"]
+exclude_patterns = ["_build", "_static", "_extensions", "gallery/**.ipynb", "gallery/**.py", "Thumbs.db"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_block"]

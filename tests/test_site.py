@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import kernelpursuit
+from tests.page_outputs import PAGES, blocks, printed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 MODULES = ("bounds", "dictionaries", "kernels", "losses", "plots", "pursuit", "ranking")
-PAGES = [DOCS / "index.md", *sorted(DOCS.glob("start/*.md")), *sorted(DOCS.glob("guide/*.md"))]
 SLOW = {"plot_error_against_terms", "plot_input_weights", "plot_moved_centres"}  # the build of the site runs them
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("plot_*.py") if path.stem not in SLOW)
 
@@ -26,10 +26,6 @@ NEEDS = {
     "to_onnx": ["onnxruntime", "skl2onnx"],
     "import torch": ["torch"],
 }
-
-
-def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def public_objects():
@@ -53,17 +49,35 @@ def test_every_public_object_is_in_the_reference():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
-def test_code_of_a_page_runs(page, capsys):
-    """All blocks in order, in one namespace, as a reader would paste them."""
-    code = "\n".join(blocks(page))
+def test_code_of_a_page_prints_what_the_page_shows(page):
+    """``python -m tests.page_outputs`` writes the outputs anew."""
+    code = "\n".join(code for code, _ in blocks(page))
     for word, packages in NEEDS.items():
         if word in code:
             for package in packages:
                 pytest.importorskip(package)
     if "Display" in code:
         importlib.import_module("matplotlib").use("Agg")
-    exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out
+    outputs = list(printed(page))
+    assert any(outputs)
+    for (_, shown), output in zip(blocks(page), outputs, strict=True):
+        assert same_but_for_rounding(shown, output), f"shown:\n{shown}\nprinted:\n{output}"
+
+
+def same_but_for_rounding(shown, output):
+    """Words are the same, numbers within two percent or two hundredths: machines and libraries round differently."""
+    words, others = (re.split(r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)", " ".join(text.split())) for text in (shown, output))
+    if [word.split() for word in words[::2]] != [word.split() for word in others[::2]]:
+        return False
+    pairs = [(float(a), float(b)) for a, b in zip(words[1::2], others[1::2], strict=True)]
+    return all(abs(a - b) <= max(0.021, 0.02 * abs(a)) for a, b in pairs)
+
+
+def test_outputs_are_compared():
+    assert same_but_for_rounding("R² 0.913, 12 terms", "R²  0.915, 12 terms")
+    assert not same_but_for_rounding("R² 0.913, 12 terms", "R² 0.96, 12 terms")
+    assert not same_but_for_rounding("12 terms", "13 terms") and not same_but_for_rounding("12 terms", "12 atoms")
+    assert not same_but_for_rounding("", "12 terms") and not same_but_for_rounding("12 terms", "")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -84,6 +98,14 @@ def test_example_runs(example, monkeypatch):
         plt.close("all")
         del names, figure
         gc.collect()  # here, where the warning is expected, and not in another test
+
+
+def test_the_drawing_and_the_table_that_lead_to_a_class_say_the_same():
+    made = runpy.run_path(str(DOCS / "_static" / "choose.py"))
+    assert made["draw"]() == (DOCS / "_static" / "choose.svg").read_text()
+    assert made["table"]() == (DOCS / "_static" / "choose_table.md").read_text()
+    classes = {name for _, wants in made["ROWS"] for _, name, _ in wants}
+    assert classes <= set(kernelpursuit.__all__)
 
 
 def test_pictures_of_pages_have_alt_texts():

@@ -110,7 +110,7 @@ def peers_by_set():
 
 
 def classes_per_term():
-    """Errors on sets with classes: refined pursuit at 10 and 30 terms, a network with as many units, boosting."""
+    """Errors on sets with classes: refined pursuit at 10 and 30 terms, and its peers of the same run."""
     file = RECORDS / "accuracy_per_term.jsonl"
     errors = {}
     for line in map(json.loads, file.read_text().splitlines()):
@@ -121,9 +121,13 @@ def classes_per_term():
         ("refined", 10): "refined, 10",
         ("refined", 30): "refined, 30",
         ("kmp", 30): "KMP, 30",
+        ("nystroem", 30): "Nyström + ridge, 30",
+        ("nystroem", 100): "Nyström + ridge, 100",
         ("mlp", 30): "network, 30",
         ("boosting", 0): "boosting",
     }
+    measured = {key[1:] for key in errors}
+    shown = {key: label for key, label in shown.items() if key in measured}
     rows = []
     for name in dict.fromkeys(name for name, method, _ in errors if method == "boosting"):
         values = [np.mean(errors.get((name, *key), np.nan)) for key in shown]

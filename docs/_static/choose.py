@@ -1,4 +1,4 @@
-"""Draw docs/_static/choose.svg: what do I have, what do I want, which class.
+"""Draw docs/_static/choose.svg, what do I have, what do I want, which class; and write the same as a table.
 
 Run as ``python docs/_static/choose.py``.
 """
@@ -75,5 +75,16 @@ def draw():
     return f'{head}<defs>{tip}</defs><rect width="100%" height="100%" fill="white" rx="8"/>{"".join(parts)}</svg>\n'
 
 
+def table():
+    """The same in words, for those who cannot see it."""
+    lines = ["| What do I have? | What do I want? | Which class? |", "|---|---|---|"]
+    for have, wants in ROWS:
+        for want, name, note in wants:
+            link = f"{{class}}`~kernelpursuit.{name}` ({note})"
+            lines.append(f"| {have} | {want} | {link} |")
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     Path(__file__).with_suffix(".svg").write_text(draw())
+    Path(__file__).with_name("choose_table.md").write_text(table())
