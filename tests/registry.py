@@ -71,7 +71,7 @@ SETTINGS = [
 # By default a search fits 25 paths of 100 atoms, the walk over faces takes 100 steps, and a refined model tries
 # several numbers of terms: settings for what fits often.
 SMALLER = {
-    make: make(max_atoms=5, gammas=[0.1, 1.0], cv=3) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
+    make: make(max_atoms=3, gammas=[0.1, 1.0], cv=2) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
 }
 SMALLER |= {make: make(n_atoms=5, epochs=3) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
 SMALLER[PolytopeFacesRegressor] = PolytopeFacesRegressor(n_atoms=10)

@@ -42,20 +42,28 @@ ONCE_FOR_A_CLASS = {
     "check_valid_tag_types",
     # of those below
     "check_dataframe_column_names_consistency",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
     "check_param_validation",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
     "check_transformer_get_feature_names_out_pandas",
 }
 
 
 # Checks that fit often or on many rows: where a default is slow they are given a smaller setting of the same kind.
 LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")} | {
+    "check_class_weight_classifiers",
     "check_classifier_data_not_an_array",
     "check_classifiers_classes",
     "check_classifiers_train",
+    "check_decision_proba_consistency",
     "check_dtype_object",
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
     "check_estimators_dtypes",
+    "check_estimators_pickle",
     "check_fit_check_is_fitted",
     "check_fit_idempotent",
     "check_fit_score_takes_y",
@@ -67,6 +75,7 @@ LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")}
     "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
+    "check_sample_weights_list",
     "check_supervised_y_2d",
     "check_transformer_data_not_an_array",
     "check_transformer_general",
