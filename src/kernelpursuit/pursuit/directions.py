@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, squared_norms, to_host
+from kernelpursuit._array import Array, namespace, squared_norms, to_host
 from kernelpursuit.basis import Basis
 from kernelpursuit.pursuit.ridge import Ridge
 
@@ -40,6 +40,15 @@ class Direction(NamedTuple):
     atom: int
     sample: Array
     tail: np.ndarray
+
+
+def side_by_side(directions: list[Direction]) -> tuple[Array, np.ndarray]:
+    """Directions as columns: sample parts, (n_samples, b), and tails, (any, b), with zeros where one is shorter."""
+    samples = namespace(directions[0].sample).stack([direction.sample for direction in directions], axis=0).T
+    tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
+    for column, direction in enumerate(directions):
+        tails[: len(direction.tail), column] = direction.tail
+    return samples, tails
 
 
 class Joined:

@@ -147,10 +147,6 @@ class Faces(TakingDirections):
         ties = self._close * lost + self._noise / np.maximum(np.abs(g), np.maximum(self._noise, np.finfo(float).tiny))
         return np.clip(ties, self._close, max(self._close, WIDEST_TIE))
 
-    def start(self) -> Step:
-        """State before the first atom."""
-        return Step(atom=-1, loss=self._loss())
-
     def moments(self, J: np.ndarray) -> np.ndarray:
         """Definition of the running quantities: kᵀr and kᵀc of atoms `J`, (len(J), 2)."""
         return to_host(self.atoms.columns(J).T @ self._V)
@@ -172,9 +168,7 @@ class Faces(TakingDirections):
         return scores if J is None else scores[J]
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
-        """The first atom alone: a release changes what the next one would add."""
-        directions = self.atoms.extend(block[:1])
-        return [direction.atom for direction in directions], (directions, None)
+        return self._first_alone(block)  # a release changes what the next one would add
 
     def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
         length = self._add(waiting[0][place])
@@ -186,9 +180,6 @@ class Faces(TakingDirections):
         self._record()
         weight = (length * float(np.sqrt(self.atoms.unit)),)
         return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight, released=tuple(released))
-
-    def rehearse(self, J: np.ndarray) -> None:
-        """None: each choice needs a pass of its own."""
 
     def _face(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""
@@ -212,7 +203,7 @@ class Faces(TakingDirections):
         self.atoms.chosen(atom)
         self.active.append(atom)
         self._signs.append(sign)
-        if self._loss() < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did Kᵀr
+        if self._lost_digits(self._loss()):
             self._refresh()
         return e
 

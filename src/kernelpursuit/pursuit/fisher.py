@@ -103,18 +103,12 @@ class Fisher(TakingDirections):
         self.within = Within(index, self._codes, counts)
         self._u = self._codes
         self._tie = tie_tolerance(like)
-        # Running d̃ᵀũ (n_atoms, T), d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖².
-        self._a: np.ndarray | None = None
+        # Running d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖²; `_a` is d̃ᵀũ, (n_atoms, T).
         self._eta = self._error = self._raw = np.zeros(0)
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
         # Products below rounding error count as zero: those of constant columns with centred codes, for example.
         self._noise = (16 * self.atoms.eps) ** 2 * float(np.sum(squared_norms(self._codes)))
-
-    @property
-    def follows(self) -> bool:
-        """Whether the score of every atom is known."""
-        return self._a is not None
 
     @property
     def tie(self) -> Any:
@@ -129,10 +123,6 @@ class Fisher(TakingDirections):
         if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
             return ties(self._error, kept, self.alive, self._tie, most=1e-3)
         return ties(self._tie * self._raw, kept, self.alive, self._tie)
-
-    def start(self) -> Step:
-        """State before the first atom."""
-        return Step(atom=-1, loss=self._loss())
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Definition of the running quantities: d̃ᵀũ, (len(J), T), d̃ᵀBd̃ and ‖d̃‖² of atoms `J`."""
@@ -180,7 +170,8 @@ class Fisher(TakingDirections):
         if products is not None:
             p, g = products[:, place], products[:, len(directions) + place]
             self._downdate(p, g, q, turned[place], length)
-            self._refresh(loss)
+            if self._lost_digits(loss):
+                self._a = self.atoms.correlate(self._u, _NO_TAIL)
         self._steps.append(atom)
         return Step(atom, score, loss=loss, weight=tuple(length.tolist()))
 
@@ -274,12 +265,6 @@ class Fisher(TakingDirections):
         assert self._a is not None
         joined = self._joined(part)
         self._a[J], self._eta[J], self._error[J] = joined[:, :-2], joined[:, -2], 0
-
-    def _refresh(self, loss: float) -> None:
-        """Compute d̃ᵀũ anew when ũ has lost half of its digits by cancellation, because then so have these products."""
-        if loss < self._refreshed_at * np.sqrt(self.atoms.eps):
-            self._refreshed_at = loss
-            self._a = self.atoms.correlate(self._u, _NO_TAIL)
 
     def _loss(self) -> float:
         return float(np.sum(squared_norms(self._u)) / self.atoms.total_weight)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import minimize
 
@@ -11,10 +9,9 @@ from kernelpursuit._array import Array, from_host, in_double, namespace, squared
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.losses import Loss
-from kernelpursuit.pursuit.deflation import Deflation
-from kernelpursuit.pursuit.directions import Deflated, Direction
+from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
 from kernelpursuit.pursuit.loop import Step
-from kernelpursuit.pursuit.squares import VARIANTS
+from kernelpursuit.pursuit.squares import atoms_of_variant
 from kernelpursuit.pursuit.taking import TakingDirections
 
 
@@ -77,49 +74,23 @@ class Gradient(TakingDirections):
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
     ):
-        if variant not in VARIANTS:
-            raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
         targets = targets if targets.ndim == 2 else targets[:, None]
-        orthogonal = variant != "basic"
-        self.atoms = Deflation(
-            dictionary,
-            targets,
-            alpha=alpha,
-            weights=weights,
-            intercept=intercept,
-            groups=groups,
-            orthogonal=orthogonal,
-            settles=True,
-        )
+        given = {"alpha": alpha, "weights": weights, "intercept": intercept, "groups": groups}
+        self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
         targets = in_double(targets)
         self._variant = variant
-        self._refit_every = refit_every if orthogonal else None
-        self._shrinkage = 1.0 if orthogonal else shrinkage
-        self._loss = loss
+        self._refit_every = refit_every if self.atoms.orthogonal else None
+        self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage
+        self._form = loss
         self._y = targets
         self._f = namespace(targets).zeros_like(targets)
         self._f_tail = np.zeros((0, targets.shape[1]))
-        self._a: np.ndarray | None = None  # (n_atoms, n_targets), products with the gradient
         self._theta = np.zeros((0, targets.shape[1]))  # coordinates of the fit along the directions
         self._thetas: list[np.ndarray] = []  # the same after each step
         self._chosen: list[int] = []
         if intercept:
             self._fit_constant()
         self._thetas.append(self._theta)
-
-    @property
-    def follows(self) -> bool:
-        """Whether the score of every atom is known."""
-        return self._a is not None
-
-    @property
-    def tie(self) -> Any:
-        """Relative difference under which two scores are equal."""
-        return self.atoms.tie
-
-    def start(self) -> Step:
-        """State before the first atom."""
-        return Step(atom=-1, loss=self._objective())
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
@@ -128,9 +99,7 @@ class Gradient(TakingDirections):
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
-        """The first atom alone: the gradient after it is not known before it is fitted."""
-        directions = self.atoms.extend(block[:1])
-        return [direction.atom for direction in directions], (directions, None)
+        return self._first_alone(block)  # the gradient after it is not known before it is fitted
 
     def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
         _, sample, tail = waiting[0][place]
@@ -144,12 +113,9 @@ class Gradient(TakingDirections):
         self._chosen.append(atom)
         self._thetas.append(self._theta)
         if self._a is not None:
-            self._update(sample, tail)
+            self._update(waiting[0][place])
         weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
-        return Step(atom, score * self.atoms.unit, loss=self._objective(), weight=weight)
-
-    def rehearse(self, J: np.ndarray) -> None:
-        """None: each choice needs a pass of its own."""
+        return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight)
 
     def weight_path(self, n_steps: int) -> WeightPath | KeptWeights:
         """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
@@ -182,12 +148,12 @@ class Gradient(TakingDirections):
         """
         constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
         mean = to_host(constant @ self.atoms.weigh(self._y))
-        if self._loss.link is not None:  # the constant whose mean is that of the targets
+        if self._form.link is not None:  # the constant whose mean is that of the targets
             unit = to_host(self.atoms.unweigh(constant.T)[:1, :])  # what 1 along the direction is
-            mean = to_host(self._loss.link.of_mean(mean * unit)) / unit
+            mean = to_host(self._form.link.of_mean(mean * unit)) / unit
         self._move(constant, no_tail, mean)
         self._theta = mean
-        if self._loss.convex:
+        if self._form.convex:
             self._refit()
 
     def _refit(self) -> None:
@@ -211,7 +177,7 @@ class Gradient(TakingDirections):
             change = flat.reshape(start.shape)
             f = self._f + self.atoms.unweigh(directions.T @ from_host(change, self._f))
             tail = self._f_tail[:width] + tails.T @ change
-            slope = to_host(directions @ self.atoms.weigh(self._loss.gradient(self._y, f))) + 2 * tails @ tail
+            slope = to_host(directions @ self.atoms.weigh(self._form.gradient(self._y, f))) + 2 * tails @ tail
             return self._value(f) + float(np.sum(tail**2)), slope.ravel()
 
         _, slope = objective(start.ravel())
@@ -221,21 +187,18 @@ class Gradient(TakingDirections):
 
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
-        slope = -self.atoms.weigh(self._loss.gradient(self._y, self._f))
+        slope = -self.atoms.weigh(self._form.gradient(self._y, self._f))
         slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._f_tail.T, size=self.atoms.size)
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(*self._negative_gradient())
 
-    def _update(self, sample: Array, tail: np.ndarray) -> None:
+    def _update(self, new: Direction) -> None:
         """One pass: products of all atoms with the new direction, for the norms, and with the new gradient."""
         slope, slope_tail = self._negative_gradient()
-        both = namespace(slope).concat([sample[:, None], slope], axis=1)
-        tails = np.zeros((max(len(tail), len(slope_tail)), 1 + slope.shape[1]))
-        tails[: len(tail), 0] = tail
-        tails[: len(slope_tail), 1:] = slope_tail
-        products = self.atoms.correlate(both, tails)
+        slopes = [Direction(-1, slope[:, t], slope_tail[:, t]) for t in range(slope.shape[1])]
+        products = self.atoms.correlate(*side_by_side([new, *slopes]))
         self._a = products[:, 1:].copy()
         error = self.atoms.pass_error(float(np.sqrt(np.sum(squared_norms(slope)) + np.sum(slope_tail**2))))
         if self._variant != "basic":
@@ -245,8 +208,8 @@ class Gradient(TakingDirections):
 
     def _value(self, f: Array) -> float:
         """Weighted sum of the loss."""
-        root = self.atoms.weigh(self.atoms.weigh(self._loss.value(self._y, f)))
+        root = self.atoms.weigh(self.atoms.weigh(self._form.value(self._y, f)))
         return float(to_host(namespace(f).sum(root)))
 
-    def _objective(self) -> float:
+    def _loss(self) -> float:
         return (self._value(self._f) + float(np.sum(self._f_tail**2))) / self.atoms.total_weight

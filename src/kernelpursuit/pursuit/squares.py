@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
+from kernelpursuit._array import Array, from_host, in_double, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.ahead import Ahead
 from kernelpursuit.pursuit.deflation import Deflation
-from kernelpursuit.pursuit.directions import Deflated, Direction
+from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
@@ -21,6 +21,13 @@ _DEFLATED_POOL = 0.25  # share of a pool of which little is left, from which on 
 VARIANTS = ("prefit", "backfit", "basic")
 
 Waiting = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
+
+
+def atoms_of_variant(variant: str, dictionary: Dictionary, targets: Array, **given: Any) -> Deflation:
+    """The atoms that targets are fitted by, which join the span when they are chosen, unless the variant is basic."""
+    if variant not in VARIANTS:
+        raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
+    return Deflation(dictionary, targets, orthogonal=variant != "basic", settles=True, **given)
 
 
 class Squares(TakingDirections):
@@ -81,42 +88,20 @@ class Squares(TakingDirections):
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
     ):
-        if variant not in VARIANTS:
-            raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
-        orthogonal = variant != "basic"
         targets = targets if targets.ndim == 2 else targets[:, None]
-        self.atoms = Deflation(
-            dictionary,
-            targets,
-            alpha=alpha,
-            weights=weights,
-            intercept=intercept,
-            groups=groups,
-            orthogonal=orthogonal,
-            settles=True,
-        )
+        given = {"alpha": alpha, "weights": weights, "intercept": intercept, "groups": groups}
+        self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
         self._variant = variant
         self._shrinkage = shrinkage
         self._r = self.atoms.centre(self.atoms.weigh(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
-        self._a: np.ndarray | None = None  # (n_atoms, n_targets), running d̃ᵀr
-        self._error = np.zeros(0)  # bound on its error, where passes are in float32
+        self._error = np.zeros(0)  # bound on the error of the running d̃ᵀr, where passes are in float32
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if orthogonal else None
+        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
         if intercept:
             self._constant = self._advance(Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), 1.0)
         self._refreshed_at = self._loss()
-
-    @property
-    def follows(self) -> bool:
-        """Whether the score of every atom is known."""
-        return self._a is not None
-
-    @property
-    def tie(self) -> Any:
-        """Relative difference under which two scores are equal."""
-        return self.atoms.tie
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -219,11 +204,7 @@ class Squares(TakingDirections):
         """Products of all atoms with the directions, where running moments are kept."""
         if self._a is None or not directions:
             return None
-        samples = namespace(self._r).stack([direction.sample for direction in directions], axis=0).T
-        tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
-        for column, direction in enumerate(directions):
-            tails[: len(direction.tail), column] = direction.tail
-        return self.atoms.correlate(samples, tails)
+        return self.atoms.correlate(*side_by_side(directions))
 
     def _advance(self, direction: Direction, share: float, length: np.ndarray | None = None) -> np.ndarray:
         """Move the residual along a unit direction and update the leverages; returns the step length per target."""
@@ -247,8 +228,7 @@ class Squares(TakingDirections):
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products):
                 self._a[J] = self._products(part)
-        if loss < self._refreshed_at * np.sqrt(self.atoms.eps):  # r lost digits by cancellation: so did dᵀr
-            self._refreshed_at = loss
+        if self._lost_digits(loss):
             self._a = self.atoms.correlate(self._r, self._r_tail)
             self._error = self.atoms.pass_error(np.sqrt(self._energy()))
         self._settle()

@@ -55,6 +55,10 @@ class Taking(ABC):
     def _give_back(self, waiting: Any, taken: int) -> None:
         """Forget what the atoms after the first `taken` would add."""
 
+    def rehearse(self, J: np.ndarray) -> Any:
+        """A copy that knows atoms `J` only, where choices can be tried out; None where each needs a pass of its own."""
+        return None
+
     def scores(self, J: np.ndarray | None = None) -> np.ndarray:
         """Score of atoms `J` (None: all), larger is better; ``-inf`` for atoms that cannot be taken."""
         if J is None:
@@ -105,6 +109,18 @@ class TakingDirections(Taking):
     """
 
     atoms: Deflation
+    _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
+    _refreshed_at: float  # loss when these were last computed from the definition
+
+    @property
+    def follows(self) -> bool:
+        """Whether the score of every atom is known."""
+        return self._a is not None
+
+    @property
+    def tie(self) -> Any:
+        """Relative difference under which two scores are equal."""
+        return self.atoms.tie
 
     @property
     def alive(self) -> np.ndarray:
@@ -121,5 +137,25 @@ class TakingDirections(Taking):
         """Passes over the data so far."""
         return self.atoms.passes
 
+    def start(self) -> Step:
+        """State before the first atom."""
+        return Step(atom=-1, loss=self._loss())
+
+    @abstractmethod
+    def _loss(self) -> float:
+        """Loss of the model now."""
+
+    def _first_alone(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
+        """`_prepare` for criteria that know what an atom adds only once those before it are in the fit."""
+        directions = self.atoms.extend(block[:1])
+        return [direction.atom for direction in directions], (directions, None)
+
     def _give_back(self, waiting: tuple[list[Direction], Any], taken: int) -> None:
         self.atoms.give_back(waiting[0][taken:])
+
+    def _lost_digits(self, loss: float) -> bool:
+        """Whether what is left to explain has lost half of its digits by cancellation: so have all products with it."""
+        lost = loss < self._refreshed_at * np.sqrt(self.atoms.eps)
+        if lost:
+            self._refreshed_at = loss
+        return lost
