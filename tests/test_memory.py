@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,6 +50,37 @@ def test_memory_refused_with_the_numbers():
     with pytest.raises(ValueError, match=r"memory=100\b.*\b3200\b") as error:
         KMPRegressor(1, memory=100).fit(X, y)
     assert "n_atoms=0" not in str(error.value)
+
+
+@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
+def test_what_a_ridge_keeps_is_counted(variant):
+    """As many numbers as the directions again, where all atoms have running scores."""
+    X, y = data(400)
+    needed = {}
+    for name, options in {"none": {}, "ridge": {"alpha": 0.1}, "sampled": {"alpha": 0.1, "candidates": 59}}.items():
+        model = KMPRegressor(300, variant=variant, memory=3200, tol=0.5, **{"alpha": 0.0, **options})
+        try:
+            model.fit(X, y)
+            needed[name] = 0
+        except ValueError as error:
+            needed[name] = int(re.search(r"need (\d+) bytes", str(error)).group(1))
+    directions = 0 if variant == "basic" else 400 * 8 * 300
+    assert needed == {"none": directions, "ridge": directions + 400 * 8 * 300, "sampled": directions}
+
+
+def test_fewer_centres_have_a_smaller_ridge():
+    X, y = data(400)
+    with pytest.raises(ValueError, match=f"need {400 * (8 + 4) * 150} bytes"):
+        KMPRegressor(150, alpha=0.1, centers=200, memory=200_000).fit(X, y)
+
+
+def test_what_is_kept_here_of_atoms_elsewhere_is_bounded_by_the_memory_here(monkeypatch):
+    monkeypatch.setattr(_memory, "free_memory", lambda X: 10**9 if X is None else 10**12)
+    far, near = SimpleNamespace(is_cuda=True), np.zeros((2, 2))
+    for X, expected in ((far, 10**9 // _memory.SHARE), (near, 10**11)):
+        dictionary = SimpleNamespace(spare=10**11)
+        _memory.limit_spare(dictionary, X)
+        assert dictionary.spare == expected
 
 
 def test_directions_are_counted_in_float64_whatever_the_data():

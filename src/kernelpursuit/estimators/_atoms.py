@@ -88,6 +88,11 @@ class AtomFamily:
             parts.append(DenseDictionary(evaluate(self.functions, self._X)))
         return parts[0] if len(parts) == 1 else StackedDictionary(parts)
 
+    @property
+    def size(self) -> int:
+        """Number of atoms, those of functions not counted."""
+        return max(1, len(self.kernels)) * len(self._index)
+
     def at(self, X: Any) -> AtomFamily:
         """The same atoms at other rows."""
         other = copy(self)

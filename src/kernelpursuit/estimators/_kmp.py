@@ -289,13 +289,17 @@ class KernelMatchingPursuit(PursuitParameters):
             units = in_units(fitted.path, unit, score=unit * unit)
             return attributes_of(self, fitted._replace(path=units, weights=fitted.weights.times(unit)))
 
+        # A ridge keeps a number for each atom with each one taken, where running scores are kept.
+        ridge = 0 if isinstance(alpha, str) or alpha == 0 or settings.candidates is not None else family.size
+        direction = 0 if self.variant == "basic" else len(data.rows)
         path, ready, _ = run(
             [family.dictionary],
             criterion,
             stop_rules,
             settings,
             data,
-            basis=1 if self.variant == "basic" else limit,
+            basis=limit if ridge or direction else 1,
+            itemsize=-(-8 * (direction + ridge or len(data.rows)) // len(data.rows)),
             wanted=wanted,
             unit=unit * unit,
             steps=limit,

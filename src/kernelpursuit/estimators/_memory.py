@@ -32,6 +32,12 @@ def plan_memory(X: Any, n: int, limit: int | None, itemsize: int, memory: int | 
     return max(matrix, column), max(1, basis // column)
 
 
+def limit_spare(dictionary: Any, X: Any) -> None:
+    """Where X is on an accelerator, `spare` is a share of this machine's memory: what is kept of all atoms is here."""
+    if getattr(X, "is_cuda", False) and hasattr(dictionary, "spare"):
+        dictionary.spare = min(dictionary.spare, free_memory(None) // SHARE)
+
+
 def free_memory(X: Any) -> int:
     """Bytes free where X is: on workers, on an accelerator, or on this machine within the limit of its container."""
     if (elsewhere := getattr(X, "free_memory", None)) is not None:

@@ -15,7 +15,7 @@ from kernelpursuit._sklearn import fit_context
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
-from kernelpursuit.estimators._memory import plan_memory
+from kernelpursuit.estimators._memory import limit_spare, plan_memory
 from kernelpursuit.estimators._placement import is_collection, refuse_collections
 from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.estimators._threads import threads_for
@@ -105,7 +105,7 @@ def run(
         How many directions over the rows the criterion will keep. None means as many as fit into memory; the path then
         ends when that is full.
     itemsize : int
-        Bytes of an entry of a direction: they are float64 whatever X is.
+        Bytes for each row and direction: 8, since they are float64 whatever X is, or more where more is kept.
     worth_keeping : bool
         Whether the criterion reads the whole kernel matrix, so that it pays to keep it.
     wanted : int, optional
@@ -129,6 +129,8 @@ def run(
     memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
     storage = storage_for(settings, worth_keeping)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
+    for dictionary in dictionaries:
+        limit_spare(dictionary, data.X)
     for dictionary in dictionaries if settings.verbose else []:
         say(getattr(dictionary, "plan", ""))
     limit = [n_atoms(most, reason="memory")] if basis is None else []

@@ -11,6 +11,7 @@ from kernelpursuit._array import (
     Array,
     energies,
     eps,
+    gather,
     in_double,
     in_span_limit,
     namespace,
@@ -111,10 +112,17 @@ class Deflation(Pools):
         self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
         self._lengths: np.ndarray | None = None  # of the atoms as they are
         self._kept: KeptProducts | None = None  # from the first rehearsal on
+        self._looked_at: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
 
     def columns(self, J: np.ndarray) -> Array:
         """Atoms `J`, weighted, in float64, without the constants of groups."""
-        return self.centre(self.centre(self.weigh(exact_columns(self.D, J))))  # once leaves eps of what was taken out
+        seen, columns = self._looked_at
+        places = np.searchsorted(seen, J) if len(seen) else J
+        if len(seen) and np.array_equal(seen.take(places, mode="clip"), J):
+            columns = gather(columns, places, axis=1)  # computed when they were scored
+        else:
+            columns = exact_columns(self.D, J)
+        return self.centre(self.centre(self.weigh(columns)))  # once leaves eps of what was taken out
 
     def centre(self, columns: Array) -> Array:
         """Weighted `columns` without the constants of groups, where there are groups."""
@@ -130,9 +138,9 @@ class Deflation(Pools):
     def _tails(self, J: np.ndarray) -> np.ndarray:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
 
-    def deflate(self, J: np.ndarray) -> Deflated:
-        """Atoms `J` outside the span, from the definition."""
-        columns, raw, start = self._read(exact_columns(self.D, J))
+    def deflate(self, J: np.ndarray, columns: Array | None = None) -> Deflated:
+        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known."""
+        columns, raw, start = self._read(exact_columns(self.D, J) if columns is None else columns)
         tails = self._tails(J)
         rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
         penalty = np.sum(tails**2, axis=1) + rest
@@ -186,7 +194,10 @@ class Deflation(Pools):
         self, J: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Products and norms of atoms `J` from the definition; those in the span are barred."""
-        part = self.deflate(J)
+        columns = exact_columns(self.D, J)
+        if np.all(np.diff(J) > 0):
+            self._looked_at = J, columns
+        part = self.deflate(J, columns)
         self.bar(J, part)
         return products(part), part.squared if jointly else part.start
 
