@@ -46,7 +46,9 @@ def fit(folder: str | None, rows: int, atoms: int, device: str) -> dict[str, Any
 
         sklearn.set_config(array_api_dispatch=True)
         X, X_test, y = (torch.asarray(part, device="cuda") for part in (X, X_test, y))
-        KMPClassifier(4, gamma=2.0, memory=0).fit(X[:4000], y[:4000])  # compiles the loop
+        KMPClassifier(200, gamma=2.0, memory=0, weakness=0.1).fit(
+            X[:4000], y[:4000]
+        )  # compiles the loop for all blocks
     model = KMPClassifier(atoms, gamma=2.0, alpha=0.0, random_state=0, verbose=1, **OPTIONS[device])
     time, _ = seconds(lambda: model.fit(X, y))
     errors = {}

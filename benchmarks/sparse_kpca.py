@@ -87,13 +87,14 @@ def main() -> None:
     options = parser(__doc__, "sparse_kpca")
     options.add_argument("--n", type=int, default=10_000)
     options.add_argument("--atoms", type=int, default=100)
-    options.add_argument("--draws", type=int, default=5)
+    options.add_argument("--draws", type=int, default=5, help="0: the first claim only")
     arguments = options.parse_args()
     records = []
     for name, X in problems(arguments.n, arguments.data).items():
         train, new = X[:-NEW], X[-NEW:]
         costs = cost(train, new, arguments.atoms)
-        traces = quality(train[: arguments.n // 2], [20, 50, 100, 200], arguments.draws)
+        numbers = [20, 50, 100, 200] if arguments.draws else []
+        traces = quality(train[: arguments.n // 2], numbers, arguments.draws) if numbers else []
         for row in [*costs, *traces]:
             text = {key: f"{value:.3g}" if isinstance(value, float) else value for key, value in row.items()}
             print(name, ", ".join(f"{key}={value}" for key, value in text.items()), flush=True)

@@ -51,17 +51,18 @@ class Pools:
         D̃ᵀD̃ = DᵀD − PᵀP with P the products of the atoms with the directions. These were computed for all atoms when
         the directions were taken, and are kept from the first rehearsal on.
         """
+        spare, dtype = getattr(self.D, "spare", 0), np.dtype(np.float32 if self.single else np.float64)
+        column = self.D.shape[0] * dtype.itemsize
         if self._kept is None:
-            dtype = np.dtype(np.float32 if self.single else np.float64)
-            two_tiles = 2 * self.D.tile * self.D.shape[0] * dtype.itemsize
-            room = max(two_tiles, getattr(self.D, "spare", 0))
+            room = max(2 * self.D.tile * column, spare // 2)
             self._kept = KeptProducts(self.size, len(self.alive), dtype, memory=room)
+        width = max(self.D.tile, spare // (4 * column))  # columns of a pool that is cut are made again for each pair
         missing = self._kept.missing(self.size)
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
         found = []  # read when all of it is under way
         for part, other, columns, others in pairs(
-            J, self.D.tile, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
+            J, width, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
         ):
             own = missing if other == part else []
             inside = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in own]
