@@ -61,7 +61,8 @@ def run(
         for line in notes:
             aloud(line)
         rows = len(table.y)
-        aloud(f"{repeats} random splits, 70 % to train; this takes {duration(expected_seconds(rows, repeats))}.")
+        splits = f"{repeats} random splits" if repeats > 1 else "One random split"
+        aloud(f"{splits}, 70 % to train; this takes {duration(expected_seconds(rows, repeats))}.")
         records = compare_table(table, seed, repeats, aloud)
         words = conclusion(records, table.task)
         for line in words:
@@ -99,7 +100,7 @@ def compare_table(table: Table, seed: int, repeats: int, say: Say) -> list[Recor
     listed = list(contenders(table.task))
     records = []
     say(heading(table.task, unequal))
-    with progress(say, total=repeats * (1 + len(listed))) as step:
+    with progress(say, total=repeats * (1 + len(listed))) as (step, aside):
         splits = []
         for number in range(repeats):
             step(f"split {number + 1}")
@@ -110,7 +111,7 @@ def compare_table(table: Table, seed: int, repeats: int, say: Say) -> list[Recor
                 step(f"{contender.name}, split {number + 1}")
                 outcomes.append(measure(contender, split))
             records.append(Record.of(contender, outcomes))
-            say(row(records[-1], table.task, unequal))
+            aside(row(records[-1], table.task, unequal))
     return records
 
 

@@ -42,7 +42,7 @@ def fit(
         say(line)
     stages = None if checkpoint is None else stages_of(checkpoint, table, options, say)
     say(f"This takes {duration(expected_seconds(len(table.y), n_atoms))} on two quiet cores.")
-    with progress(say) as step:
+    with progress(say) as (step, _):
         model = fit_table(table, n_atoms, seed, step, stages)
     model.about["notes"] += drawn
     for line in judgement(model):

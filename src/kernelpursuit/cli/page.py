@@ -37,7 +37,7 @@ def html(model: TableModel, file: str) -> str:
     from markupsafe import Markup
 
     about = model.about
-    text = percent if model.task == "classification" else plain
+    text = percent if model.task == "classification" else quantity
     error_name = {"classification": "wrong class", "regression": "error (RMSE)"}[model.task]
     classes = [str(label) for label in model.classes_] if model.task == "classification" else []
     shown = about["shown"]
@@ -73,11 +73,6 @@ def html(model: TableModel, file: str) -> str:
 def percent(value: float) -> str:
     """A share."""
     return f"{100 * value:.1f} %"
-
-
-def plain(value: float) -> str:
-    """A quantity."""
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e10 else quantity(value)
 
 
 def lead(model: TableModel) -> str:

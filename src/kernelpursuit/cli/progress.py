@@ -5,24 +5,35 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
+
+Say = Callable[[str], None]
+
+
+class Progress(NamedTuple):
+    """How to tell what is going on."""
+
+    step: Say  # takes the name of each step as it begins
+    say: Say  # prints a line meanwhile
 
 
 @contextmanager
-def progress(say: Callable[[str], None], total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """A function that takes the name of each step as it begins.
+def progress(say: Say, total: int | None = None) -> Iterator[Progress]:
+    """Show what is being done.
 
     Parameters
     ----------
     say : callable
-        Prints a line, where the output is no terminal and the number of steps is not known.
+        Prints a line; also for each step, where the output is no terminal and the number of steps is not known.
     total : int, optional
         Number of steps; a bar shows how many are done. It goes to standard error and leaves no trace.
     """
     if not sys.stderr.isatty():
-        yield say if total is None else (lambda _: None)
+        yield Progress(say if total is None else (lambda _: None), say)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
     columns = [
         SpinnerColumn(),
@@ -30,7 +41,7 @@ def progress(say: Callable[[str], None], total: int | None = None) -> Iterator[C
         *([BarColumn()] if total else []),
         TimeElapsedColumn(),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("", total=total)
         begun = False
 
@@ -39,4 +50,9 @@ def progress(say: Callable[[str], None], total: int | None = None) -> Iterator[C
             bar.update(task, description=name, advance=1 if begun and total else 0)
             begun = True
 
-        yield step
+        def say_aside(line: str) -> None:
+            bar.stop()  # takes it off the screen, where the line is to stand
+            say(line)
+            bar.start()
+
+        yield Progress(step, say_aside)

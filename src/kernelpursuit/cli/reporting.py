@@ -13,6 +13,8 @@ from kernelpursuit.cli.scores import ERROR, beats_chance, error_text, quantity
 from kernelpursuit.cli.tables import Task
 
 FRACTIONS = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth", 10: "a tenth", 20: "a twentieth"}
+SAME, UNCLEAR, MORE, LESS = "the same accuracy", "no clear difference in accuracy", "more accurate", "less accurate"
+ALIKE = 0.03  # relative difference of two errors that are called the same
 FRACTIONS |= {50: "a fiftieth", 100: "a hundredth"}
 
 
@@ -115,8 +117,9 @@ def conclusion(records: Sequence[Record], task: Task) -> list[str]:
         words.append("That is no better than chance: it has learned nothing from these columns.")
         return words
     words.append(f"Beside {exact.model} ({shown(exact, task)}): {beside(ours, exact)}; {speed(ours, exact)}.")
-    against = {"the same accuracy": "as accurate as", "more accurate": "more accurate than"}
-    says = against.get(verdict(ours, boosting), "less accurate than")
+    against = {SAME: "as accurate as", UNCLEAR: "neither clearly more nor clearly less accurate than"}
+    against |= {MORE: "more accurate than", LESS: "less accurate than"}
+    says = against[verdict(ours, boosting)]
     words.append(f"It is {says} HistGradientBoosting ({shown(boosting, task)}), the usual choice for tables.")
     return words
 
@@ -133,13 +136,16 @@ def terms(record: Record) -> str:
 
 
 def verdict(ours: Record, peer: Record) -> str:
-    """Weigh the errors by the standard error of their difference, row by row within a split."""
+    """Weigh the errors by the standard error of their difference, row by row within a split.
+
+    Within one standard error they cannot be told apart; the same they are if the errors differ by little as well.
+    """
     differences = [mine - its for mine, its in zip(ours.losses, peer.losses, strict=True)]
     mean = float(np.mean([difference.mean() for difference in differences]))
     noise = float(np.sqrt(np.mean([difference.var() / len(difference) for difference in differences])))
     if abs(mean) <= noise:
-        return "the same accuracy"
-    return "more accurate" if mean < 0 else "less accurate"
+        return SAME if abs(ours.error - peer.error) <= ALIKE * max(ours.error, peer.error) else UNCLEAR
+    return MORE if mean < 0 else LESS
 
 
 def beside(ours: Record, peer: Record) -> str:
