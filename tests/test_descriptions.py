@@ -44,3 +44,35 @@ def test_parameters_have_descriptions_and_defaults(kind):
 def test_attributes_have_descriptions(kind):
     for name, (_, body) in entries(inspect.cleandoc(kind.__doc__), "Attributes").items():
         assert body and name.endswith("_"), f"{name} of {kind.__name__} has no description"
+
+
+GROUPS = {
+    "what matters most": "n_atoms max_atoms gamma gammas gamma_x gamma_y alpha alphas",
+    "the task and the search": "loss quantile class_weight labels n_components contamination selection center "
+    "deflation signed release theta_tol guard cv scoring one_standard_error n_jobs",
+    "the kernel": "kernel kernel_x kernel_y degree coef0 kernel_params kernel_params_x kernel_params_y functions "
+    "centers",
+    "the pursuit": "variant refit_every shrinkage fit_intercept tol stop validation_fraction patience",
+    "large data": "candidates weakness memory warm_start checkpoint",
+    "the rest": "random_state verbose",
+}
+GROUP_OF = {name: place for place, names in enumerate(GROUPS.values()) for name in names.split()}
+OWN_ORDER = {  # scikit-learn's of Nystroem, and estimators whose parameters are others
+    "PursuitNystroem", "RefinedKMPRegressor", "RefinedKMPClassifier", "ConformalRegressor", "FeatureWidths",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in ESTIMATORS if kind.__name__ not in OWN_ORDER], ids=lambda kind: kind.__name__
+)
+def test_parameters_come_in_groups(kind):
+    places = [GROUP_OF[name] for name in inspect.signature(kind).parameters]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_no_description_sends_the_reader_elsewhere(kind):
+    for section in ("Parameters", "Attributes"):
+        for name, (head, body) in entries(inspect.cleandoc(kind.__doc__), section).items():
+            sent = re.search(r"(as in|see|those of) `(KMP|Refined|Sparse)\w*`", f"{head} {body}", re.IGNORECASE)
+            assert not sent, f"{name}: {sent[0]}"

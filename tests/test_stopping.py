@@ -207,11 +207,16 @@ def test_a_rule_that_ended_the_path_is_quoted_once():
     assert path.sentence == n_atoms(3)(path).sentence
 
 
-def test_fewest_for_classes_follows_its_formula():
-    """Losses that fall slowly: the fewest steps within the margin of the lowest score, and an end in time."""
+@pytest.mark.parametrize("level", [False, True])
+def test_fewest_for_classes_follows_its_formula(level):
+    """Losses that fall slowly: the fewest steps within the margin of the lowest score, and an end in time.
+
+    Where the error rate falls no longer the margin is wider.
+    """
     from kernelpursuit.pursuit.stopping import fewest_for_classes
 
     losses, rates = 0.9 ** np.minimum(np.arange(200), 40) * 0.9995 ** np.arange(200), np.linspace(0.02, 0.001, 200)
+    rates = np.maximum(rates, 0.019) if level else rates
     n, charge = 20000, 1.2
     path, step = Path(Step(-1, loss=losses[0])), iter(rates)
     rule = fewest_for_classes(lambda: next(step), n, charge, patience=10)
@@ -220,8 +225,11 @@ def test_fewest_for_classes_follows_its_formula():
     taken = len(path)
     curve = losses[: taken + 1] / (1 - (1 + charge * np.arange(taken + 1)) / n) ** 2
     rate = rates[: taken + 1].min()
-    margin = 0.75 * np.sqrt((1 - rate) / (rate * n))
-    keep = int(np.flatnonzero(curve <= curve.min() * (1 + margin))[0])
-    assert verdict.keep == keep and verdict.reason == "gcv" and 2 * keep + 10 <= taken < 199
+    error = np.sqrt((1 - rate) / (rate * n))
+    near, far = (int(np.flatnonzero(curve <= curve.min() * (1 + m * error))[0]) for m in (0.75, 4))
+    flat = int(np.flatnonzero(rates[: taken + 1] <= rate * (1 + 0.25 * error))[0])
+    keep = min(near, max(far, flat))
+    assert far < near and (keep < near) == level
+    assert verdict.keep == keep and verdict.reason == "gcv" and 2 * near + 10 <= taken < 199
     path.ending = True
     assert rule(path).keep == keep

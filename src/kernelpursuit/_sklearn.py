@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
+
 import sklearn
 from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
@@ -27,7 +30,7 @@ ARRAY_API_SUPPORT = parse_version(sklearn.__version__) >= parse_version("1.9")
 
 __all__ = [
     "ARRAY_API_SUPPORT",
-    "CallbackSupportMixin",
+    "EstimatorSupport",
     "HasMethods",
     "Interval",
     "StrOptions",
@@ -40,6 +43,30 @@ __all__ = [
     "safe_indexing",
     "usable_threads",
 ]
+
+
+@cache
+def documentation() -> str:
+    """Address of the documentation, where the package that is installed names one; else nothing."""
+    try:
+        given = metadata("kernelpursuit").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    found = dict(one.split(", ", 1) for one in given)
+    return found.get("Documentation", "").rstrip("/")
+
+
+class EstimatorSupport(CallbackSupportMixin):
+    """What scikit-learn offers to estimators of other packages: callbacks, and a link in what notebooks show."""
+
+    _doc_link_module = "kernelpursuit"
+
+    @property
+    def _doc_link_template(self) -> str:
+        return f"{documentation()}/reference/generated/kernelpursuit.{{estimator_name}}.html"
+
+    def _get_doc_link(self) -> str:
+        return super()._get_doc_link() if documentation() else ""
 
 
 def shows_bars(callback: object) -> bool:

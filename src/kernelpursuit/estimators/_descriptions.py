@@ -125,9 +125,33 @@ DESCRIPTIONS = {
         ``param_alpha`` (with `alphas`), ``param_n_atoms``, ``mean_test_score``, ``std_test_score``,
         ``rank_test_score``, ``split0_test_score``, ...""",
     "kernels": """kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.""",
+        A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
+        KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
+        parameters of its own. A list offers atoms of several kernels or widths. None uses `functions` alone. The kernel
+        need not be positive definite.""",
     "class_kernels": """kernel : str, callable or list, default="rbf"
-        The kernel or kernels, as in `KMPRegressor`. "precomputed" takes the kernel matrix as X.""",
+        A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
+        KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
+        parameters of its own. A list offers atoms of several kernels or widths.""",
+    "value_loss": """loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
+        What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of y on, so that
+        outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute" estimates
+        medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
+        ``losses.quantile(share, width)`` within a width of your own. "poisson" is for counts and other targets from 0
+        on: the expansion is the logarithm of the mean, `predict` returns the mean, and the loss is the deviance.""",
+    "class_loss": """loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, \
+default="squared"
+        What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see
+        `predict_proba`. "tanh" is the squared error of tanh(f) against ±0.65, "doom2" is 1 - tanh of the margin, and
+        "huber" grows linearly from a residual of 1 on (``losses.huber`` takes another number).""",
+    "parameter_groups": """The first three parameters matter most. Then come those of the task, of the kernel (from
+    `kernel` on), of the pursuit itself (from `variant` on) and of large data (from `candidates` on).""",
+    "search_groups": """The first parameters, on the number of atoms, the widths and the ridge, matter most. Then come
+    those of the task and of the search, of the kernel (from `kernel` on), of the pursuit itself and of large data (from
+    `candidates` on).""",
+    "chosen_support_": """support_ : ndarray of shape (k,)
+        Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Kernel i of a list
+        counts from ``i * n_centers`` on, and the columns of `functions` come after the last kernel.""",
     "labels": """labels : {"centred", "raw"}, default="centred"
         How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
         the formula as published; the two agree for classes of equal size.""",
@@ -149,7 +173,9 @@ DESCRIPTIONS = {
     "fit_seed": """random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the rows held out.""",
     "refitted_support_": """support_ : ndarray of shape (k,)
-        Atoms of the model that is fitted to all rows with this choice, counted as in `KMPRegressor`.""",
+        Atoms of the model that is fitted to all rows with this choice: indices of training rows, or of `centers` if
+        those were given. Kernel i of a list counts from ``i * n_centers`` on, and the columns of `functions` come after
+        the last kernel.""",
     "target_dual_coef_": """dual_coef_ : ndarray of shape (k,) or (k, n_targets)
         Weights of the atoms.""",
     "target_intercept_": """intercept_ : float or ndarray of shape (n_targets,)

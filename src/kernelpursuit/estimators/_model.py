@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array, from_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.heads.calibration import Calibration
@@ -38,7 +38,7 @@ class Fitted(NamedTuple):
     calibration: Calibration | None = None  # of the values of a classifier, where its loss estimates no probabilities
 
 
-class PursuitModel(CallbackSupportMixin, BaseEstimator):
+class PursuitModel(EstimatorSupport, BaseEstimator):
     """Prediction, truncation and tags of a fitted expansion; estimators add `fit` and what they predict."""
 
     gamma_: Any

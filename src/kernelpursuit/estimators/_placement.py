@@ -56,6 +56,33 @@ def float_dtypes(x: Array) -> list[Any]:
     return [xp.float32] if single_only else [xp.float64, xp.float32]
 
 
+def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data`, whose errors about values also name the columns of a table that have them."""
+    try:
+        return validate_data(estimator, X, *args, **options)
+    except ValueError as error:
+        said = str(error)
+        about_x = "Input X contains" in said or "could not convert" in said
+        names = [name for name in columns_of(X) if not is_numeric(X[name])] if about_x else []
+        if not names:
+            raise
+        listed = ", ".join(repr(str(name)) for name in names[:10]) + (", ..." if len(names) > 10 else "")
+        raise ValueError(f"{said}\nIn X: {'column' if len(names) == 1 else 'columns'} {listed}.") from error
+
+
+def columns_of(X: Any) -> list[Any]:
+    """Names of the columns of a table; none of anything else."""
+    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
+
+
+def is_numeric(column: Any) -> bool:
+    """Whether a column of a table has finite numbers only."""
+    try:
+        return bool(np.all(np.isfinite(np.asarray(column, dtype=np.float64))))
+    except (TypeError, ValueError):
+        return False
+
+
 def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> Any:
     """New data of a fitted estimator, checked. X must be in the same place as `like`, a fitted array.
 
@@ -64,7 +91,7 @@ def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> An
     """
     check_is_fitted(estimator)
     refuse_collections(estimator, method, X)
-    X = validate_data(estimator, X, reset=False, **x_options(kernel, X))
+    X = validated(estimator, X, reset=False, **x_options(kernel, X))
     check_place(estimator, X, like, method)
     return X
 

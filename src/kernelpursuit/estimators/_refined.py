@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, to_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descending import descend_from, start_of, values_of
 from kernelpursuit.estimators._expansion import Expansion
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
     start: np.ndarray | None = None
 
 
-class RefinedModel(CallbackSupportMixin, BaseEstimator):
+class RefinedModel(EstimatorSupport, BaseEstimator):
     """Parameters, fit and prediction of the refined estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

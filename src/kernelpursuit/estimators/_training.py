@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array
 
 from kernelpursuit._array import namespace, to_host
 from kernelpursuit._sklearn import check_sample_weight
@@ -20,6 +20,7 @@ from kernelpursuit.estimators._placement import (
     place,
     refuse_collections,
     take_rows,
+    validated,
     x_options,
 )
 from kernelpursuit.kernels import kernel_list
@@ -54,7 +55,7 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
     refuse_collections(estimator, "fit", X, y)
     if sparse.issparse(y):
         raise ValueError("y must be a dense array, got a sparse matrix: use y.toarray()")
-    checked = validate_data(estimator, X, y, **x_options(estimator.kernel, X), **options)
+    checked = validated(estimator, X, y, **x_options(estimator.kernel, X), **options)
     X = checked if isinstance(y, str) else checked[0]
     check_square(X, estimator.kernel)
     gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))

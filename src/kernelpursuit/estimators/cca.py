@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from kernelpursuit._array import Array, eps, on_host, to_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.cholesky import pivot_limit
 from kernelpursuit.dictionaries import WeighedDictionary
@@ -23,10 +23,12 @@ from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import (
     as_dtype,
     check_new,
+    columns_of,
     follow,
     is_precomputed,
     move_beside,
     take_rows,
+    validated,
     x_options,
 )
 from kernelpursuit.estimators._training import TrainingData, training_data, warn_if_one_column_rules
@@ -41,7 +43,7 @@ _GAMMA = [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})]
 
 
 @described
-class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
+class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatorSupport, BaseEstimator):
     """Kernel canonical correlation analysis on a few training objects.
 
     A pursuit chooses objects one at a time, the same for both views, by the cosine between their two deflated kernel
@@ -54,33 +56,33 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Callbac
     n_atoms : int, default=50
         Number of objects to choose. There are fewer, with a warning, if the others lie in their span in one of the
         views.
+    gamma_x : {"scale", "auto"} or float, default="scale"
+        Parameter of the first kernel, as in scikit-learn's SVC.
+    gamma_y : {"scale", "auto"} or float, default="scale"
+        Parameter of the second kernel.
+    alpha : float, default=1e-3
+        Ridge on the covariance matrices C of the features, as a share of their traces: C + alpha tr(C) I.
     n_components : int, default=2
         Number of pairs of canonical variates. There are fewer, with a warning, if a view has fewer dimensions.
+    center : bool, default=True
+        Whether the features are centred. If not, correlations are cosines.
+    deflation : {"symmetric", "projection"}, default="symmetric"
+        How chosen objects are taken out: of the kernel matrices in feature space (partial Cholesky), or of their
+        columns by orthogonal projection.
+    signed : bool, default=True
+        Whether a negative cosine is small. If not, it counts as much as a positive one.
     kernel_x : str or callable, default="rbf"
         Kernel of the first view: a name of scikit-learn's pairwise kernels, a function of two matrices or of two rows,
         or "precomputed". Then the view is given as its kernel matrix, square in `fit` and against the training objects
         in `transform`.
     kernel_y : str or callable, default="rbf"
         Kernel of the second view. scikit-learn's cross-validation cuts the columns of a precomputed X, but not of y.
-    gamma_x : {"scale", "auto"} or float, default="scale"
-        Parameter of the first kernel, as in scikit-learn's SVC.
-    gamma_y : {"scale", "auto"} or float, default="scale"
-        Parameter of the second kernel.
     degree
     coef0
     kernel_params_x : dict, optional
         Keyword arguments for a first kernel that is a function of your own.
     kernel_params_y : dict, optional
         Keyword arguments for a second kernel that is a function of your own.
-    deflation : {"symmetric", "projection"}, default="symmetric"
-        How chosen objects are taken out: of the kernel matrices in feature space (partial Cholesky), or of their
-        columns by orthogonal projection.
-    signed : bool, default=True
-        Whether a negative cosine is small. If not, it counts as much as a positive one.
-    alpha : float, default=1e-3
-        Ridge on the covariance matrices C of the features, as a share of their traces: C + alpha tr(C) I.
-    center : bool, default=True
-        Whether the features are centred. If not, correlations are cosines.
     candidates
     weakness
     memory
@@ -153,19 +155,19 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Callbac
         self,
         n_atoms=50,
         *,
-        n_components=2,
-        kernel_x="rbf",
-        kernel_y="rbf",
         gamma_x="scale",
         gamma_y="scale",
+        alpha=1e-3,
+        n_components=2,
+        center=True,
+        deflation="symmetric",
+        signed=True,
+        kernel_x="rbf",
+        kernel_y="rbf",
         degree=3,
         coef0=1,
         kernel_params_x=None,
         kernel_params_y=None,
-        deflation="symmetric",
-        signed=True,
-        alpha=1e-3,
-        center=True,
         candidates=None,
         weakness=1.0,
         memory=None,
@@ -173,19 +175,19 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Callbac
         verbose=0,
     ):
         self.n_atoms = n_atoms
-        self.n_components = n_components
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
         self.gamma_x = gamma_x
         self.gamma_y = gamma_y
+        self.alpha = alpha
+        self.n_components = n_components
+        self.center = center
+        self.deflation = deflation
+        self.signed = signed
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params_x = kernel_params_x
         self.kernel_params_y = kernel_params_y
-        self.deflation = deflation
-        self.signed = signed
-        self.alpha = alpha
-        self.center = center
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
@@ -313,7 +315,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Callbac
 
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, Any]:
         """The two views, checked and of one dtype."""
-        X, Y = validate_data(
+        X, Y = validated(
             self,
             X,
             y,
@@ -330,8 +332,9 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Callbac
                     f"with kernel_{name}='precomputed' the view must be the square kernel matrix in fit, "
                     f"got shape {view.shape}"
                 )
-        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x)
-        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, "y")
+        names = getattr(self, "feature_names_in_", None), columns_of(y) or None
+        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, columns=names[0])
+        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, "y", names[1])
         self._n_features_y = Y.shape[1]
         return X, Y
 

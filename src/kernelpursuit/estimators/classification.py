@@ -177,48 +177,53 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     rest. The class with the largest value wins. Rows may also have several labels at once: y is then a matrix of 0 and
     1 with a column for each label. All labels share the atoms, and a label is predicted where its value is positive.
 
+    parameter_groups
+
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of steps, as in `KMPRegressor`. "auto" chooses it by generalised cross-validation: for two classes where
-        that is lowest, for more the fewest atoms that error rates on so many rows could not tell from the lowest
-        (``docs/evidence/auto_classes.md``). For other losses and the basic variant it is chosen on rows held out.
-    variant
-    loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
-        What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see
-        `predict_proba`. "tanh" is the squared error of tanh(f) against ±0.65, "doom2" is 1 - tanh of the margin, and
-        "huber" grows linearly from a residual of 1 on (``losses.huber`` takes another number).
-    class_weight
-    refit_every
-    kernels
+        Number of steps. Each step adds an atom; only the basic variant may change the weight of an old one instead.
+        "auto" chooses it by generalised cross-validation: for two classes, and for labels, where that is lowest; for
+        more classes the fewest atoms that error rates on so many rows could not tell from the lowest
+        (``docs/evidence/auto_classes.md``). For other losses and the basic variant it is chosen on rows held out. With
+        `stop` given, a number is the most steps to take.
     gamma
+    alpha
+    class_loss
+    class_weight
+    kernels
     degree
     coef0
     kernel_params
     functions
     centers
-    candidates
-    weakness
-    alpha
+    variant
+    refit_every
     shrinkage
     fit_intercept
     tol
     stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
-        Rule that chooses the number of steps, as in `KMPRegressor`. "bound" and "certificate" limit the share of wrong
-        classes.
+        Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges an atom for its weight
+        and for having searched for it. "leave_one_out" is the exact leave-one-out error of the atoms as they are; it
+        does not know that they were chosen. "validation" holds rows out and judges by the loss that is fitted. "bound"
+        is `bounds.vc_bound` on the share of rows whose class is wrong. "certificate" fits the model to some rows and
+        leaves it at that; the others give a limit of the same share, `bounds.holdout_bound`, that holds for all numbers
+        of atoms at once with probability 95 %. It is ``path_.steps[-1].bound``. Or write a rule of your own,
+        ``stop(path) -> Stop | None``.
     validation_fraction
     patience
+    candidates
+    weakness
+    memory
     warm_start
     checkpoint
-    memory
     fit_seed
     verbose
 
     Attributes
     ----------
     classes_
-    support_ : ndarray of shape (k,)
-        Atoms in the order chosen, counted as in `KMPRegressor`.
+    chosen_support_
     support_vectors_
     support_kernels_
     gamma_

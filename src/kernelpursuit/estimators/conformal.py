@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 
 from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import (
-    CallbackSupportMixin,
+    EstimatorSupport,
     HasMethods,
     Interval,
     check_feature_names,
@@ -47,7 +47,7 @@ from kernelpursuit.estimators.regression import KMPRegressor
 
 
 @described
-class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, CallbackSupportMixin, BaseEstimator):
+class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, BaseEstimator):
     """Regressor with prediction intervals that cover the target with a probability of your choice.
 
     Some rows are set aside and the estimator is fitted to the others. A quantile of its absolute errors on the rows set

@@ -147,26 +147,26 @@ class SparseKernelFDA(FisherModel):
     ----------
     n_atoms : int, default=20
         Number of atoms. There are fewer, with a warning, where the others lie in their span.
-    labels
+    gamma
     scatter_alpha
     class_weight : dict, "balanced" or None, default=None
         How much a mistake about a class costs. All classes have equal say as it is, which is what "balanced" means too;
         a dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
+    labels
     class_kernels
-    gamma
     degree
     coef0
     kernel_params
-    candidates
-    weakness
     label_tol
     stop : {"bound"} or None, default=None
         "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest. It is for two
         classes. Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
     patience
+    candidates
+    weakness
+    memory
     warm_start
     checkpoint
-    memory
     candidates_seed
     verbose
 
@@ -212,42 +212,42 @@ class SparseKernelFDA(FisherModel):
         self,
         n_atoms=20,
         *,
-        labels="centred",
+        gamma="scale",
         alpha=1e-8,
         class_weight=None,
+        labels="centred",
         kernel="rbf",
-        gamma="scale",
         degree=3,
         coef0=1,
         kernel_params=None,
-        candidates=None,
-        weakness=1.0,
         tol=1e-10,
         stop=None,
         patience=10,
+        candidates=None,
+        weakness=1.0,
+        memory=None,
         warm_start=False,
         checkpoint=None,
-        memory=None,
         random_state=None,
         verbose=0,
     ):
         self.n_atoms = n_atoms
-        self.labels = labels
+        self.gamma = gamma
         self.alpha = alpha
         self.class_weight = class_weight
+        self.labels = labels
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.candidates = candidates
-        self.weakness = weakness
         self.tol = tol
         self.stop = stop
         self.patience = patience
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
         self.warm_start = warm_start
         self.checkpoint = checkpoint
-        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
 

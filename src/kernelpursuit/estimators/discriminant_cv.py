@@ -26,22 +26,22 @@ class SparseKernelFDACV(SearchModel, FisherModel):
     max_atoms : int, default=50
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
-    cv
-    class_scoring
-    n_jobs
-    one_standard_error
-    labels
     scatter_alpha
     class_weight : dict, "balanced" or None, default=None
         How much a mistake about a class costs. All classes have equal say as it is, which is what "balanced" means too;
         a dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
+    labels
+    cv
+    class_scoring
+    one_standard_error
+    n_jobs
     class_kernels
     degree
     coef0
     kernel_params
+    label_tol
     candidates
     weakness
-    label_tol
     memory
     candidates_seed
     search_verbose
@@ -83,40 +83,40 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         max_atoms=50,
         *,
         gammas=None,
-        cv=None,
-        scoring=None,
-        n_jobs=None,
-        one_standard_error=False,
-        labels="centred",
         alpha=1e-8,
         class_weight=None,
+        labels="centred",
+        cv=None,
+        scoring=None,
+        one_standard_error=False,
+        n_jobs=None,
         kernel="rbf",
         degree=3,
         coef0=1,
         kernel_params=None,
+        tol=1e-10,
         candidates=None,
         weakness=1.0,
-        tol=1e-10,
         memory=None,
         random_state=None,
         verbose=0,
     ):
         self.max_atoms = max_atoms
         self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.one_standard_error = one_standard_error
-        self.labels = labels
         self.alpha = alpha
         self.class_weight = class_weight
+        self.labels = labels
+        self.cv = cv
+        self.scoring = scoring
+        self.one_standard_error = one_standard_error
+        self.n_jobs = n_jobs
         self.kernel = kernel
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.tol = tol
         self.candidates = candidates
         self.weakness = weakness
-        self.tol = tol
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import on_host
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, CallbackSupportMixin, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
@@ -31,7 +31,7 @@ SHARED = ("fit_intercept", "memory", "random_state", "verbose")
 
 
 @described
-class PolytopeFacesRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
+class PolytopeFacesRegressor(RegressorMixin, EstimatorSupport, BaseEstimator):
     """Kernel regression on a few training points, chosen by walking along the faces of the polar polytope.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Kernel polytope faces pursuit
@@ -44,6 +44,7 @@ class PolytopeFacesRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator
     n_atoms : int, default=100
         Stop when so many atoms are active. Because atoms may leave, there can be more steps than atoms; after
         ``10 * n_atoms`` steps the walk ends in any case.
+    gamma
     release : bool, default=True
         Whether atoms leave whose weight turns against their sign ("KPFPv"). Without releases ("KPFP") the fit is least
         squares on the chosen atoms, and only the choice differs from orthogonal matching pursuit.
@@ -57,7 +58,6 @@ class PolytopeFacesRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator
         A name of ``sklearn.metrics.pairwise``, a function of two matrices or of two rows, or "precomputed", with the
         kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. The kernel need not be
         positive definite.
-    gamma
     degree
     coef0
     kernel_params
@@ -133,11 +133,11 @@ class PolytopeFacesRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator
         self,
         n_atoms=100,
         *,
+        gamma="scale",
         release=True,
         theta_tol=1e-5,
         guard=False,
         kernel="rbf",
-        gamma="scale",
         degree=3,
         coef0=1,
         kernel_params=None,
@@ -148,11 +148,11 @@ class PolytopeFacesRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.gamma = gamma
         self.release = release
         self.theta_tol = theta_tol
         self.guard = guard
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, eps, gather, to_host
-from kernelpursuit._sklearn import CallbackSupportMixin, Interval, StrOptions
+from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
@@ -41,7 +41,7 @@ from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, toleranc
 
 @described
 class PursuitNystroem(
-    SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator
+    SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatorSupport, BaseEstimator
 ):
     """Approximate a kernel map with landmarks that are chosen, not drawn: scikit-learn's `Nystroem`, fewer features.
 
@@ -68,9 +68,12 @@ class PursuitNystroem(
     n_jobs : int, default=None
         Number of jobs for scikit-learn's kernel functions, for NumPy and sparse data. None uses threads where they pay.
     selection : {"rayleigh", "diagonal", "random", "prefit"}, default="rayleigh"
-        Which landmark comes next. The first three are as in `SparseKernelPCA`. "prefit" looks at y: it takes the
-        landmark that lowers the squared error of a least-squares fit of y most, until generalised cross-validation says
-        that more would follow the noise of y. "rayleigh" then adds what is missing to `n_components`.
+        Which landmark comes next. "rayleigh" takes the one that brings the other points closest to the span, summed
+        over the squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy).
+        "random" draws one with probability proportional to its squared distance (randomly pivoted Cholesky). "prefit"
+        looks at y: it takes the landmark that lowers the squared error of a least-squares fit of y most, until
+        generalised cross-validation says that more would follow the noise of y. "rayleigh" then adds what is missing to
+        `n_components`.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or values, for ``selection="prefit"``. "auto" takes strings, booleans and up to 20
         distinct whole numbers for classes, and warns where that is doubtful.

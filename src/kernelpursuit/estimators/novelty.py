@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array, namespace, on_host
-from kernelpursuit._sklearn import CallbackSupportMixin, Interval, StrOptions
+from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._placement import check_new, host_dtype
@@ -20,7 +20,7 @@ from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 
 
 @described
-class SparseKernelNovelty(SpanParameters, OutlierMixin, CallbackSupportMixin, BaseEstimator):
+class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEstimator):
     """Novelty detection by the distance to the span of a few training points in feature space.
 
     The points A are chosen as in `SparseKernelPCA`. The score of x is minus its squared distance to their span,
@@ -31,28 +31,30 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, CallbackSupportMixin, Ba
     ----------
     n_atoms : int, default=100
         The most points to choose.
+    gamma
     contamination : float in (0, 0.5], default=0.05
         Share of the training rows to call outliers.
+    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
+        Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
+        squared distances. "random" draws one with probability proportional to its squared distance. "diagonal" takes
+        the one farthest from the span: the most outlying points first, so it is for clean training data only.
+    kernel : str, callable or (str, dict), default="rbf"
+        A positive semidefinite kernel: a name of ``sklearn.metrics.pairwise``, or a function of two matrices or of two
+        rows. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. It cannot be precomputed, because
+        k(x, x) of new points is needed.
+    degree
+    coef0
+    kernel_params
+    tol : float, default=0.01
+        Stop when the mean squared distance to the span has fallen to this share of what it was.
     validation_fraction : float or None, default=None
         Share of the rows to hold out, so that `contamination` becomes a promise about new data. With m rows held out
         the span comes from the others, and the threshold is the ⌊contamination (m + 1)⌋-th lowest score of those held
         out, less rounding error. A new point that is exchangeable with them is called an outlier with probability at
         most `contamination` (or 1 / (m + 1), if that is more). None holds out nothing and promises nothing, because the
         chosen rows themselves lie in the span.
-    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
-        Which point comes next, as in `SparseKernelPCA`. "diagonal" takes the most outlying points first, so it is for
-        clean training data only.
-    kernel : str, callable or (str, dict), default="rbf"
-        A positive semidefinite kernel, as in `SparseKernelPCA`. It cannot be precomputed, because k(x, x) of new points
-        is needed.
-    gamma
-    degree
-    coef0
-    kernel_params
     candidates
     weakness
-    tol : float, default=0.01
-        Stop when the mean squared distance to the span has fallen to this share of what it was.
     memory
     random_state : int, RandomState or None, default=None
         Seed for the rows held out, ``selection="random"`` and `candidates`.
@@ -91,33 +93,33 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, CallbackSupportMixin, Ba
         self,
         n_atoms=100,
         *,
+        gamma="scale",
         contamination=0.05,
-        validation_fraction=None,
         selection="rayleigh",
         kernel="rbf",
-        gamma="scale",
         degree=3,
         coef0=1,
         kernel_params=None,
+        tol=0.01,
+        validation_fraction=None,
         candidates=None,
         weakness=1.0,
-        tol=0.01,
         memory=None,
         random_state=None,
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.gamma = gamma
         self.contamination = contamination
-        self.validation_fraction = validation_fraction
         self.selection = selection
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.tol = tol
+        self.validation_fraction = validation_fraction
         self.candidates = candidates
         self.weakness = weakness
-        self.tol = tol
         self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

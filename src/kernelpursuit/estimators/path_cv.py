@@ -25,35 +25,36 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
     number of atoms is cross-validated.
 
+    search_groups
+
     Parameters
     ----------
     max_atoms : int, default=100
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
+    alpha
     alphas
+    value_loss
+    quantile
     cv
     scoring : str, callable or None, default=None
         None is minus the mean of the loss that is fitted, for "squared" the negative mean squared error, computed for
         all numbers of atoms at once. A scorer of scikit-learn is called for each number.
-    n_jobs
     one_standard_error
-    variant
-    loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
-        What is minimised, as in `KMPRegressor`.
-    quantile
-    refit_every
+    n_jobs
     kernels
     degree
     coef0
     kernel_params
     functions
     centers
-    candidates
-    weakness
-    alpha
+    variant
+    refit_every
     shrinkage
     fit_intercept
     tol
+    candidates
+    weakness
     memory
     search_seed
     search_verbose
@@ -127,36 +128,37 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     A path of `max_atoms` steps holds the models of all smaller numbers. So each fold and width costs one fit, and every
     number of atoms is cross-validated.
 
+    search_groups
+
     Parameters
     ----------
     max_atoms : int, default=100
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
+    alpha
     alphas
+    class_loss
+    class_weight
     cv
     scoring : str, callable or None, default=None
         None is the accuracy, as in scikit-learn's searches, whatever the loss. It is computed for all numbers of atoms
         at once. A scorer of scikit-learn,
         such as "neg_log_loss", is called for each number.
-    n_jobs
     one_standard_error
-    variant
-    loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, default="squared"
-        What is minimised, as in `KMPClassifier`.
-    class_weight
-    refit_every
+    n_jobs
     kernels
     degree
     coef0
     kernel_params
     functions
     centers
-    candidates
-    weakness
-    alpha
+    variant
+    refit_every
     shrinkage
     fit_intercept
     tol
+    candidates
+    weakness
     memory
     search_seed
     search_verbose

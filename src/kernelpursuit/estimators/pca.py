@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._array import Array, namespace, to_host
-from kernelpursuit._sklearn import CallbackSupportMixin, Interval, StrOptions
+from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import GOING_ON
 from kernelpursuit.estimators._pipeline import Settings, fits
@@ -24,7 +24,7 @@ from kernelpursuit.kernels import gamma_of
 
 @described
 class SparseKernelPCA(
-    SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator
+    SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatorSupport, BaseEstimator
 ):
     """Kernel PCA in the span of a few training points, chosen one at a time.
 
@@ -39,27 +39,27 @@ class SparseKernelPCA(
     ----------
     n_atoms : int, default=100
         The most points to choose.
+    gamma
     n_components : int or None, default=None
         Number of principal axes to keep. None keeps all whose eigenvalue is not zero.
     selection
     center : bool, default=True
         Whether the mean of the features ψ is removed before the PCA. Points are chosen by the kernel as it is.
     one_kernel
-    gamma
     degree
     coef0
     kernel_params
-    candidates
-    weakness
     tol : float, default=0
         Stop when the residual trace has fallen to this share of the trace of K.
     stop : {"bound"} or None, default=None
         "bound" keeps the number of points, up to `n_atoms`, for which `bounds.compression_bound` on the squared
         distance of new data to the span is lowest.
     patience
+    candidates
+    weakness
+    memory
     warm_start
     checkpoint
-    memory
     random_state : int, RandomState or None, default=None
         Seed for ``selection="random"`` and `candidates`.
     verbose
@@ -107,42 +107,42 @@ class SparseKernelPCA(
         self,
         n_atoms=100,
         *,
+        gamma="scale",
         n_components=None,
         selection="rayleigh",
         center=True,
         kernel="rbf",
-        gamma="scale",
         degree=3,
         coef0=1,
         kernel_params=None,
-        candidates=None,
-        weakness=1.0,
         tol=0.0,
         stop=None,
         patience=10,
+        candidates=None,
+        weakness=1.0,
+        memory=None,
         warm_start=False,
         checkpoint=None,
-        memory=None,
         random_state=None,
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.gamma = gamma
         self.n_components = n_components
         self.selection = selection
         self.center = center
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.candidates = candidates
-        self.weakness = weakness
         self.tol = tol
         self.stop = stop
         self.patience = patience
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
         self.warm_start = warm_start
         self.checkpoint = checkpoint
-        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose
 

@@ -55,28 +55,29 @@ class KMPRanker(RankingParameters, PursuitModel):
     with m the rows of the group: this is least squares after the mean of each group is taken out of targets and atoms,
     and costs about twice as much as `KMPRegressor`.
 
+    parameter_groups
+
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
         Number of steps. "auto" means ``stop="gcv"``, and ``stop="validation"`` for the logistic loss and for the basic
         variant. With `stop` given, a number is the most steps to take.
-    variant
+    gamma
+    alpha : float or "auto", default="auto"
+        Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
+        kernel matrix. "auto" chooses the atoms without a ridge, and then the ridge under which the differences of y are
+        most probable given these atoms. 0 is least squares. With all atoms the squared loss and a ridge are RankRLS.
     loss : {"squared", "logistic"}, default="squared"
         Loss of a pair. "squared" is that above. "logistic" is ``log(1 + exp(f_j - f_i))`` for each pair with y_i > y_j,
         which asks for the order alone and not for differences; an evaluation takes as long as there are pairs.
-    refit_every
-    kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        As in `KMPRegressor`.
-    gamma
+    kernels
     degree
     coef0
     kernel_params
     functions
     centers
-    candidates
-    weakness
-    alpha : float or "auto", default="auto"
-        As in `KMPRegressor`. With all atoms the squared loss and a ridge are RankRLS.
+    variant
+    refit_every
     shrinkage
     tol
     stop : {"gcv", "leave_one_group_out", "validation", "certificate"}, callable or None, default=None
@@ -91,6 +92,8 @@ class KMPRanker(RankingParameters, PursuitModel):
         Share of the groups that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
         model is fitted to all groups.
     patience
+    candidates
+    weakness
     memory
     random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the groups held out.
@@ -98,8 +101,7 @@ class KMPRanker(RankingParameters, PursuitModel):
 
     Attributes
     ----------
-    support_ : ndarray of shape (k,)
-        Atoms in the order chosen, as in `KMPRegressor`.
+    chosen_support_
     support_vectors_
     support_kernels_
     gamma_

@@ -8,11 +8,18 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions, fit_context
-from kernelpursuit.estimators._placement import beside, follow, labels_on_host, like_labels, take_classes, x_options
+from kernelpursuit.estimators._placement import (
+    beside,
+    follow,
+    labels_on_host,
+    like_labels,
+    take_classes,
+    validated,
+    x_options,
+)
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
 from kernelpursuit.estimators._tasks import told
 from kernelpursuit.estimators._training import host_weights, training_data
@@ -123,7 +130,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **x_options("precomputed", X))
+        X, y = validated(self, X, y, multi_output=True, y_numeric=True, **x_options("precomputed", X))
         self._one_target = y.ndim == 1
         data = training_data(X, cast_targets(on_host(y), np.float64), sample_weight)
         largest = np.max(np.abs(data.y), axis=0)
@@ -180,8 +187,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
 
     One set of terms serves all classes, each class with coefficients of its own. Small sets are fitted by the evidence
     of a regression on ±1, many rows by mini-batches of the logistic or softmax loss; rows held out decide what moves,
-    and scale the values so that probabilities are right. Parameters and attributes not listed are those of
-    `RefinedKMPRegressor`.
+    and scale the values so that probabilities are right.
 
     Parameters
     ----------
@@ -205,8 +211,22 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
     ----------
     classes_ : array of shape (n_classes,)
         The classes, sorted.
-    centers_, start_centers_, widths_, input_weights_, moved_, n_iter_, n_features_in_, feature_names_in_
-        See `RefinedKMPRegressor`.
+    centers_ : array of shape (k, n_features)
+        In the units of X.
+    start_centers_ : array of shape (k, n_features)
+        Where the centres were before they moved.
+    widths_ : array of shape (k,)
+        Parameter gamma of each term, for inputs that are multiplied by `input_weights_`.
+    input_weights_ : array of shape (n_features,)
+        In 1 / the units of X; 0 for an input that is constant.
+    moved_ : {"nothing", "centers", "all"}
+        What was moved: nothing; the centres and the weights of the inputs; or the width of each term as well.
+    n_iter_ : int
+        Iterations of the evidence, or passes, that moved everything.
+    n_features_in_ : int
+        Number of columns of X in `fit`.
+    feature_names_in_ : ndarray of str
+        When X has column names.
     dual_coef_ : array of shape (k,) or (k, n_classes)
         Coefficients of the terms.
     intercept_ : float or array of shape (n_classes,)
@@ -258,7 +278,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         -------
         self
         """
-        X, y = validate_data(self, X, y, **x_options("precomputed", X))
+        X, y = validated(self, X, y, **x_options("precomputed", X))
         check_classification_targets(y)
         labels = labels_on_host(y)
         if self.class_weight is not None:

@@ -80,6 +80,8 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
     ``k(., z)`` that lowers the training loss most. You choose how many terms the model has, and one fit holds the
     models of all smaller numbers (`staged_predict`, `truncate`).
 
+    parameter_groups
+
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
@@ -87,29 +89,18 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         "auto" means ``stop="gcv"``, the rule that came closest to the best number in hindsight on 28 data sets and
         three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
         ``stop="validation"``. With `stop` given, a number is the most steps to take.
-    variant
-    loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
-        What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of y on, so that
-        outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute" estimates
-        medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
-        ``losses.quantile(share, width)`` within a width of your own. "poisson" is for counts and other targets from 0
-        on: the expansion is the logarithm of the mean, `predict` returns the mean, and the loss is the deviance.
-    quantile
-    refit_every
-    kernel : str, callable, (str, dict), list of these or None, default="rbf"
-        A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
-        KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
-        parameters of its own. A list offers atoms of several kernels or widths. None uses `functions` alone. The kernel
-        need not be positive definite.
     gamma
+    alpha
+    value_loss
+    quantile
+    kernels
     degree
     coef0
     kernel_params
     functions
     centers
-    candidates
-    weakness
-    alpha
+    variant
+    refit_every
     shrinkage
     fit_intercept
     tol
@@ -123,17 +114,17 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         ``path_.steps[-1].bound``. Or write a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction
     patience
+    candidates
+    weakness
+    memory
     warm_start
     checkpoint
-    memory
     fit_seed
     verbose
 
     Attributes
     ----------
-    support_ : ndarray of shape (k,)
-        Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Kernel i of a list
-        counts from ``i * n_centers`` on, and the columns of `functions` come after the last kernel.
+    chosen_support_
     support_vectors_
     support_kernels_
     gamma_

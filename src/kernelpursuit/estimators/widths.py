@@ -13,12 +13,11 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import validate_data
 
 from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import (
     ARRAY_API_SUPPORT,
-    CallbackSupportMixin,
+    EstimatorSupport,
     Interval,
     StrOptions,
     fit_context,
@@ -28,7 +27,15 @@ from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator
-from kernelpursuit.estimators._placement import check_new, follow, labels_on_host, take_rows, widest, x_options
+from kernelpursuit.estimators._placement import (
+    check_new,
+    follow,
+    labels_on_host,
+    take_rows,
+    validated,
+    widest,
+    x_options,
+)
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._tasks import lines_wanted, told
 from kernelpursuit.estimators._training import training_data
@@ -45,7 +52,7 @@ ROUGH, FINE = {"gtol": 0.1, "ftol": 1e-6}, {"gtol": 1e-3, "ftol": 1e-11}
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
 
-class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
+class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, BaseEstimator):
     """Multiply each column of X by its own weight, so that a Gaussian kernel with ``gamma=1`` fits y.
 
     ``exp(-Σ w_d² (x_d - z_d)²)`` has a width for each input. Inputs that say nothing about y get a weight near 0 and
@@ -159,7 +166,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, CallbackSupportMixin
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X = validate_data(self, X, **x_options("precomputed", X))  # dense: sparse data have too many columns
+        X = validated(self, X, **x_options("precomputed", X))  # dense: sparse data have too many columns
         y = labels_on_host(y)
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)

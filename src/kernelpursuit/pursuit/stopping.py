@@ -93,9 +93,10 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     """The fewest steps whose `gcv` score is as low as error rates can tell from the lowest.
 
     The squared error of classes that are easily told apart falls long after their error rate does. A rate w on n rows
-    has the standard error sqrt(w (1 - w) / n); three quarters of it, as a share of w, is what a score may exceed the
-    lowest by. The path ends where the score did not fall for `patience` steps, or after twice the steps to keep:
-    what is more would be given up again.
+    has the standard error sqrt(w (1 - w) / n). Three quarters of it, as a share of w, is what a score may exceed the
+    lowest by; where the left-out error rate is within a quarter of it of its lowest, so that more atoms do not help the
+    classes, four times the standard error. The path ends where the score did not fall for `patience` steps, or after
+    twice the steps that the narrower margin keeps: what is more would be given up again.
 
     Parameters
     ----------
@@ -111,17 +112,19 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         curve = gcv_curve(path, n, charge)
         best = int(np.argmin(curve))
         lowest = float(np.clip(np.nanmin(known), 1 / n, 0.5))
-        margin = _MARGIN * np.sqrt((1 - lowest) / (lowest * n))
-        keep = int(np.argmax(curve[: best + 1] <= curve[best] * (1 + margin)))
+        error = np.sqrt((1 - lowest) / (lowest * n))  # relative standard error
+        near, far = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NEAR, _FAR))
+        keep = min(near, max(far, int(np.argmax(known <= lowest * (1 + _SAME_RATE * error)))))
         taken = len(curve) - 1
-        if not path.ending and taken - best < patience and taken < _LOOK_ON * keep + patience:
+        if not path.ending and taken - best < patience and taken < _LOOK_ON * near + patience:
             return None
         return Stop(keep, "gcv", f"gcv after {keep} of {count(taken, 'step')} is as low as error rates can tell")
 
     return rule
 
 
-_MARGIN, _LOOK_ON = 0.75, 2  # of the standard error; times the steps to keep: see docs/evidence/auto_classes.md
+_NEAR, _FAR, _SAME_RATE = 0.75, 4.0, 0.25  # of the standard error: see docs/evidence/auto_classes.md
+_LOOK_ON = 2  # times the steps of the narrower margin
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:
