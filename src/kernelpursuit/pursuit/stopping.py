@@ -111,10 +111,11 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         known = rates(path)
         curve = gcv_curve(path, n, charge)
         best = int(np.argmin(curve))
-        lowest = float(np.clip(np.nanmin(known), 1 / n, 0.5))
+        least = float(np.nanmin(known))
+        lowest = float(np.clip(least, 1 / n, 0.5))
         error = np.sqrt((1 - lowest) / (lowest * n))  # relative standard error
         near, far = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NEAR, _FAR))
-        keep = min(near, max(far, int(np.argmax(known <= lowest * (1 + _SAME_RATE * error)))))
+        keep = min(near, max(far, int(np.argmax(known <= least + _SAME_RATE * error * lowest))))
         taken = len(curve) - 1
         if not path.ending and taken - best < patience and taken < _LOOK_ON * near + patience:
             return None
