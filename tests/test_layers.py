@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,15 @@ def layer(path):
     return relative.parts[0].removesuffix(".py")
 
 
+@cache
+def syntax(path):
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text())
+
+
 def imports(path, inside_functions=True):
     """(module, name) pairs that a file imports; name is None for a plain import."""
-    tree = ast.parse(path.read_text())
+    tree = syntax(path)
     inner = set()
     if not inside_functions:
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -149,7 +156,7 @@ def test_papers_use_what_everybody_may_use(path):
 def test_lengths(path):
     text = path.read_text()
     assert len(text.splitlines()) <= LONGEST_FILE
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(syntax(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
