@@ -10,3 +10,4 @@ FACES, FACES_VARIED = METHOD_COLOURS["polytope faces"], METHOD_COLOURS["polytope
 TEST, TRAINING = "#0072B2", "#009E73"  # errors
 CORRECTED, PRINTED = "#D55E00", "#E69F00"  # bounds
 CERTIFICATE, OTHER, FURTHER = "#009E73", "#CC79A7", "#56B4E9"
+SEVERAL = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of things without a name

@@ -10,7 +10,6 @@ from sklearn.preprocessing import MinMaxScaler
 
 from kernelpursuit import KMPRegressor
 from kernelpursuit.bounds import vc_bound
-from kernelpursuit.plots._drawing import COLOURS
 from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
@@ -227,7 +226,7 @@ def _figure(records: Sequence[Record], groups: Sequence[dict], drawn: dict) -> A
     left, right = fig.subplots(1, 2, width_ratios=(1.2, 1))
     _draw_curves(left, [r for r in records if r["width"] == drawn["width"] and r["targets"] == drawn["targets"]])
     jitter = np.random.default_rng(0)
-    for threshold, colour in zip(THRESHOLDS, COLOURS, strict=False):
+    for threshold, colour in zip(THRESHOLDS, colours.SEVERAL, strict=False):
         parts = [group for group in groups if group["threshold"] == threshold]
         points = np.array([pair for g in parts for pair in zip(g["bound_k"]["corrected"], g["test_k"], strict=True)])
         points = points + jitter.uniform(-0.5, 0.5, points.shape)

@@ -385,8 +385,9 @@ def _figure(uci: dict[str, list[Record]], mushrooms: dict[int, list[Record]]) ->
         axes[1, 1].plot(WIDTH_FACTORS, _relative_errors(uci, method), "o-", color=COLOURS[method], label=SHOWN[method])
     axes[1, 1].set(xscale="log", xlabel="width, times the paper's", ylabel="test error, relative")
     axes[1, 1].set_xticks(WIDTH_FACTORS, [f"{factor:g}" for factor in WIDTH_FACTORS])
-    axes[1, 1].minorticks_off()
     axes[1, 1].legend(frameon=False)
+    for axis in axes.flat:
+        axis.minorticks_off()
     return figure
 
 
@@ -399,13 +400,11 @@ def _draw_sets(axes: Any, uci: dict[str, list[Record]]) -> None:
         axes[1].plot(places, [_mean(found, method, 1) for found in uci.values()], "o", **style)
         for axis, column in zip(axes, (0, 1), strict=True):
             axis.plot(places + 0.07, [PRINTED[name][method][column] for name in uci], "s", mfc="none", **style)
-    for axis, label in zip(axes, ("test error (%)", "support points"), strict=True):
+    labels, ticks = ("test error (%)", "support points"), ((2, 5, 10, 20), (10, 30, 100))
+    for axis, label, marks in zip(axes, labels, ticks, strict=True):
+        axis.set(ylabel=label, yscale="log")
         axis.set_xticks(range(len(uci)), [name.removeprefix("breast_") for name in uci])
-        axis.set_ylabel(label)
-    for axis, marks in zip(axes, ((2, 5, 10, 20), (10, 30, 100)), strict=True):
-        axis.set_yscale("log")
         axis.set_yticks(marks, [str(mark) for mark in marks])
-        axis.minorticks_off()
     axes[0].legend(frameon=False, fontsize=8)
 
 
@@ -415,10 +414,7 @@ def _draw_mushrooms(axis: Any, mushrooms: dict[int, list[Record]]) -> None:
         axis.plot(list(mushrooms), ours, "o-", color=COLOURS[method], label=SHOWN[method])
         printed = [value[method][0] for value in PRINTED_MUSHROOMS.values()]
         axis.plot(list(PRINTED_MUSHROOMS), printed, "--", color=COLOURS[method], label=f"{SHOWN[method]}, recalled")
-    axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=0.1)
-    axis.set_ylim(bottom=0)
+    axis.set(xscale="log", ylim=(0, None), xlabel="training rows of Mushrooms", ylabel="test error (%)")
     axis.set_xticks(list(PRINTED_MUSHROOMS), list(PRINTED_MUSHROOMS))
-    axis.minorticks_off()
-    axis.set(xlabel="training rows of Mushrooms", ylabel="test error (%)")
     axis.legend(frameon=False, fontsize=8)

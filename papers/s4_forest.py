@@ -408,11 +408,10 @@ def _figure(results: Results) -> Any:
 
 
 def _panel(ax: Any, results: Results, size: int, active_set: int) -> None:
-    sampled = {"color": colours.VARIED}
-    errors = [100 * np.array(one["errors"]) for one in results.select(size=size, method="skmp", active_set=active_set)]
-    style: dict[str, Any] = {part: sampled for part in ("boxprops", "whiskerprops", "capprops", "medianprops")}
-    widths = 0.5 * results.marks[0]
-    ax.boxplot(np.array(errors), positions=results.marks, widths=widths, whis=(0, 100), manage_ticks=False, **style)
+    errors = 100 * np.array([one["errors"] for one in results.select(size=size, method="skmp", active_set=active_set)])
+    parts, sampled = ("boxprops", "whiskerprops", "capprops", "medianprops"), {"color": colours.VARIED}
+    places = {"positions": results.marks, "widths": 0.5 * results.marks[0], "manage_ticks": False}
+    ax.boxplot(errors, whis=(0, 100), **places, **{part: sampled for part in parts})
     ax.plot([], [], **sampled, label="SKMP: best, quartiles, worst")
     ax.plot(results.marks, 100 * results.curves["kmp", size, 0].errors, color=colours.KMP, label="KMP")
     ax.axhline(100 * results.svm[size]["errors"][0], color=colours.SVM, ls="--", label="SVM")

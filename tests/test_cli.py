@@ -261,7 +261,7 @@ def test_comparison_of_a_table(run, task):
     assert next(iter(lines)) == "chance (no inputs)" and list(lines)[-1] == "HistGradientBoosting"
     assert lines["KernelRidge"][2] == "63"  # terms, after the error and its spread
     assert all(len(line) <= 80 for line in result.stdout.splitlines() if line[:22].strip() in lines)
-    errors = {name: float(words[0]) for name, words in lines.items()}
+    errors = {name: float(words[0].replace(",", "")) for name, words in lines.items()}
     assert errors["KMP, 30"] < errors["chance (no inputs)"]
     if task == "regression":  # in the units of the target
         spread = np.std(sample(task)["y"].to_numpy())

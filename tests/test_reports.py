@@ -149,6 +149,8 @@ def test_a_search_reports_folds_widths_and_what_came_out(capsys):
     X, y = data()
     model = kp.KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
+    assert sum("best so far" in line for line in lines) == 2, "after each width"
+    lines = [line for line in lines if "best so far" not in line]
     scores = [float(re.search(r"best score (\S+) with \d atoms?, ", line)[1]) for line in lines[:6]]
     table = np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(3)]).reshape(3, 2, 4)
     np.testing.assert_allclose(np.reshape(scores, (2, 3)), table.max(axis=2).T, rtol=1e-3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelpursuit.dictionaries.dense import DenseDictionary
 from kernelpursuit.dictionaries.kernel import KernelDictionary
-from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep, sweep_in_threads
+from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep
 from kernelpursuit.dictionaries.stacked import StackedDictionary
 from kernelpursuit.dictionaries.weighed import WeighedDictionary
 
@@ -17,5 +17,4 @@ __all__ = [
     "exact_columns",
     "pieces",
     "sweep",
-    "sweep_in_threads",
 ]
