@@ -16,10 +16,10 @@ CLASSES_SHOWN = 6  # colours
 class Chart:
     """Axes and the marks on them."""
 
-    def __init__(self, x: tuple[float, float], y: tuple[float, float], x_name: str, y_name: str, digits: str = "g"):
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], x_name: str, y_name: str):
         self.x, self.y = _widened(*x), _widened(*y)
         self.parts: list[str] = []
-        self._axes(x_name, y_name, digits)
+        self._axes(x_name, y_name)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Place of a point in the picture."""
@@ -27,7 +27,7 @@ class Chart:
         down = HEIGHT - BOTTOM - (y - self.y[0]) / (self.y[1] - self.y[0]) * (HEIGHT - TOP - BOTTOM)
         return round(across, 1), round(down, 1)
 
-    def _axes(self, x_name: str, y_name: str, digits: str) -> None:
+    def _axes(self, x_name: str, y_name: str) -> None:
         for value in ticks(*self.y, count=5):
             _, down = self.at(self.x[0], value)
             self.parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{down}" y2="{down}"/>')

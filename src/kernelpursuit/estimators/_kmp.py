@@ -17,7 +17,6 @@ from kernelpursuit.bounds import holdout_bound, path_weights
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import OrthogonalFit, before_ridge, rows_counted, with_evidence_ridge
-from kernelpursuit.estimators._parameters import PursuitParameters
 from kernelpursuit.estimators._pipeline import Settings, in_units, run
 from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
@@ -36,9 +35,20 @@ LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared 
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
-class KernelMatchingPursuit(PursuitParameters):
+class KernelMatchingPursuit:
     """The fit that the parameters ask for."""
 
+    n_atoms: Any  # a parameter, as those that follow
+    variant: str
+    refit_every: int | None
+    centers: Any
+    alpha: Any
+    shrinkage: float
+    fit_intercept: bool
+    stop: Any
+    validation_fraction: float
+    patience: int
+    random_state: Any
     _fits_collections = True
     _labels: bool  # of a classifier: whether rows have several labels
     _for_scores = False  # True in a search, which needs predictions only: no probabilities, no errors of rows left out
@@ -262,7 +272,7 @@ class KernelMatchingPursuit(PursuitParameters):
         family, y = atoms_of(self, data, settings.rng, centers), beside(targets, data.X)
 
         def criterion(dictionary: Any) -> Any:
-            options = {
+            options: dict[str, Any] = {
                 "variant": self.variant,
                 "alpha": 0.0 if isinstance(alpha, str) else alpha,
                 "shrinkage": self.shrinkage if self.variant == "basic" else 1.0,

@@ -1,4 +1,4 @@
-"""Constructors with what only classes have, or only values."""
+"""Constructors of kernel matching pursuit, for classes and for values, and of the searches."""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from kernelpursuit._sklearn import Interval, StrOptions
-from kernelpursuit.estimators._parameters import PursuitParameters, SearchParameters
+from kernelpursuit.estimators._parameters import (
+    GOING_ON,
+    KERNEL_CONSTRAINTS,
+    PURSUIT_CONSTRAINTS,
+    SEARCH_CONSTRAINTS,
+    STOP_CONSTRAINTS,
+    OwnConstructor,
+)
 
 CLASS_CONSTRAINTS: dict[str, list] = {"class_weight": [StrOptions({"balanced"}), dict, None]}
 VALUE_CONSTRAINTS: dict[str, list] = {"quantile": [Interval(Real, 0, 1, closed="neither")]}
+FIT_CONSTRAINTS = STOP_CONSTRAINTS | PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS | GOING_ON
+PATH_CONSTRAINTS: dict[str, list] = {
+    **SEARCH_CONSTRAINTS,
+    "alphas": ["array-like", None],
+    **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "gamma"},
+}
 
 
-class ClassPursuitParameters(PursuitParameters):
-    """The same for classes."""
+class ClassPursuitParameters(OwnConstructor):
+    """Constructor of a pursuit for classes."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**PursuitParameters._parameter_constraints, **CLASS_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, Any]] = FIT_CONSTRAINTS | CLASS_CONSTRAINTS
 
     def __init__(
         self,
@@ -47,40 +60,38 @@ class ClassPursuitParameters(PursuitParameters):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(
-            n_atoms,
-            gamma=gamma,
-            alpha=alpha,
-            loss=loss,
-            kernel=kernel,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            functions=functions,
-            centers=centers,
-            variant=variant,
-            refit_every=refit_every,
-            shrinkage=shrinkage,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            stop=stop,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            candidates=candidates,
-            weakness=weakness,
-            memory=memory,
-            warm_start=warm_start,
-            checkpoint=checkpoint,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.n_atoms = n_atoms
+        self.gamma = gamma
+        self.alpha = alpha
+        self.loss = loss
         self.class_weight = class_weight
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.variant = variant
+        self.refit_every = refit_every
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
 
 
-class ValuePursuitParameters(PursuitParameters):
-    """The same for values."""
+class ValuePursuitParameters(OwnConstructor):
+    """Constructor of a pursuit for values."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**PursuitParameters._parameter_constraints, **VALUE_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, Any]] = FIT_CONSTRAINTS | VALUE_CONSTRAINTS
 
     def __init__(
         self,
@@ -112,40 +123,38 @@ class ValuePursuitParameters(PursuitParameters):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(
-            n_atoms,
-            gamma=gamma,
-            alpha=alpha,
-            loss=loss,
-            kernel=kernel,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            functions=functions,
-            centers=centers,
-            variant=variant,
-            refit_every=refit_every,
-            shrinkage=shrinkage,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            stop=stop,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            candidates=candidates,
-            weakness=weakness,
-            memory=memory,
-            warm_start=warm_start,
-            checkpoint=checkpoint,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.n_atoms = n_atoms
+        self.gamma = gamma
+        self.alpha = alpha
+        self.loss = loss
         self.quantile = quantile
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.variant = variant
+        self.refit_every = refit_every
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.stop = stop
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
 
 
-class ClassSearchParameters(SearchParameters):
-    """The same for classes."""
+class ClassSearchParameters(OwnConstructor):
+    """Constructor of a search for classes."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**SearchParameters._parameter_constraints, **CLASS_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, Any]] = PATH_CONSTRAINTS | CLASS_CONSTRAINTS
 
     def __init__(
         self,
@@ -177,40 +186,38 @@ class ClassSearchParameters(SearchParameters):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(
-            max_atoms,
-            gammas=gammas,
-            alpha=alpha,
-            alphas=alphas,
-            loss=loss,
-            cv=cv,
-            scoring=scoring,
-            one_standard_error=one_standard_error,
-            n_jobs=n_jobs,
-            kernel=kernel,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            functions=functions,
-            centers=centers,
-            variant=variant,
-            refit_every=refit_every,
-            shrinkage=shrinkage,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            candidates=candidates,
-            weakness=weakness,
-            memory=memory,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.max_atoms = max_atoms
+        self.gammas = gammas
+        self.alpha = alpha
+        self.alphas = alphas
+        self.loss = loss
         self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.one_standard_error = one_standard_error
+        self.n_jobs = n_jobs
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.variant = variant
+        self.refit_every = refit_every
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.random_state = random_state
+        self.verbose = verbose
 
 
-class ValueSearchParameters(SearchParameters):
-    """The same for values."""
+class ValueSearchParameters(OwnConstructor):
+    """Constructor of a search for values."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**SearchParameters._parameter_constraints, **VALUE_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, Any]] = PATH_CONSTRAINTS | VALUE_CONSTRAINTS
 
     def __init__(
         self,
@@ -242,31 +249,29 @@ class ValueSearchParameters(SearchParameters):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(
-            max_atoms,
-            gammas=gammas,
-            alpha=alpha,
-            alphas=alphas,
-            loss=loss,
-            cv=cv,
-            scoring=scoring,
-            one_standard_error=one_standard_error,
-            n_jobs=n_jobs,
-            kernel=kernel,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            functions=functions,
-            centers=centers,
-            variant=variant,
-            refit_every=refit_every,
-            shrinkage=shrinkage,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            candidates=candidates,
-            weakness=weakness,
-            memory=memory,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.max_atoms = max_atoms
+        self.gammas = gammas
+        self.alpha = alpha
+        self.alphas = alphas
+        self.loss = loss
         self.quantile = quantile
+        self.cv = cv
+        self.scoring = scoring
+        self.one_standard_error = one_standard_error
+        self.n_jobs = n_jobs
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.functions = functions
+        self.centers = centers
+        self.variant = variant
+        self.refit_every = refit_every
+        self.shrinkage = shrinkage
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.random_state = random_state
+        self.verbose = verbose

@@ -106,6 +106,20 @@ class ClassModel(ClassifierMixin, PursuitModel):
         index = xp.astype(values[:, 0] > 0, xp.int64) if self._one_target else xp.argmax(values, axis=1)
         return take_classes(self.classes_, index)
 
+    @lazily
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return self._log_probabilities(X, "predict_log_proba")
+
 
 class ClassifierModel(ClassModel):
     """The same with probabilities: those of the loss, or calibrated on rows left out."""
@@ -138,20 +152,6 @@ class ClassifierModel(ClassModel):
         """
         logarithms = self._log_probabilities(X, "predict_proba")
         return namespace(logarithms).exp(logarithms)
-
-    @lazily
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return self._log_probabilities(X, "predict_log_proba")
 
     def _log_probabilities(self, X: Any, method: str) -> Any:
         """Logarithms, exact where the probabilities themselves would round to 0 or 1."""

@@ -91,19 +91,6 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         logarithms = self._log_probabilities(X, "predict_proba")
         return namespace(logarithms).exp(logarithms)
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return self._log_probabilities(X, "predict_log_proba")
-
     def _log_probabilities(self, X: Any, method: str) -> Any:
         return log_softmax(opposed(self._calibrated(self._raw(X, method))))
 
