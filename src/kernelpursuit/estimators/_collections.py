@@ -27,7 +27,7 @@ from kernelpursuit.sharded.shard import Rows
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
-MANY_ATOMS = 256  # where nobody says how many
+MANY_ATOMS = 256  # that memory is planned for where their number is not known
 LEAST_ROOM = 4 * 2**20  # bytes
 
 
@@ -64,7 +64,7 @@ def map_rows(model: Any, method: str, X: Any) -> Any:
 
 
 def apply_method(model: Any, method: str, block: Any) -> Any:
-    """A method of a model at some rows; none gives none."""
+    """Call a method of a model on some rows. For no rows the result is empty."""
     if len(block):
         return getattr(model, method)(block)
     columns = getattr(block, "columns", None)
@@ -73,7 +73,7 @@ def apply_method(model: Any, method: str, block: Any) -> Any:
 
 
 def check_kind(x: Any, name: str) -> None:
-    """An error for what belongs to Dask and is neither an array nor a dataframe."""
+    """Raise an error for objects of Dask that are neither arrays nor dataframes."""
     kind = type(x).__module__.partition(".")[0]
     if kind == "distributed":
         raise TypeError(f"{name} is a future: give a Dask array made of it (da.from_delayed), or its .result()")
@@ -92,7 +92,7 @@ def rows_on_cluster(
     estimator : estimator
         Gets `n_features_in_` and `feature_names_in_`.
     X, y, sample_weight
-        Collections; those for y and the weights may be NumPy's, or None for the weights.
+        Collections. y and the weights may be NumPy arrays; the weights may be None.
     prepare : callable
         Makes the part of y that belongs to one chunk ready, where the chunk is.
     """
@@ -152,7 +152,7 @@ def row_dtype(X: Any) -> np.dtype:
 
 
 def check_settings(estimator: Any) -> None:
-    """An error for what needs all rows in one place."""
+    """Raise an error for settings that need all rows in one place."""
     if is_precomputed(estimator.kernel):
         raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
     if estimator.loss != "squared":
@@ -203,7 +203,7 @@ def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
 
 
 def delayed_chunks(X: Any, beside: list[Any], prepare: Callable) -> list[Any]:
-    """For each chunk that has rows what a shard holds of it: see `HOLDS`."""
+    """What a shard holds of each chunk that has rows, in the order of `HOLDS`."""
     from dask import delayed
 
     part, count = delayed(prepared_chunk, pure=True), len(X.chunks[0])
@@ -246,7 +246,7 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
 
 
 def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[Any, Any, int, int]:
-    """What the arrays of a block of rows are without rows, the number of its first row, and how many it has."""
+    """Empty arrays like those of a block, the number of its first row, and how many rows it has."""
     return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows)
 
 

@@ -18,13 +18,13 @@ STARTS = (0.06, 0.25, 1.0)  # gamma times the number of inputs, of atoms that st
 FREE = (0.25, 1.0)  # the same, of atoms that move
 STEPS = (5, 10, 20, 40, 80, 160)  # iterations of the evidence after which rows held out are asked
 AFTER_BOUND, OF_FEW = STEPS[:5], STEPS[:4]  # the same after the bound, and where there are few rows
-RISE = 1.5  # times the lowest error so far: where it has risen to this, a fold goes no further
+RISE = 1.5  # a fold goes no further when its error is this many times the lowest it had
 FEWEST = 6  # terms that "auto" tries
-TRIMMED, LARGEST = 0.99, 30.0  # an error counts as this much of the mean at most, that of all but the largest errors
+TRIMMED, LARGEST = 0.99, 30.0  # the error of a row counts 30 times the mean of the smallest 99 % of errors at most
 FEW = 200  # rows up to which little is tried
-DOUBTS = ((500, 2.0), (np.inf, 0.5))  # up to so many rows, standard errors that a free move must gain
+DOUBTS = ((500, 2.0), (np.inf, 0.5))  # up to 500 rows a free move must gain 2 standard errors, else 0.5
 DOUBT_OF_CLASSES = 2.0
-MORE_TERMS = 0.5  # and twice as many terms
+MORE_TERMS = 0.5  # standard errors that twice as many terms must gain
 
 
 class Judged(NamedTuple):
@@ -40,7 +40,7 @@ Said = tuple[np.ndarray, np.ndarray, float]  # errors, values, mean predicted va
 
 
 def kept(judge: Callable[..., list[Judged]]) -> Callable[..., list[Judged]]:
-    """A method that is a stage of the fit."""
+    """Decorator of a method whose result is a stage of the fit: a fit that goes on after a kill has it already."""
 
     @wraps(judge)
     def stage(self: Trial, *setting: Any) -> list[Judged]:
@@ -51,7 +51,7 @@ def kept(judge: Callable[..., list[Judged]]) -> Callable[..., list[Judged]]:
 
 
 class Trial:
-    """Rows held out in turn, and what they said so far; choices of atoms are made once for each width and fold."""
+    """Folds of rows held out in turn, and the errors found on them. Atoms are chosen once for each width and fold."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Trial:
 
     @kept
     def bound(self, terms: int, start: float) -> list[Judged]:
-        """Errors where the bound is largest."""
+        """Errors of atoms that have moved to where the bound is largest."""
         parts = []
         for fold, (train, held) in enumerate(self._folds):
             parts.append(self._ask(self._bounded(fold, start, terms), train, held))
@@ -102,7 +102,7 @@ class Trial:
 
     @kept
     def refined(self, setting: Setting, steps: Sequence[int]) -> list[Judged]:
-        """Errors after each of these numbers of iterations of the evidence."""
+        """Errors after so many iterations that raise the evidence, for each of these numbers."""
         steps = [step for step in steps if step <= self.task.passes] or [int(self.task.passes)]
         setting = setting._replace(steps=steps[-1])
         terms, start, bound = setting[:3]

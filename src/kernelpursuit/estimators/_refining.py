@@ -19,14 +19,12 @@ from kernelpursuit.refinement.bound import bound_coefficients, negative_bound
 from kernelpursuit.refinement.evidence import Evidence, Prior, Rows, coefficients, maximise_evidence, settle
 
 CHOSEN_FROM, WEAKNESS = 4000, 0.5  # rows that atoms are chosen on, and how near to the best each must come
-PURSUED = 300  # atoms chosen by pursuit; where there are more, rows drawn at random end as low after they moved
+PURSUED = 300  # atoms chosen by pursuit; of more than that, rows drawn at random do as well once they have moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
-LEAST_WEIGHT = 9.0  # minus the logarithm of a weight of 0
+LEAST_WEIGHT = 9.0  # a weight of 0 is taken for exp(-9)
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
-BOUND_NOISE = 0.3  # that it starts from
-MOST_SIGNAL = (
-    10.0  # variance of coefficients of moved atoms, that of the targets being 1: large ones extrapolate wildly
-)
+BOUND_NOISE = 0.3  # noise variance that the bound starts from
+MOST_SIGNAL = 10.0  # most variance of the weights of moved atoms; that of the targets is 1. More extrapolates wildly
 
 Say = Callable[[str], None]
 
@@ -125,7 +123,7 @@ class Task(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One way to refine: atoms chosen at a width, taken to where the bound is largest or not, then the evidence."""
+    """One way to refine: atoms are chosen at a width, moved by the bound if so wanted, and then by the evidence."""
 
     terms: int
     start: float  # gamma times the number of inputs
@@ -227,7 +225,7 @@ def refine(atoms: Atoms, task: Task, setting: Setting, report: Report | None = N
 
 
 def raise_bound(atoms: Atoms, task: Task) -> Evidence:
-    """Centres and weights of the inputs where the bound on the evidence of a process is largest."""
+    """Move centres and weights of inputs to where the bound on the evidence of a Gaussian process is largest."""
     if len(atoms.log_widths) == 0:
         return settle(atoms, task.rows())
     steps = int(min(BOUND_STEPS, task.passes))
@@ -236,7 +234,7 @@ def raise_bound(atoms: Atoms, task: Task) -> Evidence:
 
 
 def raise_evidence(atoms: Atoms, task: Task, setting: Setting, report: Report | None = None) -> Evidence:
-    """Atoms where their own evidence is larger, as many steps as the setting says."""
+    """Move atoms so that their own evidence rises, for as many steps as the setting says."""
     rows = task.rows()
     settled = settle(atoms, rows)
     if setting.steps == 0 or setting.moves == "nothing" or len(atoms.log_widths) == 0:

@@ -118,10 +118,10 @@ class KMPRanker(RankingParameters, PursuitModel):
     -----
     scikit-learn has no contract for ranking, so this follows LightGBM: `group` holds the sizes of groups of consecutive
     rows, and the default measure is NDCG with gains ``2**y - 1``. A label for each row, as XGBoost's ``qid``, is turned
-    into sizes by `ranking.group_sizes`. `group` is optional in `fit` and `score`: without it all rows are one group. As
-    it has not one entry for each row, scikit-learn's cross-validation cannot split it: give the rows of each fold, and
-    their sizes, yourself. A `Pipeline` takes ``kmpranker__group`` in `fit`; its `score` leaves `group` out, without a
-    word, unless metadata routing is on.
+    into sizes by `ranking.group_sizes`. `group` is optional in `fit` and `score`: without it all rows are one group. It
+    has no entry for each row, so that scikit-learn's cross-validation cannot split it: give the rows of each fold,
+    and their sizes, yourself. A `Pipeline` takes ``kmpranker__group`` in `fit`. Its `score` leaves `group` out, without
+    a warning, unless metadata routing is on.
 
     ``path_.steps[i].leave_one_out`` is the left-out error of groups, nan where there is one group.
 

@@ -41,9 +41,9 @@ from kernelpursuit.estimators._tasks import lines_wanted, told
 from kernelpursuit.estimators._training import training_data
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
-# Values of gamma times the number of inputs, and signal and noise variance for the first iterations. A common width
-# may explain nothing where one quick input does; the best noise variance is then all of the variance and the slope is
-# lost in it, while a smaller one leads to the input that matters.
+# Each start is gamma times the number of inputs, and the variances of signal and noise in the first iterations. With
+# one width for all inputs nothing may be explained, although one input alone, with a small width, would explain y. The
+# best noise variance is then all of the variance of y, and the slope is almost 0. A smaller one leads to that input.
 STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
 FIRST_ITERATIONS = 15
 FEW_ROWS = 1000  # enough to tell which start leads highest
@@ -211,12 +211,13 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
 class Climbs:
     """The search for the weights: from several common widths on some of the rows, then on all of them.
 
-    On all rows it climbs from the best end on some, and once more from a common width: the higher top is kept.
+    On all rows there are two climbs, from the best point found on some of them and from a common width. The higher top
+    is kept.
 
     Parameters
     ----------
     all_rows, few_rows : dict
-        Arguments of `evidence`. Rows are standardised: 2p apart (squared) in the mean.
+        Arguments of `evidence`. Rows are standardised, so that two of them are 2p apart (squared) in the mean.
     prior : float
     max_iter, verbose : int
 
@@ -261,7 +262,7 @@ class Climbs:
             )
 
     def _climb(self, start: np.ndarray, variances: Any, problem: dict[str, Any], precision: dict[str, float]) -> Any:
-        """Climb to a top, first a little with the variances held where they are given."""
+        """Climb to a top. Where `variances` are given, they are held fixed in the first iterations."""
         began, first = time.perf_counter(), 0
         if variances is not None:
             end = self._maximise(start, variances, problem, min(FIRST_ITERATIONS, self.max_iter), precision)
@@ -310,9 +311,9 @@ def _counts(weights: np.ndarray, n: int) -> np.ndarray:
 
 
 def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Distinct rows in an order of their own and how often each counts; then, as they came, those and distinct inputs.
+    """Distinct rows, sorted, how often each counts, and the order in which they came.
 
-    So the sums are the same in whatever order rows come and however often they are repeated.
+    So sums over the rows are the same, whatever order they come in and however often they are repeated.
 
     Returns
     -------
