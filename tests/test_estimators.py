@@ -52,6 +52,34 @@ ONCE_FOR_A_CLASS = {
 }
 
 
+# Checks of how data are taken in, which is written once for all estimators: beside the default of each class only
+# kernel matrices differ.
+OF_DATA_TAKEN_IN = {
+    "check_all_zero_sample_weights_error",
+    "check_dict_unchanged",
+    "check_dont_overwrite_attributes",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimator_sparse_tag",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_f_contiguous_array_estimator",
+    "check_fit_check_is_fitted",
+    "check_fit_score_takes_y",
+    "check_inplace_ensure_writeable",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+}
+
+
 # Checks that fit often or on many rows: where a default is slow they are given a smaller setting of the same kind.
 LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")} | {
     "check_class_weight_classifiers",
@@ -110,13 +138,24 @@ def checks_of(estimator, wanted):
             yield pytest.param(instance, check, id=f"{name.removeprefix('check_')}{options}-{label(estimator)}")
 
 
+def once(setting):
+    """Checks that are not repeated for a setting."""
+    return ONCE_FOR_A_CLASS if is_precomputed(setting) else ONCE_FOR_A_CLASS | OF_DATA_TAKEN_IN
+
+
+def repeated_for(setting):
+    """Whether a check, by its name, is repeated for a setting."""
+    skipped = once(setting)
+    return lambda name: name not in skipped
+
+
 def cases():
     for estimator in DEFAULTS:
         smaller = SMALLER.get(type(estimator), estimator)
         yield from checks_of(estimator, lambda name: name not in LONG)
         yield from checks_of(smaller, lambda name: name in LONG)
     for estimator in SETTINGS:
-        yield from checks_of(estimator, lambda name: name not in ONCE_FOR_A_CLASS)
+        yield from checks_of(estimator, repeated_for(estimator))
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(cases()))
@@ -144,13 +183,13 @@ OF_TRANSFORMERS = [
 
 def more_cases():
     defaults = [SMALLER.get(type(estimator), estimator) for estimator in DEFAULTS]
-    for estimators, skipped in ((defaults, set()), (SETTINGS, ONCE_FOR_A_CLASS)):
+    for estimators, skipped in ((defaults, lambda _: set()), (SETTINGS, once)):
         for estimator in estimators:
             names = [*UNREACHED]
             names += OF_PREDICTORS if hasattr(estimator, "predict") else []
             names += OF_TRANSFORMERS if hasattr(estimator, "transform") else []
             for name in names:
-                if name not in skipped and applies(name, estimator):
+                if name not in skipped(estimator) and applies(name, estimator):
                     yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
 
 
