@@ -9,7 +9,7 @@ from scipy.linalg.blas import dsymv
 
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit._sklearn import usable_threads
-from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, PARTS, one_blas_thread, spans, stream_in_threads
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 
 
 def as_slice(J: np.ndarray) -> slice | None:
@@ -27,52 +27,26 @@ def as_slice(J: np.ndarray) -> slice | None:
 
 FEW_VECTORS = 6  # reading one triangle once for each is faster than one product with all of them
 FEWER_VECTORS = 3  # reading all of the matrix once for each is
-PANEL = 32  # rows of a symmetric matrix that are multiplied from both sides
 _MIRRORED = 512  # rows of a triangle that are compared, or copied, at once
 
 
 def reads_one_triangle(matrix: Array, V: Array) -> bool:
     """Whether products of a symmetric `matrix` with `V` should read one triangle of it, which is half the memory.
 
-    Several threads do so where BLAS is held at one thread, since its own would wait for work and keep a core busy. One
-    thread does so in float64; in float32 the sums of BLAS's routine are less exact.
+    Not in float32, where the sums of that routine are less exact. Nor where BLAS has several threads: the routine is
+    that of SciPy's BLAS, whose threads and those of NumPy's would keep each other waiting. One thread that reads a half
+    is faster than two that read all.
     """
-    if not isinstance(matrix, np.ndarray) or not (matrix.flags.c_contiguous or matrix.flags.f_contiguous):
-        return False
-    if usable_threads() > 1:
-        return one_blas_thread.held and V.shape[1] <= FEWER_VECTORS
-    return matrix.dtype == np.float64 and V.shape[1] <= FEW_VECTORS
+    few = (
+        isinstance(matrix, np.ndarray) and V.shape[1] <= FEW_VECTORS and (usable_threads() == 1 or one_blas_thread.held)
+    )
+    return few and matrix.dtype == np.float64 and (matrix.flags.c_contiguous or matrix.flags.f_contiguous)
 
 
 def symmetric_product(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
     """A symmetric matrix times the columns of V, one triangle read for each."""
     ordered = matrix if matrix.flags.f_contiguous else matrix.T
-    if usable_threads() > 1:
-        return product_by_panels(ordered.T, V)
     return np.stack([dsymv(1.0, ordered, v) for v in V.T], axis=1)
-
-
-def product_by_panels(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """The same by several threads: panels of rows are in a core's cache when they are multiplied from the other side.
-
-    Sums are float64, and in the same order for any number of threads.
-    """
-    vectors, total = [np.ascontiguousarray(v) for v in V.T], np.zeros(V.T.shape)
-    panels = spans(0, len(matrix), PANEL)
-
-    def product(some: list[slice]) -> np.ndarray:
-        part = np.zeros(total.shape)
-        for rows in some:
-            panel = matrix[rows, rows.start :]
-            for v, out in zip(vectors, part, strict=True):
-                out[rows] += panel @ v[rows.start :]
-                out[rows.stop :] += v[rows] @ panel[:, len(panel) :]
-        return part
-
-    shares = [panels[start::PARTS] for start in range(PARTS)]
-    for part in stream_in_threads(product, shares, matrix.size > FEW_ENTRIES):
-        total += part
-    return total.T
 
 
 def matrix_product(matrix: Array, V: Array) -> np.ndarray:

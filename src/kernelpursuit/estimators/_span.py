@@ -18,7 +18,7 @@ from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, run
-from kernelpursuit.estimators._placement import model_precision, rows_between, widest
+from kernelpursuit.estimators._placement import host_dtype, model_precision, rows_between, widest
 from kernelpursuit.estimators._training import TrainingData, refuse_weights
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
@@ -169,9 +169,8 @@ class SpanParameters:
         with ExitStack() as quiet:
 
             def criterion_of(dictionary: Any) -> Rayleigh:
-                if dictionary.in_memory and settings.weakness == 1:
-                    # Each step reads the matrix, by threads of our own: those of BLAS would wait for work beside them.
-                    quiet.enter_context(one_blas_thread())
+                if dictionary.in_memory and settings.weakness == 1 and host_dtype(data.X) == np.float64:
+                    quiet.enter_context(one_blas_thread())  # each step reads half of the matrix, see reads_one_triangle
                 return rayleigh(dictionary, self.selection, data.weights, settings.rng)
 
             path, criterion, _ = run(
