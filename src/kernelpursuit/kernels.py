@@ -272,7 +272,8 @@ def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: f
         distances = sum_over_features(lambda x, z: (x - z) ** 2 / (x + z + tiny), X, Z)
         return -distances if metric == "additive_chi2" else xp.exp(-gamma * distances)
     if metric == "cosine":
-        X, Z = (x / xp.where(xp.any(x != 0, axis=1), xp.sqrt(xp.sum(x * x, axis=1)), 1.0)[:, None] for x in (X, Z))
+        lengths = (xp.sqrt(xp.sum(x * x, axis=1, keepdims=True)) for x in (X, Z))
+        X, Z = (x / xp.where(norm > 0, norm, xp.ones_like(norm)) for x, norm in zip((X, Z), lengths, strict=True))
     products = X @ Z.T
     if metric in ("linear", "cosine"):
         return products

@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
-from kernelpursuit._array import Array, namespace, on_host
+from kernelpursuit._array import Array, is_array, namespace, on_host
 from kernelpursuit._sklearn import (
     EstimatorSupport,
     HasMethods,
@@ -38,6 +38,7 @@ from kernelpursuit.estimators._placement import (
     follow,
     labels_on_host,
     refuse_collections,
+    take_rows,
     widest,
     x_options,
 )
@@ -182,11 +183,11 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
             places = split_rows(len(present), self.calibration_fraction, self.random_state)
             rows, aside = (present[some] for some in places)
         self._columns = rows.tolist() if pairwise else None
-        X_rows = self._relevant(safe_indexing(X, rows))
+        X_rows = self._relevant(rows_of(X, rows))
         weights = None if weights is None else weights[rows]
         interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weights)
         self.scale_estimator_ = self._fit_scale(X_rows, y[rows], weights) if self.adaptive else None
-        X_aside, y_aside = self._relevant(safe_indexing(X, aside)), y[aside]
+        X_aside, y_aside = self._relevant(rows_of(X, aside)), y[aside]
         predicted = self.estimator_.predict(X_aside)
         self._left_out = None
         if self.calibration_fraction is None:
@@ -310,6 +311,11 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan
         return tags
+
+
+def rows_of(X: Any, J: np.ndarray) -> Any:
+    """Rows `J`, host indices, of data as users give them: lists and tables too."""
+    return take_rows(X, J) if is_array(X) else safe_indexing(X, J)
 
 
 def conformal_quantile(residuals: np.ndarray, coverage: float) -> float:
