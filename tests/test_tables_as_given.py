@@ -67,7 +67,7 @@ def test_classes(model, kind):
     """Whatever a column of classes is, it is those of the plain labels, and the predictions are of its kind."""
     y = CLASSES[kind]
     ours, plain = clone(model).fit(X, y), clone(model).fit(X, np.asarray(y.tolist()))
-    assert ours.score(X, y) > 0.8 and set(ours.predict(X)) <= set(y)
+    assert ours.score(X, y) > 0.6 and set(ours.predict(X)) <= set(y)
     assert ours.predict(X).tolist() == plain.predict(X).tolist()
     assert ours.feature_names_in_.tolist() == list(X.columns)
 
