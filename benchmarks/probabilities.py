@@ -2,14 +2,17 @@
 
 Each classifier as its constructor makes it, its own probabilities beside those of `CalibratedClassifierCV` (five folds,
 a sigmoid) around the same one: the default, which averages five models, and ``ensemble=False``, which has one. Columns
-are standardised; at most 400 training rows. Log losses and seconds as shares of the default's.
+are standardised; at most 400 training rows. Log losses and seconds as shares of the default's. The table of the page
+is written into it.
 
-Run: ``python benchmarks/probabilities.py [--data DIR] [--splits 2] [--out FILE]``
+Run: ``python benchmarks/probabilities.py [--data DIR] [--splits 2] [--out FILE] [--page FILE]``
 """
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from _common import load, parser, seconds, show, write
-from kernelpursuit import KMPClassifier
+from kernelpursuit import KMPClassifier, SparseKernelFDA
 
 SHIPPED = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
 SETS = [
@@ -30,7 +33,9 @@ SETS = [
 MODELS = {
     "squared": KMPClassifier(),
     "logistic": KMPClassifier(15, loss="logistic"),
+    "Fisher": SparseKernelFDA(15),
 }
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "probabilities.md"
 ROWS, TEST_ROWS = 400, 2000
 
 
@@ -53,11 +58,26 @@ def compare(model: Any, X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, fl
     return found
 
 
+def table(records: list[dict[str, Any]]) -> str:
+    """Markdown: a row for each set, two columns for each model."""
+    heads = [head for kind in MODELS for head in (f"{kind}: five models", "one model")]
+    lines = ["| " + " | ".join(["set", *heads]) + " |", "|" + "---|" * (1 + len(heads))]
+    for name in dict.fromkeys(record["set"] for record in records):
+        mine = {record["model"]: record for record in records if record["set"] == name}
+        shares = [f"{mine[kind][key]:.2f}" for kind in MODELS for key in ("to folds", "to one model")]
+        lines.append(
+            "| " + " | ".join([name.split("_", 1)[1] if name.startswith(("ida_", "keel_")) else name, *shares]) + " |"
+        )
+    times = [record["time"] for record in records if record["set"] == "geometric mean"]
+    return "\n".join([*lines, "| time | " + " | ".join(f"{time:.2f} | " for time in times).rstrip() + " |"])
+
+
 def main() -> None:
-    """Write the record."""
+    """Write the record, and its table into the page."""
     made = parser(__doc__, "probabilities")
     made.add_argument("--splits", type=int, default=2)
     made.add_argument("--sets", nargs="+", default=SETS)
+    made.add_argument("--page", type=Path, default=PAGE)
     args = made.parse_args()
     warnings.simplefilter("ignore")
     records: list[dict[str, Any]] = []
@@ -79,6 +99,8 @@ def main() -> None:
         records.append({"set": "geometric mean", "model": kind, **means})
         show(records[-1])
     write(records, args.out)
+    text = args.page.read_text()
+    args.page.write_text(re.sub(r"\| set \|.*\|\n", lambda _: table(records) + "\n", text, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

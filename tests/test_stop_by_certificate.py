@@ -155,3 +155,18 @@ def test_rows_held_out_have_no_part_in_the_ridge(loss, monkeypatch):
     model = KMPClassifier(5, loss=loss, stop="certificate", random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2 > 0.7)
     assert len(seen) == 48
     assert model.alpha_ > 0
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute"])
+def test_rows_held_out_have_no_part_in_a_robust_loss(loss):
+    """Its threshold is a multiple of the spread of the rows that are fitted to, whatever the others are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=100)
+    train, held_out = parts(100, 5)
+    other = y.copy()
+    most = np.abs(y[train]).max()  # targets keep their unit
+    y[held_out], other[held_out] = np.clip(y[held_out], -most, most), rng.uniform(-most, most, len(held_out))
+    models = [KMPRegressor(4, loss=loss, stop="certificate", random_state=5).fit(X, one) for one in (y, other)]
+    stages = [model.truncate(4).predict(X) for model in models]
+    np.testing.assert_allclose(stages[0], stages[1], rtol=1e-9)

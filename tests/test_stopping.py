@@ -226,7 +226,7 @@ def test_fewest_for_classes_follows_its_formula(level):
     curve = losses[: taken + 1] / (1 - (1 + charge * np.arange(taken + 1)) / n) ** 2
     rate = rates[: taken + 1].min()
     error = np.sqrt((1 - rate) / (rate * n))
-    near, far = (int(np.flatnonzero(curve <= curve.min() * (1 + m * error))[0]) for m in (0.75, 4))
+    near, far = (int(np.flatnonzero(curve <= curve.min() * (1 + m * error))[0]) for m in (0.75, 4.5))
     flat = int(np.flatnonzero(rates[: taken + 1] <= rate * (1 + 0.25 * error))[0])
     keep = min(near, max(far, flat))
     assert far < near and (keep < near) == level

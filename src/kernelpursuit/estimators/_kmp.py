@@ -64,6 +64,7 @@ class KernelMatchingPursuit:
         cuts: int,
         unit: float = 1.0,
         calm: Callable[[np.ndarray], np.ndarray] = lambda targets: targets,
+        loss_of: Callable[[TrainingData], Loss | None] | None = None,
     ) -> Fitted:
         """Fit with the stop rule that `n_atoms` and `stop` ask for.
 
@@ -83,6 +84,8 @@ class KernelMatchingPursuit:
             What the targets were divided by.
         calm : callable
             ``calm(targets)`` without their outliers, for a look at them with the squared loss.
+        loss_of : callable, optional
+            ``loss_of(data)``, the loss by some of the rows, where it depends on them.
         """
         settings, centers = Settings.of(self, unit), check_centers(self.centers, data.X)
         limit = None if self.n_atoms == "auto" else self.n_atoms
@@ -98,7 +101,8 @@ class KernelMatchingPursuit:
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
         elif stop == "certificate":
-            fitted = self._fit_certified(data, targets, loss, settings, wrong=wrong, calm=calm, **shared)
+            how: dict[str, Any] = {"wrong": wrong, "calm": calm, "loss_of": loss_of or (lambda some: loss)}
+            fitted = self._fit_certified(data, targets, settings, **how, **shared)
         else:
             rules: Rules = no_rules
             if stop == "bound":
@@ -207,12 +211,12 @@ class KernelMatchingPursuit:
         self,
         data: TrainingData,
         targets: np.ndarray,
-        loss: Loss | None,
         settings: Settings,
         *,
         centers: Any,
         wrong: Wrong,
         calm: Callable[[np.ndarray], np.ndarray],
+        loss_of: Callable[[TrainingData], Loss | None],
         unit: float,
     ) -> Fitted:
         """Fit to some rows, and keep the number of steps of which the others promise most: see `holdout_bound`.
@@ -220,7 +224,7 @@ class KernelMatchingPursuit:
         The rows fitted to name the number of steps that they prefer; it has most of delta.
         """
         refuse_weights(data, "certificate")
-        if not self._closed_form(loss) and self.n_atoms == "auto":
+        if not self._closed_form(loss_of(data)) and self.n_atoms == "auto":
             raise ValueError("stop='certificate' needs a number for n_atoms with this loss or variant, got 'auto'")
         check_split(len(targets), self.validation_fraction)
         order = settings.rng.permutation(len(targets))  # not by classes: the rows held out must be independent ones
@@ -229,7 +233,8 @@ class KernelMatchingPursuit:
         some, y = data.subset(train), targets[train]
         shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "unit": unit}
         shared["limit"] = None if self.n_atoms == "auto" else self.n_atoms
-        alpha = self._ridge(some, calm(y), loss, settings, **shared)  # the rows held out have no part in it either
+        loss = loss_of(some)  # the rows held out have no part in it, nor in the ridge
+        alpha = self._ridge(some, calm(y), loss, settings, **shared)
         if isinstance(alpha, Fitted):
             return alpha
         rules = path_rule("gcv", some, y, self.patience) if self._closed_form(loss) else no_rules

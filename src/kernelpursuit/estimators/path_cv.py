@@ -32,7 +32,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     max_atoms : int, default=100
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
-    alpha
+    search_alpha
     alphas
     value_loss
     quantile
@@ -135,7 +135,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     max_atoms : int, default=100
         Number of steps of the longest path. A warning says when the best number is this one.
     gammas
-    alpha
+    search_alpha
     alphas
     class_loss
     class_weight

@@ -199,6 +199,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
+        how["loss_of"] = partial(regression_loss, self.loss, quantile=self.quantile)
         fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, **options)
         path = in_units(fitted.path, unit, score=unit * unit)
         self._set(fitted._replace(path=path, weights=fitted.weights.times(unit)))
