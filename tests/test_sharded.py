@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kernelpursuit import Squares, pursue
+from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries import KernelDictionary
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
@@ -176,3 +177,43 @@ def test_labels_in_files(tmp_path):
     assert mapped(place)[:2].tolist() == ["yes", "no"]
     with pytest.raises(TypeError, match="values of type dict cannot be kept in files"):
         in_files([np.array([{}, {}])], 2, str(tmp_path))
+
+
+def test_a_block_of_atoms_takes_two_messages():
+    """One for the pool, one for directions, products and losses; the directions are orthonormal all the same."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(800, 4))
+    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=800))[:, None]
+    kernel, centres = make_kernel("rbf", x), x[:500]
+    program, (X, Y) = program_of(x, y, cuts=[300])
+    parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
+    here = KernelDictionary(centres, centres, kernel, storage="tiles")
+    criterion, blocks = Squares(ShardedDictionary(program, parts, here, 1000, float), Y), []
+    take = criterion.take
+    criterion.take = lambda block, weakness: blocks.append(block) or take(block, weakness)
+    before = program.round_trips
+    path = pursue(criterion, n_atoms(60), lookahead=64, weakness=0.5)
+    assert len(blocks) < 12
+    assert program.round_trips - before <= 2 * len(blocks) + 5
+    Q = criterion.atoms.basis.directions
+    np.testing.assert_allclose(np.asarray(Q @ Q.T), np.eye(Q.shape[0]), atol=1e-13)
+    R = criterion.atoms.basis.R
+    columns = KernelDictionary(x, centres, kernel).columns(path.atoms)
+    np.testing.assert_allclose(joined(Q).T @ R[:, 1:], columns, atol=1e-11)
+
+
+def test_known_products_that_are_wrong_are_not_trusted():
+    rng = np.random.default_rng(0)
+    basis, columns = Basis(np.zeros((30, 0))), rng.normal(size=(30, 3))
+    basis.extend(rng.normal(size=(30, 2)))
+    inside = basis.directions @ columns
+    left = columns.T @ columns - inside.T @ inside
+    for error, well in [(1e-6, True), (1.0, False)]:
+        near = basis.nearly(columns, np.zeros((3, 0)), inside + error, left)
+        found = basis.settle(near, basis.directions @ near.samples, near.samples.T @ near.samples)
+        assert (found is not None) == well
+        if well:
+            np.testing.assert_allclose(basis.directions @ basis.directions.T, np.eye(5), atol=1e-14)
+            np.testing.assert_allclose(basis.directions.T @ basis.R[:, 2:], columns, atol=1e-13)
+            basis.truncate(2)
+    assert basis.size == 2

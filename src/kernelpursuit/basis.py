@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, to_host
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
+
+_NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
+
+
+class Nearly(NamedTuple):
+    """Columns made orthonormal by inner products that were known, to as many digits as those had."""
+
+    samples: Array  # (n_samples, b)
+    tails: np.ndarray  # (b, any)
+    inside: np.ndarray  # (size, b), what was taken out of the columns along the directions
+    outside: np.ndarray  # (b, b), triangular: what is left of the columns is ``samples @ outside``
+    before: np.ndarray  # (b,), squared norms of the columns
+
+
+class Turned(NamedTuple):
+    """How new directions come from columns that were nearly orthonormal: (columns - directions `along`) `turn`."""
+
+    along: np.ndarray  # (size, b)
+    turn: np.ndarray  # (b, taken)
 
 
 class Basis:
@@ -95,6 +116,63 @@ class Basis:
         self._R[old, new], self._R[new, new] = inside[:, :taken], outside[:taken, :taken]
         self.size += taken
         return taken
+
+    def nearly(self, columns: Array, tails: np.ndarray, inside: np.ndarray, gram: np.ndarray) -> Nearly:
+        """The first round of `extend` by products that are known: nothing is read.
+
+        Parameters
+        ----------
+        columns : array of shape (n_samples, b)
+        tails : ndarray of shape (b, any)
+        inside : ndarray of shape (size, b)
+            Products of the columns with the directions.
+        gram : ndarray of shape (b, b)
+            Inner products of the columns outside the span.
+        """
+        self._reserve(self.size + columns.shape[1], tails.shape[1])
+        tails = np.pad(tails, ((0, 0), (0, self._tails.shape[1] - tails.shape[1])))
+        before = np.diagonal(gram) + np.sum(inside**2, axis=0)
+        factor, kept = pivots(gram, pivot_limit(eps(columns)) * before)
+        count = leading(kept)
+        factor, inside = factor[:count, :count].T, inside[:, :count]
+        inverse, Q = np.linalg.inv(factor) if count else factor, self.directions
+        rest = columns[:, :count] - (from_host(inside.T, Q) @ Q).T
+        tails = inverse.T @ (tails[:count] - inside.T @ self.tails)
+        return Nearly(rest @ from_host(inverse, columns), tails, inside, factor, before[:count])
+
+    def settle(self, near: Nearly, along: np.ndarray, gram: np.ndarray) -> Turned | None:
+        """The second round: add the directions of columns that are nearly orthonormal.
+
+        Parameters
+        ----------
+        near : Nearly
+        along : ndarray of shape (size, b)
+            Products of its samples with those of the directions.
+        gram : ndarray of shape (b, b)
+            Inner products of its samples.
+
+        Returns
+        -------
+        Turned or None
+            None, and nothing is added, where the products that were known had too few digits.
+        """
+        along, gram = along + self.tails @ near.tails.T, gram + near.tails @ near.tails.T
+        left = gram - along.T @ along
+        wrong = max(np.max(np.abs(along), initial=0.0), np.max(np.abs(left - np.eye(len(left))), initial=0.0))
+        if not wrong < _NEARLY:
+            return None
+        again = np.linalg.cholesky(left).T
+        turn = np.linalg.inv(again) if len(again) else again
+        inside, outside = near.inside + along @ near.outside, again @ near.outside
+        outside_span = np.diagonal(outside) ** 2 > in_span_limit(near.samples) * near.before
+        taken = len(outside) if outside_span.all() else int(np.argmin(outside_span))
+        old, new, Q = slice(self.size), slice(self.size, self.size + taken), self.directions
+        rest = near.samples - (from_host(along.T, Q) @ Q).T
+        self._rows[new, :] = (rest @ from_host(turn[:, :taken], near.samples)).T
+        self._tails[new] = turn[:, :taken].T @ (near.tails - along.T @ self.tails)
+        self._R[old, new], self._R[new, new] = inside[:, :taken], outside[:taken, :taken]
+        self.size += taken
+        return Turned(along, turn[:, :taken])
 
     def complement(
         self, columns: Array, tails: np.ndarray, rounds: int = 2, size: int | None = None

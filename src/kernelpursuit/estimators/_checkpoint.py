@@ -158,7 +158,7 @@ class Record:
             self.checkpoint.cut(self.lines[k - 1][1])
             del self.lines[k:]
         values = [[*path.start, 0.0]] if k == 1 and not self.lines else []
-        values.append([*path.steps[-1], passes])
+        values.append([*path.steps[-1].known(), passes])
         self.checkpoint.append(*values)
         self.lines += [(one, self.checkpoint._size) for one in values]
 

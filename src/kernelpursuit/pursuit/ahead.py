@@ -13,6 +13,30 @@ from kernelpursuit.pursuit.directions import Direction
 _FALLEN = 1e-3  # share of the energy from which on differences have lost too many digits
 
 
+class Later(np.lib.mixins.NDArrayOperatorsMixin):
+    """A number that is read when somebody asks for it, or comes along with what is read before.
+
+    Parameters
+    ----------
+    total : array
+        Its entries are added up.
+    divisor : float
+    """
+
+    def __init__(self, total: Any, divisor: float):
+        self._total, self._divisor = total, divisor
+
+    def __float__(self) -> float:
+        return float(np.sum(to_host(self._total)) / self._divisor)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(float(self), dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [float(one) if isinstance(one, Later) else one for one in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+
 class Ahead:
     """What the squared loss does along directions that wait.
 
@@ -28,14 +52,30 @@ class Ahead:
     share : float
         Of the full step.
     orthogonal : bool
+    known : tuple of ndarray of shape (len(directions), n_targets) and float, optional
+        q_tᵀr₀ and ‖r₀‖², penalty included, where they have been read.
 
     Attributes
     ----------
     lengths : list of ndarray of shape (n_targets,)
     """
 
-    def __init__(self, residual: Array, tail: np.ndarray, directions: list[Direction], share: float, orthogonal: bool):
-        self._directions, self._share = directions, share
+    def __init__(
+        self,
+        residual: Array,
+        tail: np.ndarray,
+        directions: list[Direction],
+        share: float,
+        orthogonal: bool,
+        known: tuple[np.ndarray, float] | None = None,
+    ):
+        self._directions, self._share, self._known = directions, share, known
+        self.lengths: list[np.ndarray] = []
+        self._energies: list[float] = []
+        self._left_out: list[Any] = []
+        if known is not None:
+            self._inner = None
+            return
         samples = namespace(residual).stack([direction.sample for direction in directions], axis=0)
         width = max(len(tail), *(len(direction.tail) for direction in directions))
         self._tails = np.stack([np.pad(direction.tail, (0, width - len(direction.tail))) for direction in directions])
@@ -43,17 +83,17 @@ class Ahead:
         # Not read yet: they come along with whatever is read first.
         self._inside, self._start = samples @ residual, energies(residual)
         self._inner = None if orthogonal else samples @ samples.T
-        self.lengths: list[np.ndarray] = []
-        self._energies: list[float] = []
-        self._left_out: list[Any] = []
 
     def go(self, residual: Array, left_out: Any) -> None:
         """Walk along the directions; `left_out` follows on its own copy."""
-        inside = to_host(self._inside) + self._tails @ self._tail
+        if self._known is not None:
+            inside, energy = self._known
+        else:
+            inside = to_host(self._inside) + self._tails @ self._tail
+            energy = float(np.sum(to_host(self._start)) + np.sum(self._tail**2))
         inner = np.eye(len(inside))
         if self._inner is not None:
             inner = to_host(self._inner) + self._tails @ self._tails.T
-        energy = float(np.sum(to_host(self._start)) + np.sum(self._tail**2))
         self._first, left_out = energy, copy(left_out)
         for t, direction in enumerate(self._directions):
             now = inside[t] - sum(inner[t, s] * length for s, length in enumerate(self.lengths))
@@ -71,6 +111,6 @@ class Ahead:
         energy = self._energies[place]
         return energy if energy > _FALLEN * self._first else None
 
-    def left_out(self, place: int) -> float:
-        """Sum of squared left-out residuals after a step, nan where nobody follows them."""
-        return float(np.sum(to_host(self._left_out[place]))) if self._left_out else np.nan
+    def left_out(self, place: int, divisor: float) -> Any:
+        """Sum of squared left-out residuals after a step over `divisor`; nan where nobody follows them."""
+        return Later(self._left_out[place], divisor) if self._left_out else np.nan

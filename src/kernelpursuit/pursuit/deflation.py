@@ -113,6 +113,8 @@ class Deflation(Pools):
         self._lengths: np.ndarray | None = None  # of the atoms as they are
         self._kept: KeptProducts | None = None  # from the first rehearsal on
         self._looked_at: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
+        self._first = np.zeros((0, m))  # the same for the directions before that, where each read has a long way
+        self._pool: tuple[int, np.ndarray, np.ndarray] | None = None  # of the last rehearsal: size, atoms, products
 
     def columns(self, J: np.ndarray) -> Array:
         """Atoms `J`, weighted, in float64, without the constants of groups."""
@@ -276,6 +278,8 @@ class Deflation(Pools):
         self._error = self.pass_error(np.sqrt(self._raw))  # of the sums of squares
         self.passes += 1
         a = products[:, size:].copy()
+        if not self.D.in_memory and not isinstance(Q, np.ndarray):
+            self._first = inside.T.copy()
         for J, part in self.downdate_norms(inside):
             self.start[J], a[J] = part.start, part.products(samples, tails)
         return a

@@ -52,6 +52,10 @@ class Step(NamedTuple):
     validation: float = np.nan
     seconds: float = 0.0
 
+    def known(self) -> Step:
+        """The same, with a number for the left-out error where it was not read yet: see `Later`."""
+        return self._replace(leave_one_out=float(self.leave_one_out))
+
 
 def count(number: int, noun: str) -> str:
     """The number and its noun, in the plural where that is due.
@@ -163,7 +167,8 @@ class Path:
 
     def ended(self, verdict: Stop) -> Path:
         """Path cut to what `verdict` keeps."""
-        self.steps, self.discarded = self.steps[: verdict.keep], self.steps[verdict.keep :]
+        steps = [step.known() for step in self.steps]
+        self.steps, self.discarded = steps[: verdict.keep], steps[verdict.keep :]
         self.reason, self.sentence = verdict.reason, verdict.sentence
         return self
 

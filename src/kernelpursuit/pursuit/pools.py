@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,14 @@ PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv i
 _LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
 _FIRST = 4  # one in so many directions, the first, hold nearly all of an atom of which little is left
 _AT_ONCE = 256  # directions that are narrowed at once
+
+
+class Known(NamedTuple):
+    """Inner products of some atoms that a rehearsal has brought."""
+
+    inside: np.ndarray  # (size, b), with the directions
+    gram: np.ndarray  # (b, b), with each other, outside the span
+    kept: np.ndarray  # (size, n_atoms), those of all atoms with the directions
 
 
 class Pools:
@@ -41,6 +49,8 @@ class Pools:
     _reference: np.ndarray
     _ties: np.ndarray | None
     _kept: KeptProducts | None
+    _first: np.ndarray
+    _pool: tuple[int, np.ndarray, np.ndarray] | None
     _read: Callable[[Array], tuple[Array, Array, Array]]
     _tails: Callable[[np.ndarray], np.ndarray]
     _narrowed: Callable[[Array], Array]
@@ -55,7 +65,10 @@ class Pools:
         column = self.D.shape[0] * dtype.itemsize
         if self._kept is None:
             room = max(2 * self.D.tile * column, spare // 2)
-            self._kept = KeptProducts(self.size, len(self.alive), dtype, memory=room)
+            first = self._first if len(self._first) == self.size else self._first[:0]
+            self._kept = KeptProducts(self.size - len(first), len(self.alive), dtype, memory=room)
+            for products in first:
+                self._kept.append(products)
         width = max(self.D.tile, spare // (4 * column))  # columns of a pool that is cut are made again for each pair
         missing = self._kept.missing(self.size)
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
@@ -77,7 +90,19 @@ class Pools:
         for products in (self._kept.at(J), rest):
             gram -= products.T @ products
         self.passes += len(J) / len(self.alive)
+        self._pool = self.size, J, gram.copy()  # a rehearsal changes its own
         return gram
+
+    def rehearsed(self, block: list[int]) -> Known | None:
+        """What the last rehearsal has brought about the atoms of `block`; None where it has not brought all of it."""
+        if self._pool is None or self._kept is None or self.single or self._kept.missing(self.size):
+            return None
+        size, J, gram = self._pool
+        places = np.searchsorted(J, block)
+        if size != self.size or size != self.basis.size or not np.array_equal(J[np.minimum(places, len(J) - 1)], block):
+            return None
+        inside = self._kept.at(np.array(block))
+        return Known(inside, gram[np.ix_(places, places)], self._kept.all())
 
     def little_is_left(self, J: np.ndarray) -> np.ndarray:
         """Of which of the atoms `J` inner products by differences would be wrong: columns must be deflated instead."""

@@ -122,6 +122,10 @@ class KeptProducts:
         """Products of atoms `J` with the directions kept, (count, len(J))."""
         return self._rows[: self._count, J]
 
+    def all(self) -> np.ndarray:
+        """Products of all atoms with the directions kept, (count, n_atoms)."""
+        return self._rows[: self._count]
+
     def missing(self, size: int) -> list[slice]:
         """Ranges of the first `size` directions that are not kept."""
         ranges = slice(0, self._first), slice(self._first + self._count, size)

@@ -10,6 +10,7 @@ from kernelpursuit._array import Array, from_host, in_double, squared_norms, to_
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.ahead import Ahead
+from kernelpursuit.pursuit.at_once import at_once
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
 from kernelpursuit.pursuit.left_out import leave_out
@@ -126,11 +127,14 @@ class Squares(TakingDirections):
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
-        directions = self.atoms.extend(block)
+        far = not isinstance(self._r, np.ndarray)  # each number that is read has a long way
+        found = at_once(self.atoms, block, self._r, self._r_tail) if far and self.atoms.orthogonal else None
+        directions = self.atoms.extend(block) if found is None else found.directions
         ahead = None
-        if directions and not isinstance(self._r, np.ndarray):  # each number that is read has a long way
-            ahead = Ahead(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal)
-        products = self._correlate(directions)
+        if directions and far:
+            known = None if found is None else (found.inside, found.energy)
+            ahead = Ahead(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal, known)
+        products = self._correlate(directions) if found is None else found.products
         if ahead is not None:
             ahead.go(self._r, self._left_out)
         return [direction.atom for direction in directions], (directions, (products, ahead))
@@ -145,7 +149,7 @@ class Squares(TakingDirections):
             self._downdate(products[:, place], length, loss)
         self._steps.append((atom, length))
         weight = tuple((length * np.sqrt(unit)).tolist())
-        left_out = self._leave_one_out() if ahead is None else ahead.left_out(place) / self.atoms.total_weight
+        left_out = self._leave_one_out() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
         return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
 
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
