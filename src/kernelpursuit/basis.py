@@ -102,8 +102,8 @@ class Basis:
         tails = np.zeros((columns.shape[1], self._tails.shape[1]))
         tails[:, : given.shape[1]] = given
         rest, tails, inside = self.complement(columns, tails, rounds=1)
-        before = to_host(norms) + penalty
         rest, tails, outside = orthonormal(rest, tails)
+        before = to_host(norms) + penalty
         rest, tails, again = self.complement(rest, tails, rounds=1)
         rest, tails, turn = orthonormal(rest, tails)
         taken = len(turn)

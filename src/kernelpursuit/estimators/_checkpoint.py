@@ -157,7 +157,7 @@ class Record:
             )
             self.checkpoint.cut(self.lines[k - 1][1])
             del self.lines[k:]
-        values = [[*path.start, 0.0]] if k == 1 and not self.lines else []
+        values = [[*path.start.known(), 0.0]] if k == 1 and not self.lines else []
         values.append([*path.steps[-1].known(), passes])
         self.checkpoint.append(*values)
         self.lines += [(one, self.checkpoint._size) for one in values]

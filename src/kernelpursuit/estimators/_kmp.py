@@ -364,6 +364,9 @@ def several_classes(estimator: Any, targets: Any) -> bool:
 
 def largest_size(targets: Any) -> float:
     """The largest absolute value among targets wherever they are, 0 of none."""
+    known = getattr(targets, "largest", None)  # of those on shards, where it was read once
+    if known is not None:
+        return known
     xp = namespace(targets)
     return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
 

@@ -23,6 +23,7 @@ from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
 from kernelpursuit.losses import LOG, Link, Loss, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
+from kernelpursuit.sharded.arrays import Sharded
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
 LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
@@ -225,9 +226,12 @@ def as_targets(y: np.ndarray) -> np.ndarray:
 
 def cast_on_shards(y: Any, dtype: Any) -> Any:
     """Targets on shards, with the dtype of X."""
-    if largest_size(y) > np.finfo(dtype).max:
+    largest = largest_size(y)
+    if largest > np.finfo(dtype).max:
         raise ValueError(f"y has values too large for {dtype}, the precision of X: scale y or give X as float64")
-    return namespace(y).astype(y, dtype)
+    targets = namespace(y).astype(y, dtype)
+    targets.largest = float(np.dtype(dtype).type(largest))
+    return targets
 
 
 def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:
@@ -237,7 +241,10 @@ def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float
         return y, 1.0
     bound = 120 if y.dtype == np.float32 else 1000
     exponent = int(np.clip(np.frexp(largest)[1], -bound, bound))
-    return namespace(y).ldexp(y, -exponent), float(2.0**exponent)
+    scaled, unit = namespace(y).ldexp(y, -exponent), float(2.0**exponent)
+    if isinstance(scaled, Sharded):
+        scaled.largest = largest / unit
+    return scaled, unit
 
 
 def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Loss | None:

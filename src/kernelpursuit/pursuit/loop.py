@@ -167,7 +167,7 @@ class Path:
 
     def ended(self, verdict: Stop) -> Path:
         """Path cut to what `verdict` keeps."""
-        steps = [step.known() for step in self.steps]
+        self.start, *steps = (step.known() for step in [self.start, *self.steps])
         self.steps, self.discarded = steps[: verdict.keep], steps[verdict.keep :]
         self.reason, self.sentence = verdict.reason, verdict.sentence
         return self

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, in_double, squared_norms, to_host
+from kernelpursuit._array import Array, energies, from_host, in_double, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
-from kernelpursuit.pursuit.ahead import Ahead
+from kernelpursuit.pursuit.ahead import Ahead, Later
 from kernelpursuit.pursuit.at_once import at_once
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
@@ -106,7 +106,9 @@ class Squares(TakingDirections):
 
     def start(self) -> Step:
         """State before the first atom."""
-        return Step(atom=-1, loss=self._loss(), leave_one_out=self._leave_one_out())
+        return Step(
+            atom=-1, loss=self._loss() if self._steps else self._refreshed_at, leave_one_out=self._left_out_error()
+        )
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running quantities: d̃ᵀr, (len(J), n_targets), and ‖d̃‖² of atoms `J`."""
@@ -122,7 +124,8 @@ class Squares(TakingDirections):
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
-            self._error = self.atoms.pass_error(np.sqrt(self._energy()))
+            if self.atoms.single:
+                self._error = self.atoms.pass_error(np.sqrt(self._energy()))
             self._settle()
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
@@ -149,7 +152,7 @@ class Squares(TakingDirections):
             self._downdate(products[:, place], length, loss)
         self._steps.append((atom, length))
         weight = tuple((length * np.sqrt(unit)).tolist())
-        left_out = self._leave_one_out() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
+        left_out = self._left_out_error() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
         return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
 
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
@@ -250,10 +253,11 @@ class Squares(TakingDirections):
     def _loss(self) -> float:
         return self._energy() / self.atoms.total_weight
 
-    def _leave_one_out(self) -> float:
+    def _left_out_error(self) -> Any:
         if self._left_out is None:
             return np.nan
-        return float(np.sum(squared_norms(self._left_out.residual)) / self.atoms.total_weight)
+        error = Later(energies(self._left_out.residual), self.atoms.total_weight)
+        return float(error) if isinstance(self._r, np.ndarray) else error
 
 
 class SquaresRehearsal:

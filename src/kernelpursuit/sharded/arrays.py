@@ -172,6 +172,7 @@ class Sharded:
 
     def __init__(self, program: Program, number: int, like: np.ndarray, axis: int):
         self.program, self.number, self.like, self.axis = program, number, like, axis
+        self.largest: float | None = None  # absolute value, where somebody has read it
         self._free = weakref.finalize(self, program.forget, number)
         self._free.atexit = False
 
