@@ -2,8 +2,8 @@
 
 Claims, all within one run: (1) the atoms are those of one process; (2) the time is at most 1.3 times that of one
 process from 200,000 rows on; (3) a round trip serves four atoms at weakness 0.5; (4) what the client holds does not
-grow with the rows; (5) the model of costs in docs/scale.md, with constants from the first fit with two workers,
-predicts all others within 20 %.
+grow with the rows; (5) the model of costs in docs/scale.md, with constants from the first ``--constants`` fits,
+predicts the others within 20 %.
 
 The kernel is computed again at each pass, by one thread in each worker; the rows are in the workers' memory before the
 clock starts, as they are in that of the one process. The data are like forest cover: 54 columns.
@@ -15,17 +15,20 @@ Run: ``python benchmarks/many_machines.py [--rows 50000 200000] [--workers 1 2] 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 from sklearn.base import clone
 
 from _common import write
 from kernelpursuit import KMPRegressor
 from kernelpursuit.sharded import cluster
-from kernelpursuit.sharded.shard import Command, Read, Ref
+from kernelpursuit.sharded.shard import Command, Read
 
 COLUMNS = 54
 TRIPS = 50  # that are timed
@@ -57,9 +60,11 @@ def remembered(made: list[Any]) -> None:
 
 
 def resident() -> int:
-    """Bytes that this process holds."""
+    """Bytes that this process holds, without what it could give back."""
     import psutil  # type: ignore[import-untyped]
 
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
     return psutil.Process().memory_info().rss
 
 
@@ -105,9 +110,9 @@ def measured_network(client: Any, workers: int) -> tuple[float, float]:
     """Seconds of a message to all workers and back, and bytes a second that come from all of them."""
     from dask import delayed
 
-    idle = cluster.Actors(client, [delayed((np.zeros(LARGE // 8),)) for _ in range(workers)])
+    idle = cluster.Actors(client, [delayed((np.zeros((1, 1)),)) for _ in range(workers)])
     timed = []
-    for commands, reads, times in [([], [], TRIPS), ([Command(1, np.negative, (Ref(0),))], [Read(1, "sum")], 3)]:
+    for commands, reads, times in [([], [], TRIPS), ([Command(1, np.ones, (LARGE // 8,))], [Read(1, "sum")], 3)]:
         idle.execute(commands, reads)
         start = perf_counter()
         for _ in range(times):
@@ -127,21 +132,27 @@ def in_one_process(model: KMPRegressor, rows: int, workers: int) -> dict[str, An
         return {"seconds_one": perf_counter() - start, "support_one": model.support_.tolist()}
 
 
-def operations(run: dict[str, Any], centers: int, atoms: int) -> float:
-    """Operations for a row: kernel values at each pass, products of all atoms with directions, directions."""
-    return run["passes"] * centers * (2 * COLUMNS + EXPONENTIAL) + 2 * centers * atoms + 6 * atoms**2
+def terms(run: dict[str, Any], centers: int, atoms: int) -> np.ndarray:
+    """What the model of costs counts: operations of one worker, and atoms, which cost the client a time each.
+
+    Operations for a row are kernel values at each pass, products of all atoms with directions, the directions, and the
+    inner products of the pool of each block, of which there is one for two messages.
+    """
+    pool, blocks = min(centers, np.sqrt(32 * centers)), run["trips"] / 2
+    row = run["passes"] * centers * (2 * COLUMNS + EXPONENTIAL) + 2 * centers * atoms + 6 * atoms**2
+    return np.array([run["rows"] / run["workers"] * (row + 2 * blocks * pool**2), atoms])
 
 
-def predicted(first: dict[str, Any], run: dict[str, Any], centers: int, atoms: int) -> float:
-    """Seconds by the model of costs, with the speed and the time to set up from the first run."""
+def network(run: dict[str, Any]) -> float:
+    """Seconds of the messages, and of the rows' way to where they are held."""
+    return run["setup"] + run["trips"] * run["latency"] + run["bytes"] / run["bandwidth"]
 
-    def network(run: dict[str, Any]) -> float:
-        return run["trips"] * run["latency"] + run["bytes"] / run["bandwidth"]
 
-    share, share_first = (one["rows"] / one["workers"] for one in (run, first))
-    work = first["seconds"] - first["setup"] - network(first)
-    work *= operations(run, centers, atoms) / operations(first, centers, atoms)
-    return (work + first["setup"]) * share / share_first + network(run)
+def constants(runs: list[dict[str, Any]], centers: int, atoms: int) -> np.ndarray:
+    """Seconds of an operation and of an atom, by least squares of relative errors over some runs."""
+    known = np.array([run["seconds"] - network(run) for run in runs])
+    counted = np.array([terms(run, centers, atoms) for run in runs])
+    return nnls(counted / known[:, None], np.ones(len(runs)))[0]
 
 
 def main() -> None:
@@ -150,6 +161,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 200_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--constants", type=int, default=4)
     parser.add_argument("--centers", type=int, default=1000)
     parser.add_argument("--atoms", type=int, default=100)
     parser.add_argument("--weakness", type=float, default=0.5)
@@ -166,9 +178,14 @@ def main() -> None:
         found["equal"] = found.pop("support") == found.pop("support_one")
         found["ratio"] = found["seconds"] / found["seconds_one"]
         results.append(found)
-        found["predicted"] = predicted(results[0], found, options.centers, options.atoms)
         print({key: round(value, 4) if isinstance(value, float) else value for key, value in found.items()}, flush=True)
-        write(results, options.out)
+    costs = constants(results[: options.constants], options.centers, options.atoms)
+    for found in results:
+        found["predicted"] = network(found) + float(terms(found, options.centers, options.atoms) @ costs)
+        print(f"{found['rows']:>9,} {found['workers']} {found['seconds']:8.2f} {found['predicted']:8.2f}")
+    print("seconds of an operation and of an atom:", costs.tolist())
+    settings = {"centers": options.centers, "atoms": options.atoms, "weakness": options.weakness}
+    write({"constants": costs.tolist(), "settings": settings, "runs": results}, options.out)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,12 @@ class Basis:
         taken = self.extend(column[:, None], None if tail is None else tail[None, :])
         return self._rows[self.size - 1, :] if taken else None
 
+    def begin(self, column: Array, squared: float) -> None:
+        """Make `column`, whose squared norm is known, the first direction: nothing is read."""
+        length = float(np.sqrt(squared))
+        self._rows[:1, :] = (column / length)[None, :]
+        self._R[0, 0], self.size = length, 1
+
     def extend(self, columns: Array, tails: np.ndarray | None = None) -> int:
         """Add the directions of `columns` (n_samples, b), one after the other. Returns how many were added.
 

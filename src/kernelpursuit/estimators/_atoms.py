@@ -169,7 +169,7 @@ class ShardedAtoms:
         program, n, room = self._X.program, int(self._X.program.n_rows), self._X.room
         how = (memory / n, storage, None) if room is None else (0.0, "tiles", room)
         parts = Handle(program, program.add(dictionary_at, self._X, self._family, *how))
-        tile = min(program.collect(getattr, parts, "tile"))
+        tile = program.reduce(getattr, parts, "tile", how="min")
         return ShardedDictionary(program, parts, self._family.dictionary(memory, "tiles"), tile, self._X.dtype)
 
 

@@ -230,14 +230,16 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     """The rows of the shards as those of a fit."""
     program = Program(actors, 0, len(HOLDS))
     X, y, weights, rows = (Handle(program, number) for number in range(len(HOLDS)))
-    found = program.collect(look_at, X, y, rows)
+    shards = program.by_shard(look_at, X, y, rows)
+    found = [block for blocks in shards for block in blocks]
     like_x, like_y, *_ = found[0]
-    firsts, counts = np.array([(first, count) for *_, first, count in found]).T
+    firsts, counts = np.array([(first, count) for *_, first, count, _ in found]).T
+    free = min(blocks[0][-1] / max(1, sum(block[-2] for block in blocks)) for blocks in shards)
     program.n_rows = Rows(int(np.sum(counts)))
     if program.n_rows == 0:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     return TrainingData(
-        ShardedRows(program, like_x, Numbered(firsts, counts, rows)),
+        ShardedRows(program, like_x, Numbered(firsts, counts, rows), free),
         Sharded(program, y.number, like_y, 0),
         Sharded(program, weights.number, np.empty(0), 0) if weighted else None,
         range(program.n_rows),
@@ -245,9 +247,9 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     )
 
 
-def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[Any, Any, int, int]:
-    """Empty arrays like those of a block, the number of its first row, and how many rows it has."""
-    return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows)
+def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[Any, Any, int, int, int]:
+    """Empty arrays like those of a block, the number of its first row, how many rows it has, and how much is free."""
+    return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows), free_beside(X)
 
 
 def first_of(rows: np.ndarray) -> int:
@@ -272,9 +274,9 @@ class ShardedRows(Sharded):
         Bytes of memory that a block of rows may take, where the rows are in files.
     """
 
-    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered):
+    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered, free: float):
         super().__init__(program, 0, like, 0)
-        self.numbered = numbered
+        self.numbered, self._free_for_row = numbered, free
         self.room: int | None = None
 
     def rows_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -291,9 +293,7 @@ class ShardedRows(Sharded):
 
     def free_memory(self) -> int:
         """Bytes that are free for arrays of all rows, as the shard that has least room for its share of them says."""
-        shards = self.program.by_shard(free_for_rows, self)
-        shares = [(blocks[0][0], sum(size for _, size in blocks)) for blocks in shards]
-        return int(min(free / max(1, size) for free, size in shares) * self.program.n_rows)
+        return int(self._free_for_row * self.program.n_rows)
 
 
 def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -302,8 +302,6 @@ def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: dict[int, np.ndarray]) 
     return X[places], rows[places]
 
 
-def free_for_rows(X: np.ndarray) -> tuple[int, int]:
-    """Bytes that are free beside a block of rows, in memory or on the disk where they are, and how many rows it has."""
-    if isinstance(X.base, np.memmap):
-        return shutil.disk_usage(str(X.base.filename)).free, len(X)
-    return free_memory(X), len(X)
+def free_beside(X: np.ndarray) -> int:
+    """Bytes that are free beside a block of rows: in memory, or on the disk where they are."""
+    return shutil.disk_usage(str(X.base.filename)).free if isinstance(X.base, np.memmap) else free_memory(X)

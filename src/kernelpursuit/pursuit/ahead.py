@@ -73,6 +73,7 @@ class Ahead:
         self.lengths: list[np.ndarray] = []
         self._energies: list[float] = []
         self._left_out: list[Any] = []
+        self._after: list[tuple[Array, Any]] = []
         if known is not None:
             self._inner = None
             return
@@ -104,7 +105,12 @@ class Ahead:
             if left_out is not None:
                 residual = residual - direction.sample[:, None] * from_host(length, residual)[None, :]
                 left_out.move(direction.sample, length, residual)
+                self._after.append((residual, copy(left_out)))
                 self._left_out.append(namespace(residual).sum(left_out.residual * left_out.residual))
+
+    def after(self, place: int) -> tuple[Array, Any] | None:
+        """The residual and the left-out ones after a step, where they were followed."""
+        return self._after[place] if self._after else None
 
     def energy(self, place: int) -> float | None:
         """Squared norm of the residuals after a step, penalty included; None where it has to be measured."""

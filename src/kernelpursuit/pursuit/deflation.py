@@ -102,7 +102,11 @@ class Deflation(Pools):
         self.ridge = Ridge(dictionary, alpha / self.unit, wide) if alpha > 0 else None
         if intercept:
             ones = xp.ones((n, 1), dtype=wide.dtype, device=wide.device)
-            self.basis.append(self.weigh(ones)[:, 0])
+            column = self.weigh(ones)[:, 0]
+            if isinstance(column, np.ndarray):
+                self.basis.append(column)
+            else:  # each read has a long way
+                self.basis.begin(column, self.total_weight)
         self.size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
         self._directions = (Joined if orthogonal else Apart)(self.basis, self.ridge, self.columns)
         self.extend, self.give_back = self._directions.extend, self._directions.give_back

@@ -106,9 +106,8 @@ class Squares(TakingDirections):
 
     def start(self) -> Step:
         """State before the first atom."""
-        return Step(
-            atom=-1, loss=self._loss() if self._steps else self._refreshed_at, leave_one_out=self._left_out_error()
-        )
+        loss = self._loss() if self._steps else self._refreshed_at
+        return Step(atom=-1, loss=loss, leave_one_out=self._left_out_error())
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running quantities: d̃ᵀr, (len(J), n_targets), and ‖d̃‖² of atoms `J`."""
@@ -134,7 +133,7 @@ class Squares(TakingDirections):
         found = at_once(self.atoms, block, self._r, self._r_tail) if far and self.atoms.orthogonal else None
         directions = self.atoms.extend(block) if found is None else found.directions
         ahead = None
-        if directions and far:
+        if directions and far and self.atoms.groups is None:
             known = None if found is None else (found.inside, found.energy)
             ahead = Ahead(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal, known)
         products = self._correlate(directions) if found is None else found.products
@@ -144,7 +143,10 @@ class Squares(TakingDirections):
 
     def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
         directions, (products, ahead) = waiting
-        length = self._advance(directions[place], self._shrinkage, None if ahead is None else ahead.lengths[place])
+        if ahead is None:
+            length = self._advance(directions[place], self._shrinkage)
+        else:
+            length = self._advance(directions[place], self._shrinkage, ahead.lengths[place], ahead.after(place))
         known = None if ahead is None else ahead.energy(place)
         loss, unit = self._loss() if known is None else known / self.atoms.total_weight, self.atoms.unit
         self.atoms.chosen(atom)
@@ -213,15 +215,27 @@ class Squares(TakingDirections):
             return None
         return self.atoms.correlate(*side_by_side(directions))
 
-    def _advance(self, direction: Direction, share: float, length: np.ndarray | None = None) -> np.ndarray:
-        """Move the residual along a unit direction and update the leverages; returns the step length per target."""
+    def _advance(
+        self,
+        direction: Direction,
+        share: float,
+        length: np.ndarray | None = None,
+        after: tuple[Array, Any] | None = None,
+    ) -> np.ndarray:
+        """Move the residual along a unit direction and update the leverages; returns the step length per target.
+
+        `length`, and the residuals `after` the step, may be known.
+        """
         sample, tail = direction.sample, direction.tail
         if len(tail) > len(self._r_tail):
             self._r_tail = np.pad(self._r_tail, ((0, len(tail) - len(self._r_tail)), (0, 0)))
         if length is None:
             length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
-        self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
+        if after is not None:
+            self._r, self._left_out = after
+            return length
+        self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
         if self._left_out is not None:
             self._left_out.move(sample, length, self._r)
         return length

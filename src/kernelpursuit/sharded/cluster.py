@@ -25,6 +25,7 @@ PATIENCE = 0.5  # seconds without an answer after which it is asked whether the 
 RESTART = 30.0  # seconds that a cluster without workers has to start one
 LONG = 2000  # commands from which on the log is shortened to what is still needed
 ATTEMPTS = 3  # to make a shard again
+CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
 
 
 class Lost(Exception):
@@ -213,11 +214,16 @@ class Actors:
 
 
 class HeldRows(Shard):
-    """A shard whose rows are in memory, in one block; made of what the chunks hold."""
+    """A shard whose rows are in memory, made of what the chunks hold.
+
+    Blocks are so small that a vector over their rows stays in a cache, and that memory is used again.
+    """
 
     def __init__(self, *parts: tuple):
-        columns = zip(*parts, strict=True)
-        super().__init__(Block([None if column[0] is None else np.concatenate(column) for column in columns]))
+        arrays: list[Any] = [None if one[0] is None else np.concatenate(one) for one in zip(*parts, strict=True)]
+        starts = range(0, max(1, len(arrays[0])), CACHED)
+        blocks = [[None if one is None else one[start : start + CACHED] for one in arrays] for start in starts]
+        super().__init__(*map(Block, blocks))
 
 
 class StoredRows(Shard):

@@ -20,19 +20,24 @@ class ShardedDictionary:
         The dictionary of each shard's rows.
     centres : Dictionary
         The atoms at their own centres, here: it knows their inner products.
-    tile : int
-        Columns that a shard may hold at once.
+    tile : int or Reduced
+        Columns that a shard may hold at once; it is read when it is needed.
     dtype : dtype
         Of the columns.
     """
 
     in_memory = False  # a pass is a message to all shards, whatever they keep
 
-    def __init__(self, program: Program, parts: Handle, centres: Any, tile: int, dtype: Any):
+    def __init__(self, program: Program, parts: Handle, centres: Any, tile: Any, dtype: Any):
         self.shape = (program.n_rows, centres.shape[1])
-        self.tile = tile
+        self._tile = tile
         self._program, self._parts, self._dtype = program, parts, np.dtype(dtype)
         self.gram, self.gram_diagonal = centres.gram, centres.gram_diagonal
+
+    @property
+    def tile(self) -> int:
+        """Columns that may be in memory at once."""
+        return int(np.asarray(self._tile))
 
     def columns(self, J: np.ndarray) -> Sharded:
         """Columns `J`, (n_samples, len(J)), where the rows are."""
