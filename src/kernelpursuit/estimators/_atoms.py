@@ -162,7 +162,7 @@ class ShardedAtoms:
 
     def __init__(self, X: Any, family: AtomFamily):
         self._X, self._family = X, family
-        self.support, self.expansion = family.support, family.expansion
+        self.support, self.expansion, self.size = family.support, family.expansion, family.size
 
     def dictionary(self, memory: int, storage: str) -> Any:
         """The atoms at the rows of the shards, `memory` for all of them together."""
