@@ -285,7 +285,7 @@ class KernelMatchingPursuit:
                 "intercept": self.fit_intercept,
             }
             if loss is None:
-                return Squares(dictionary, y, **options)
+                return Squares(dictionary, y, leaves_out=not self._for_scores, **options)
             return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
 
         # Below the rounding error of the targets there is nothing left to fit.

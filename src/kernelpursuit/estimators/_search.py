@@ -210,7 +210,7 @@ def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | N
         return None
     options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
     kernel = make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
-    return mirrored(KernelDictionary(X, X, kernel, storage="dense").columns(np.arange(X.shape[0])).T)
+    return mirrored(KernelDictionary(X, X, kernel, storage="dense").columns(np.arange(X.shape[0])))
 
 
 def best_known(scored: Scored, one_standard_error: bool) -> tuple[int, int]:
@@ -307,8 +307,10 @@ def path_scores(
 
 
 def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-    """Entries of a kernel matrix; in one go where they are NumPy's."""
-    return K[np.ix_(rows, columns)] if isinstance(K, np.ndarray) else gather(gather(K, rows), columns, axis=1)
+    """Entries of a kernel matrix; of NumPy's in one go, each column in one piece, because atoms are read one by one."""
+    if isinstance(K, np.ndarray):
+        return K.T[np.ix_(columns, rows)].T
+    return gather(gather(K, rows), columns, axis=1)
 
 
 def without_undefined_folds(table: np.ndarray) -> np.ndarray:

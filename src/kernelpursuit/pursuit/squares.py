@@ -61,6 +61,8 @@ class Squares(TakingDirections):
         that of all pairs of rows inside a group (see `Groups`), and the leave-one-out error leaves a group out.
     shrinkage : float
         Share of the full step that the basic variant takes.
+    leaves_out : bool
+        Whether steps have their leave-one-out error. The basic variant has none.
 
     References
     ----------
@@ -88,6 +90,7 @@ class Squares(TakingDirections):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
+        leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
         given = {"alpha": alpha, "weights": weights, "intercept": intercept, "groups": groups}
@@ -98,7 +101,7 @@ class Squares(TakingDirections):
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._error = np.zeros(0)  # bound on the error of the running d̃ᵀr, where passes are in float32
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
+        self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
         if intercept:
             self._constant = self._advance(Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), 1.0)
