@@ -178,4 +178,5 @@ def speed(ours: Record, peer: Record) -> str:
     ratio = peer.predict_us / ours.predict_us
     if 0.8 < ratio < 1.25:
         return "a prediction takes as long"
-    return f"a prediction is {ratio:.1f} times faster" if ratio > 1 else f"a prediction is {1 / ratio:.1f} times slower"
+    times = max(ratio, 1 / ratio)
+    return f"a prediction is {quantity(times, 2)} times {'faster' if ratio > 1 else 'slower'}"
