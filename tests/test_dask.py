@@ -15,7 +15,7 @@ import dask.array as da
 from dask import delayed
 from distributed import Client, LocalCluster
 
-from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit import KMPClassifier, KMPRegressor, PursuitNystroem, SparseKernelPCA
 from kernelpursuit.sharded.cluster import Actors
 from registry import CLASSES
 
@@ -68,6 +68,41 @@ def test_the_model_is_that_of_one_machine(client, model, y, weights):
     lazy = found.predict(chunks(X))
     assert isinstance(lazy, da.Array) and lazy.shape == np.shape(found.predict(X))
     assert np.array_equal(lazy.compute(), found.predict(X)) or np.allclose(lazy.compute(), found.predict(X))
+
+
+@pytest.mark.parametrize(
+    "model, weights",
+    [
+        (SparseKernelPCA(15, n_components=4), None),
+        (SparseKernelPCA(12, selection="diagonal", kernel="poly"), W),
+        (SparseKernelPCA(12, weakness=0.5, memory=0, center=False), W),
+        (SparseKernelPCA(10, candidates=30, random_state=1), W),
+        (PursuitNystroem(n_components=12, gamma=0.3), W),
+        (PursuitNystroem(n_components=8, selection="random", random_state=0), None),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(300,), (100, 1, 199), (1, 50, 0, 49, 100, 60, 40)], ids=str)
+def test_points_are_those_of_one_machine(client, model, weights, sizes):
+    """Duplicates included."""
+    rows = np.concatenate([X[:250], X[:50]])
+    wanted = clone(model).fit(rows, None, weights)
+    found = clone(model).fit(chunks(rows, sizes), None, None if weights is None else chunks(weights))
+    assert found.path_.atoms.tolist() == wanted.path_.atoms.tolist()
+    np.testing.assert_allclose(found.residual_trace_, wanted.residual_trace_, rtol=1e-8, atol=1e-10)
+    lazy = found.transform(chunks(rows))
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_allclose(lazy.compute(), wanted.transform(rows), atol=1e-8)
+
+
+def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.estimators._atoms.MOST_CENTRES", 200)
+    monkeypatch.setattr("kernelpursuit.estimators._atoms.DRAWN", 90)
+    model = SparseKernelPCA(12, random_state=0).fit(chunks(X), None, chunks(W))
+    assert np.array_equal(model.support_vectors_, X[model.support_]) and np.all(W[model.support_] > 0)
+    np.testing.assert_allclose(model.residual_trace_[-1], W @ model.residual(X))  # of all rows
+    features = PursuitNystroem(n_components=12, random_state=0).fit(chunks(X))
+    left = 1 - np.sum(features.transform(X) ** 2, axis=1)
+    np.testing.assert_allclose(features.residual_trace_[-1], np.sum(left))
 
 
 def test_single_precision_and_whole_numbers(client):
@@ -158,6 +193,10 @@ def test_bad_input(client):
     ]:
         with pytest.raises(ValueError, match=reason):
             clone(model).set_params(**options).fit(chunks(X), chunks(Y))
+    with pytest.raises(ValueError, match="selection='prefit' is not for Dask"):
+        PursuitNystroem(selection="prefit").fit(chunks(X), chunks(Y))
+    with pytest.raises(ValueError, match="stop='bound'"):
+        SparseKernelPCA(stop="bound").fit(chunks(X))
     big = da.random.default_rng(0).normal(size=(60_000, 1), chunks=30_000)
     with pytest.raises(ValueError, match="centers=None makes each of the 60000 rows a centre"):
         model.fit(big, big[:, 0])

@@ -21,6 +21,8 @@ class WeighedDictionary:
         Square: rows and centres are the same points.
     weights : ndarray of shape (n_samples,)
         Positive.
+    rows : array of shape (n_rows, 1), optional
+        Roots of the weights of the rows, where these are not the same points.
 
     Examples
     --------
@@ -33,11 +35,13 @@ class WeighedDictionary:
            [1., 1.]]), array([4., 1.]))
     """
 
-    def __init__(self, dictionary: Any, weights: np.ndarray):
+    def __init__(self, dictionary: Any, weights: np.ndarray, rows: Array | None = None):
         self.inner = dictionary
         self.shape, self.tile = dictionary.shape, dictionary.tile
         self.roots = np.sqrt(weights)
-        self._rows = from_host(self.roots[:, None], dictionary.columns(np.zeros(1, dtype=np.intp)))
+        self._rows = rows
+        if rows is None:
+            self._rows = from_host(self.roots[:, None], dictionary.columns(np.zeros(1, dtype=np.intp)))
 
     @property
     def in_memory(self) -> bool:

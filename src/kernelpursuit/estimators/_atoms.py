@@ -135,6 +135,7 @@ def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, cente
     names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "functions")
     given = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
     if isinstance(data.X, Sharded):
+        centers = centers if hasattr(estimator, "centers") else drawn_if_many(data)
         return atoms_on_shards(data, rng, centers=centers, **given)
     return AtomFamily(data, rng, centers=centers, **given)
 
@@ -148,6 +149,7 @@ def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 MOST_CENTRES = 50_000  # that every worker and this process hold
+DRAWN = 10_000  # centres of estimators that have no parameter for them, where there are more rows than that
 
 
 class ShardedAtoms:
@@ -158,10 +160,13 @@ class ShardedAtoms:
     X : ShardedRows
     family : AtomFamily
         At its own centres, here.
+    positions : ndarray of int or None
+        Places of the centres among the rows; None for centres of the user's own.
     """
 
-    def __init__(self, X: Any, family: AtomFamily):
-        self._X, self._family = X, family
+    def __init__(self, X: Any, family: AtomFamily, positions: np.ndarray | None):
+        self._X, self._family, self.positions = X, family, positions
+        self.kernels = family.kernels
         self.support, self.expansion, self.size = family.support, family.expansion, family.size
 
     def dictionary(self, memory: int, storage: str) -> Any:
@@ -182,20 +187,31 @@ def atoms_on_shards(
     data: TrainingData, rng: np.random.Generator, *, kernel: Any, gamma: float | str, centers: Any, **given: Any
 ) -> Any:
     """All atoms on rows that are on shards; `gamma` is settled by sums over them, where it asks for their variance."""
-    X: Any = data.X
-    n, size = int(X.program.n_rows), centers
     if centers is None or isinstance(centers, Integral):
-        if centers is None and n > MOST_CENTRES:
-            raise ValueError(
-                f"centers=None makes each of the {n} rows a centre, and {MOST_CENTRES} are the most that all "
-                "workers can hold: give a number, such as centers=10000, for as many rows drawn at random"
-            )
-        positions = np.arange(n) if size is None else draw_centers(int(size), n, rng)
-        centers, numbers = X.rows_at(positions)
-        some = TrainingData(centers, np.zeros(len(centers)), None, numbers, data.n_rows)
+        some, positions = centres_on_shards(data, rng, centers)
     else:
-        some = TrainingData(centers, np.zeros(len(centers)), None, np.arange(len(centers)), len(centers))
-    warn_if_one_column_rules(centers, kernel, gamma)
+        rows = np.arange(len(centers))
+        some, positions = TrainingData(centers, np.zeros(len(centers)), None, rows, len(centers)), None
+    warn_if_one_column_rules(some.X, kernel, gamma)
     if gamma == "scale" and uses_gamma(kernel):
-        gamma = scale_gamma(X, data.weights)
-    return ShardedAtoms(X, AtomFamily(some, rng, kernel=kernel, gamma=gamma, **given))
+        gamma = scale_gamma(data.X, data.weights)
+    return ShardedAtoms(data.X, AtomFamily(some, rng, kernel=kernel, gamma=gamma, **given), positions)
+
+
+def centres_on_shards(data: TrainingData, rng: np.random.Generator, centers: Any) -> tuple[TrainingData, np.ndarray]:
+    """Rows of shards that become centres, here, with their numbers among all rows; and their places."""
+    X: Any = data.X
+    n = int(X.program.n_rows)
+    if centers is None and n > MOST_CENTRES:
+        raise ValueError(
+            f"centers=None makes each of the {n} rows a centre, and {MOST_CENTRES} are the most that all "
+            "workers can hold: give a number, such as centers=10000, for as many rows drawn at random"
+        )
+    positions = np.arange(n) if centers is None else draw_centers(int(centers), n, rng)
+    rows, numbers = X.rows_at(positions)
+    return TrainingData(rows, np.zeros(len(rows)), None, numbers, data.n_rows), positions
+
+
+def drawn_if_many(data: TrainingData) -> int | None:
+    """How many rows of shards may become centres, for estimators without a parameter that says so; None for all."""
+    return DRAWN if data.X.shape[0] > MOST_CENTRES else None

@@ -155,13 +155,15 @@ def check_settings(estimator: Any) -> None:
     """Raise an error for settings that need all rows in one place."""
     if is_precomputed(estimator.kernel):
         raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
-    if estimator.loss != "squared":
+    if getattr(estimator, "loss", "squared") != "squared":
         raise ValueError(f"loss={estimator.loss!r} is not for Dask collections: 'squared' is")
-    held_out = estimator.stop in ("validation", "certificate", "bound")
-    if held_out or (estimator.n_atoms == "auto" and estimator.variant == "basic" and estimator.stop is None):
+    stop, variant = getattr(estimator, "stop", None), getattr(estimator, "variant", None)
+    if stop in ("validation", "certificate", "bound") or (
+        variant == "basic" and estimator.n_atoms == "auto" and stop is None
+    ):
         raise ValueError(
-            f"stop={estimator.stop!r} with n_atoms={estimator.n_atoms!r} and variant={estimator.variant!r} needs rows "
-            "held out or their residuals here: for Dask collections give a number, or stop 'gcv' or 'leave_one_out'"
+            f"stop={stop!r} with n_atoms={estimator.n_atoms!r} and variant={variant!r} needs rows held out or their "
+            "residuals here: for Dask collections give a number, or, where they exist, stop 'gcv' or 'leave_one_out'"
         )
 
 
@@ -279,14 +281,17 @@ class ShardedRows(Sharded):
         self.numbered, self._free_for_row = numbered, free
         self.room: int | None = None
 
-    def rows_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows at sorted `positions` among those of positive weight, and their numbers among all rows."""
+    def rows_at(self, positions: np.ndarray, of: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows at sorted `positions` among those of positive weight, and their numbers among all rows.
+
+        `of` is another array over the rows, of which they are taken.
+        """
         firsts, counts, rows = self.numbered
         ends = np.cumsum(counts)
         block = np.searchsorted(ends, positions, side="right")
         inside = positions - (ends - counts)[block]
         wanted = {int(firsts[one]): inside[block == one] for one in np.unique(block)}
-        found = self.program.collect(chosen_rows, self, rows, wanted)
+        found = self.program.collect(chosen_rows, self if of is None else of, rows, wanted)
         numbers = np.concatenate([numbers for _, numbers in found])
         order = np.argsort(numbers)
         return np.concatenate([some for some, _ in found])[order], numbers[order]

@@ -23,8 +23,9 @@ from kernelpursuit.estimators._training import TrainingData, refuse_weights
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.pursuit.loop import Path, StopRule
-from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
+from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
+from kernelpursuit.sharded.arrays import Sharded
 
 SPAN_CONSTRAINTS: dict[str, list] = {
     "n_atoms": SEARCH_CONSTRAINTS["max_atoms"],
@@ -115,11 +116,32 @@ def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     return lowest_bound(current, patience)
 
 
+def elsewhere(data: TrainingData, family: Any) -> tuple[Elsewhere, np.ndarray | None]:
+    """What `Rayleigh` must know of rows on shards, and the weights of the atoms among them."""
+    X: Any = data.X
+    n, unit = float(X.shape[0]), data.total / X.shape[0]
+    trace = float(X.program.reduce(weighed_trace, X, family.kernels[0], data.weights)) / unit
+    if data.weights is None:
+        return Elsewhere(trace, n, unit, None), None
+    roots = (namespace(data.weights).sqrt(data.weights) / float(np.sqrt(unit)))[:, None]
+    return Elsewhere(trace, n, unit, roots), X.rows_at(family.positions, data.weights)[0]
+
+
+def weighed_trace(X: np.ndarray, kernel: Kernel, weights: np.ndarray | None) -> float:
+    """Sum of k(x, x) over rows, each as often as its weight says."""
+    diagonal = kernel_diagonal(kernel, X)
+    return float(np.sum(diagonal if weights is None else weights * diagonal))
+
+
 def rayleigh(
-    dictionary: Any, selection: str, weights: np.ndarray | None, rng: np.random.Generator | None = None
+    dictionary: Any,
+    selection: str,
+    weights: np.ndarray | None,
+    rng: np.random.Generator | None = None,
+    far: Elsewhere | None = None,
 ) -> Rayleigh:
     """The criterion, if there is anything to choose from."""
-    criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng)
+    criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng, elsewhere=far)
     if not criterion.alive.any():
         raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to span")
     if selection == "rayleigh" and criterion.diagonal.max() < np.sqrt(np.finfo(float).tiny):  # no score would be left
@@ -150,8 +172,8 @@ class SpanParameters:
         Returns
         -------
         span : Span
-        features : ndarray of shape (n_samples, k)
-            ψ of the training rows.
+        features : array of shape (n_samples, k)
+            ψ of the training rows, on the host, or where they are if that is on shards.
         """
         n = data.X.shape[0]
         if patience is not None:
@@ -159,6 +181,7 @@ class SpanParameters:
         if len(kernel_list(self.kernel)) != 1:
             raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
         family = atoms_of(self, data, settings.rng)
+        far, weights = elsewhere(data, family) if isinstance(data.X, Sharded) else (None, data.weights)
 
         def rules(criterion: Rayleigh) -> list[StopRule]:
             ceiling = float(criterion.diagonal.max(initial=0))
@@ -171,7 +194,7 @@ class SpanParameters:
             def criterion_of(dictionary: Any) -> Rayleigh:
                 if dictionary.in_memory and settings.weakness == 1 and host_dtype(data.X) == np.float64:
                     quiet.enter_context(one_blas_thread())  # each step reads half of the matrix, see reads_one_triangle
-                return rayleigh(dictionary, self.selection, data.weights, settings.rng)
+                return rayleigh(dictionary, self.selection, weights, settings.rng, far)
 
             path, criterion, _ = run(
                 [family.dictionary],
@@ -185,10 +208,10 @@ class SpanParameters:
                 steps=self.n_atoms,
             )
         atoms = path.atoms
-        factor = criterion.factor()[:, : len(atoms)]
-        inverse = solve_triangular(factor[atoms], np.eye(len(atoms)), lower=True)
+        inverse = solve_triangular(criterion.factor_at(atoms)[:, : len(atoms)], np.eye(len(atoms)), lower=True)
         coef = np.concatenate([np.zeros((1, len(atoms))), inverse.T])
-        return Span(path, family.support(atoms), replace(family.expansion(atoms), coef=coef)), factor
+        span = Span(path, family.support(atoms), replace(family.expansion(atoms), coef=coef))
+        return span, criterion.factor()[:, : len(atoms)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]

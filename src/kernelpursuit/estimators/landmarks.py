@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from kernelpursuit._array import Array, eps, gather, to_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
+from kernelpursuit.estimators._atoms import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
+from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
@@ -23,12 +25,13 @@ from kernelpursuit.estimators._placement import (
     check_new,
     follow,
     host_dtype,
+    is_collection,
     is_precomputed,
     labels_on_host,
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._span import SpanParameters, finite_values, rayleigh
+from kernelpursuit.estimators._span import SpanParameters, elsewhere, finite_values, rayleigh
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
@@ -109,6 +112,7 @@ class PursuitNystroem(
     True
     """
 
+    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
@@ -163,7 +167,8 @@ class PursuitNystroem(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The square kernel matrix for ``kernel="precomputed"``.
+            The square kernel matrix for ``kernel="precomputed"``. Or a Dask array or dataframe: its rows stay on the
+            workers, and of more than 50,000 rows 10,000 drawn at random are the points to choose from.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             For ``selection="prefit"``; ignored otherwise.
         sample_weight : array-like of shape (n_samples,), optional
@@ -173,6 +178,8 @@ class PursuitNystroem(
         -------
         self
         """
+        if is_collection(X):
+            return self._fit_collection(X, sample_weight)
         if self.selection == "prefit" and y is None:
             validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
         X = check_training(self, X)
@@ -183,11 +190,32 @@ class PursuitNystroem(
         data = training_data(X, labels, sample_weight)
         self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(data.X)
         self.path_, dictionary = self._choose_landmarks(data, Settings.of(self))
-        self._set(data, dictionary)
+        self._set(data, dictionary, data.total)
         return self
 
-    def _choose_landmarks(self, data: TrainingData, settings: Settings) -> tuple[Path, Dictionary]:
-        """Landmarks by y as long as they promise to fit new data better, the rest by the kernel alone."""
+    def _fit_collection(self, X: Any, sample_weight: Any) -> PursuitNystroem:
+        """Fit to rows that stay on the workers of a cluster."""
+        if self.selection == "prefit":
+            raise ValueError("selection='prefit' is not for Dask collections: 'rayleigh', 'diagonal' and 'random' are")
+        with rows_on_cluster(self, X, None, sample_weight, np.asarray) as data:
+            settings = Settings.of(self)
+            centres, positions = centres_on_shards(data, settings.rng, drawn_if_many(data))
+            self._kernel = self._make_kernel(centres.X)
+            family = AtomFamily(centres, settings.rng, kernel="linear", gamma="auto")
+            family.kernels = [self._kernel]
+            shared = ShardedAtoms(data.X, family, positions)
+            self.path_, dictionary = self._choose_landmarks(data, settings, shared)
+            self._set(centres, dictionary, data.total)
+        return self
+
+    def _choose_landmarks(
+        self, data: TrainingData, settings: Settings, shared: ShardedAtoms | None = None
+    ) -> tuple[Path, Dictionary]:
+        """Landmarks by y as long as they promise to fit new data better, the rest by the kernel alone.
+
+        `shared` are the atoms on rows that are on shards.
+        """
+        far, weights = (None, data.weights) if shared is None else elsewhere(data, shared)
         supervised, X = self.selection == "prefit", data.X
         targets: Any = None
         if supervised:
@@ -195,6 +223,8 @@ class PursuitNystroem(
             targets = beside(scale_targets(columns)[0], X)
 
         def dictionary(memory: int, storage: str) -> Dictionary:
+            if shared is not None:
+                return shared.dictionary(memory, storage)
             if self._kernel is None:
                 K = X if len(data.rows) == data.n_rows else gather(X, data.rows, axis=1)
                 return DenseDictionary(K, gram=K)
@@ -203,7 +233,7 @@ class PursuitNystroem(
         def criterion(dictionary: Dictionary) -> Any:
             if supervised:
                 return Squares(dictionary, targets, weights=None if data.weights is None else beside(data.weights, X))
-            return rayleigh(dictionary, self.selection, data.weights, settings.rng)
+            return rayleigh(dictionary, self.selection, weights, settings.rng, far)
 
         def rules(criterion: Any) -> list[StopRule]:
             worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(targets, data)] if supervised else []
@@ -227,6 +257,7 @@ class PursuitNystroem(
             warn_if_short(path, self.n_components, "n_components")
         return path, ready
 
+    @lazily
     def transform(self, X: Any) -> Array:
         """Features of X, ``k_A(X) @ normalization_.T``.
 
@@ -248,14 +279,14 @@ class PursuitNystroem(
         """Training rows that the landmarks are, in the order chosen, NumPy wherever X lives."""
         return np.array(self._chosen, dtype=np.intp)
 
-    def _set(self, data: TrainingData, dictionary: Any) -> None:
-        """Attributes, as `Nystroem` computes them."""
+    def _set(self, data: TrainingData, dictionary: Any, total: float) -> None:
+        """Attributes, as `Nystroem` computes them; `data` are the points to choose from, of `total` rows."""
         X, atoms = data.X, self.path_.atoms
         self._chosen = data.rows[atoms].tolist()
         U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
         self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
         self.components_ = take_rows(X, atoms)
-        self.residual_trace_ = follow(self._traces(dictionary, data.weights) * data.total, X)
+        self.residual_trace_ = follow(self._traces(dictionary, data.weights) * total, X)
         if self._kernel is None:
             self._expansion = Expansion(self.components_, precomputed=self.component_indices_)
         else:

@@ -12,12 +12,20 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._array import Array, namespace, to_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
+from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import GOING_ON
 from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._placement import as_dtype, check_new, follow, is_precomputed, labels_on_host
+from kernelpursuit.estimators._placement import (
+    as_dtype,
+    check_new,
+    follow,
+    is_collection,
+    is_precomputed,
+    labels_on_host,
+)
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, finite_values
-from kernelpursuit.estimators._training import check_training, training_data
+from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.heads.principal import principal_axes
 from kernelpursuit.kernels import gamma_of
 
@@ -94,6 +102,7 @@ class SparseKernelPCA(
     ((200, 2), True)
     """
 
+    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         **SPAN_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -153,7 +162,8 @@ class SparseKernelPCA(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The square kernel matrix for ``kernel="precomputed"``.
+            The square kernel matrix for ``kernel="precomputed"``. Or a Dask array or dataframe: its rows stay on the
+            workers, and of more than 50,000 rows 10,000 drawn at random are the points to choose from.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen.
@@ -162,8 +172,13 @@ class SparseKernelPCA(
         -------
         self
         """
-        X = check_training(self, X)
-        data = training_data(X, None, sample_weight)
+        if is_collection(X):
+            with rows_on_cluster(self, X, None, sample_weight, np.asarray) as data:
+                return self._fit_rows(data)
+        return self._fit_rows(training_data(check_training(self, X), None, sample_weight))
+
+    def _fit_rows(self, data: TrainingData) -> SparseKernelPCA:
+        """Fit to rows wherever they are."""
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
         patience = self.patience if self.stop == "bound" else None
@@ -173,13 +188,14 @@ class SparseKernelPCA(
         onto_axes[0] -= mean @ axes
         self._expansion = replace(self._span.expansion, coef=onto_axes)
         self.gamma_ = gamma_of(self._expansion.kernels)
-        self.eigenvalues_ = follow(eigenvalues, X)
+        self.eigenvalues_ = follow(eigenvalues, self._expansion.centers)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
-        self.residual_trace_ = follow(self.path_.values("loss") * data.total, X)
+        self.residual_trace_ = follow(self.path_.values("loss") * data.total, self._expansion.centers)
         self._n_features_out = len(eigenvalues)
         return self
 
+    @lazily
     def transform(self, X: Any) -> Array:
         """Coordinates along the principal axes, ``(ψ(x) - mean) @ axes``.
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import Array, eps, gather, namespace, squared_norms, tie_tolerance, to_host
-from kernelpursuit.cholesky import PartialCholesky, pivot_limit
+from kernelpursuit._array import Array, energies, eps, namespace, squared_norms, tie_tolerance, to_host
+from kernelpursuit.cholesky import CholeskyApart, PartialCholesky, pivot_limit
 from kernelpursuit.dictionaries import WeighedDictionary
 from kernelpursuit.dictionaries.protocol import Dictionary, pieces, sweep
 from kernelpursuit.pursuit.loop import Step
@@ -24,6 +24,16 @@ class Waiting(NamedTuple):
     directions: np.ndarray  # (b, n)
     raw: np.ndarray | None  # (b, n), Kl; None without running norms
     left: np.ndarray | None  # (b, n), K⁽ᵗ⁾l, t being the step in which l is taken
+    lengths: np.ndarray  # (b,), ‖l‖² over the rows
+
+
+class Elsewhere(NamedTuple):
+    """What is known of rows that are elsewhere, of which the atoms are some."""
+
+    trace: float  # of the kernel matrix of all rows, weighed
+    rows: float  # how many there are, weighed
+    unit: float  # mean weight
+    roots: Array | None  # (n_rows, 1), roots of the weights over the unit, where the rows are
 
 
 class Rayleigh(Taking):
@@ -54,6 +64,8 @@ class Rayleigh(Taking):
         Positive weights of the points: one of weight w counts as w points. Sums over points are weighted then.
     rng : numpy.random.Generator, optional
         Draws for ``selection="random"``.
+    elsewhere : Elsewhere, optional
+        The rows are on shards, and atoms are some of them. Then n counts atoms below, and `weights` are theirs.
 
     Attributes
     ----------
@@ -86,15 +98,17 @@ class Rayleigh(Taking):
         selection: str = "rayleigh",
         weights: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
+        elsewhere: Elsewhere | None = None,
     ):
         n, m = dictionary.shape
-        if n != m:
+        if n != m and elsewhere is None:
             raise ValueError(f"the dictionary must be square, its atoms centred on its rows, got {n} x {m}")
         if selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}")
-        self._weights = np.ones(n) if weights is None else weights / np.mean(weights)
+        unit = np.mean(weights) if elsewhere is None and weights is not None else elsewhere.unit if elsewhere else 1.0
+        self._weights = np.ones(m) if weights is None else weights / unit
         if weights is not None:
-            dictionary = WeighedDictionary(dictionary, self._weights)
+            dictionary = WeighedDictionary(dictionary, self._weights, elsewhere.roots if elsewhere else None)
         self.D = dictionary
         self.passes = 0.0
         self._selection = selection
@@ -112,7 +126,10 @@ class Rayleigh(Taking):
         self._h: np.ndarray | None = None  # running ‖K⁽ᵗ⁾eᵢ‖²
         self._reference = np.zeros(0)  # the largest number that went into it since it was last exact
         self._chosen: list[int] = []
-        self._cholesky = PartialCholesky(self._like)
+        self._elsewhere, self._taken_off = elsewhere, 0.0
+        self._cholesky: Any = PartialCholesky(self._like)
+        if elsewhere is not None:
+            self._cholesky = CholeskyApart(self._like, lambda J: self.D.gram(None, J))
 
     @property
     def tie(self) -> Any:
@@ -132,8 +149,18 @@ class Rayleigh(Taking):
         return Step(atom=-1, loss=self._loss())
 
     def factor(self) -> np.ndarray:
-        """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix."""
-        return (to_host(self._cholesky.rows[: len(self._chosen), :]) / np.sqrt(self._weights)).T
+        """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix.
+
+        Of rows that are elsewhere it is there as well.
+        """
+        if self._elsewhere is None:
+            return (to_host(self._cholesky.rows[: len(self._chosen), :]) / np.sqrt(self._weights)).T
+        far = self._cholesky.rows[: len(self._chosen), :].T
+        return far if self._elsewhere.roots is None else far / self._elsewhere.roots
+
+    def factor_at(self, atoms: np.ndarray) -> np.ndarray:
+        """The rows of L that belong to `atoms`."""
+        return (self._cholesky.here()[: len(self._chosen), atoms] / np.sqrt(self._weights[atoms])).T
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running quantities: ‖K⁽ᵗ⁾eᵢ‖² and K⁽ᵗ⁾ᵢᵢ of atoms `J`."""
@@ -141,7 +168,7 @@ class Rayleigh(Taking):
         norms = squared_norms(columns)
         if not np.all(np.isfinite(norms)):
             raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
-        return norms, np.diagonal(to_host(gather(columns, J))).copy()
+        return norms, np.diagonal(self._cholesky.entries(columns, J, J)).copy()
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same as they are kept up to date."""
@@ -171,21 +198,26 @@ class Rayleigh(Taking):
         cholesky, before = self._cholesky, len(self._chosen)
         columns = self.D.columns(np.array(block))
         count = len(cholesky.extend(columns, block, self._limit * self._start[block]))
+        if not count:
+            return [], Waiting(np.zeros((0, 0)), None, None, np.zeros(0))
         l = cholesky.rows[before:, :]  # noqa: E741
+        lengths = energies(l.T)
         raw = left = None
-        if self._h is not None and count:
+        if self._h is not None:
             raw = self.D.correlate(namespace(l).astype(l, self._like.dtype).T).T
-            left = raw - to_host(cholesky.explained(l.T, before)).T
+            left = raw - cholesky.explained_here(l.T, before).T
             self.passes += 1
-        return block[:count], Waiting(to_host(l), raw, left)
+        return block[:count], Waiting(cholesky.here(before), raw, left, to_host(lengths))
 
     def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
         l = waiting.directions[place]  # noqa: E741
-        score = float(l @ l if self._selection == "rayleigh" else l[atom] ** 2 / self._weights[atom])
+        length = float(l @ l) if self._elsewhere is None else float(waiting.lengths[place])
+        score = length if self._selection == "rayleigh" else float(l[atom] ** 2 / self._weights[atom])
+        self._taken_off += length
         squares = l * l
         if self._h is not None:
             assert waiting.raw is not None and waiting.left is not None
-            self._h += (l @ l) * squares - 2 * l * waiting.left[place]
+            self._h += length * squares - 2 * l * waiting.left[place]
             self._reference += 2 * np.abs(l * waiting.raw[place])  # what was subtracted before it cancelled
         self._chosen.append(atom)
         self.diagonal = np.maximum(self.diagonal - squares, 0)
@@ -208,7 +240,7 @@ class Rayleigh(Taking):
             products[one, two] = to_host(mine.T @ theirs)
             products[two, one] = products[one, two].T
             if one == two:
-                inside[:, one] = to_host(gather(mine, J))
+                inside[:, one] = self._cholesky.entries(mine, J, J[one])
         self.passes += p / len(self.alive)
         return RayleighRehearsal(inside, products, self.diagonal[J], self._h[J], floor=self._limit * self._start[J])
 
@@ -240,6 +272,8 @@ class Rayleigh(Taking):
         self.passes += len(lost) / len(self.alive)
 
     def _loss(self) -> float:
+        if self._elsewhere is not None:
+            return max(0.0, self._elsewhere.trace - self._taken_off) / self._elsewhere.rows
         return float(np.sum(self.diagonal) / len(self.diagonal))
 
 
