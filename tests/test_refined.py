@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
-import kernelpursuit.estimators._refined as routes
 import kernelpursuit.estimators._refining as refining
 from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.estimators._refining import frame_of
@@ -24,7 +23,7 @@ def smooth(n=200, d=3, noise=0.1, seed=0):
 @pytest.fixture
 def descent(monkeypatch):
     """Mini-batches for data of any size."""
-    monkeypatch.setattr(routes, "AFFORDABLE", 0)
+    monkeypatch.setattr(refining, "AFFORDABLE", 0)
 
 
 def test_terms_that_moved_are_worth_many_that_did_not():
@@ -144,7 +143,7 @@ def test_tensors_are_fitted_where_they_are():
 def test_an_interrupt_leaves_a_model_and_is_raised(route, n_atoms, monkeypatch):
     X, y = smooth(400)
     if route == "descent":
-        monkeypatch.setattr(routes, "AFFORDABLE", 0)
+        monkeypatch.setattr(refining, "AFFORDABLE", 0)
     model = RefinedKMPRegressor(n_atoms=n_atoms, random_state=0)
     calls = []
 

@@ -30,19 +30,19 @@ class Descended(NamedTuple):
         On the host.
     start_loss, loss : float
         Mean loss of the rows held out, before and after.
-    refined : bool
-        Whether the model is the refined one.
+    epoch : int
+        After which the model was lowest; 0 is the start.
     interrupted : bool
-    start : ndarray of shape (k, d)
-        Centres that it started from.
+    start : Model
+        Where it started from.
     """
 
     model: Model
     start_loss: float
     loss: float
-    refined: bool
+    epoch: int
     interrupted: bool
-    start: np.ndarray
+    start: Model
 
 
 def values_of(model: Model, X: Array) -> np.ndarray:
@@ -85,19 +85,17 @@ def descend_from(
     batch: int,
     rates: Rates,
     penalty: float,
+    jitter: float,
     rng: np.random.Generator,
     say: Say,
+    taught: bool = False,
     stages: Stages | None = None,
 ) -> Descended:
     """Descend on the rows of `task`; the model that is best on the rows held out is kept, the start among them.
 
-    The targets of both are those of the loss. The descent is made in single precision.
+    The targets of both are those of the loss; `taught` says that those of the task are values, to be met by squared
+    loss. The descent is made in single precision.
     """
-    xp = namespace(task.X)
-    X, Y = (xp.astype(part, xp.float32) for part in (task.X, from_host(task.Y, task.X)))
-    weights = None
-    if task.weights is not None:
-        weights = xp.astype(from_host(task.weights / np.mean(task.weights), task.X), xp.float32)
     first_loss = held_out_loss(start, held, loss)
     best: list[Any] = [first_loss, start, 0]
 
@@ -110,11 +108,21 @@ def descend_from(
                 best[:] = value, here, epoch
         return False
 
-    options: dict[str, Any] = {"epochs": epochs, "batch": batch, "rates": rates, "penalty": penalty, "rng": rng}
-    model, interrupted = descend(start, X, Y, loss=loss, weights=weights, report=report, stages=stages, **options)
+    options: dict[str, Any] = {"epochs": epochs, "batch": batch, "rates": rates, "penalty": penalty, "jitter": jitter}
+    model, interrupted = descend(
+        start, *in_single(task), loss="squared" if taught else loss, report=report, rng=rng, stages=stages, **options
+    )
     if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
         best[:] = value, model, 1
-    return Descended(best[1], first_loss, best[0], best[2] > 0, interrupted, start.atoms.centers)
+    return Descended(best[1], first_loss, best[0], best[2], interrupted, start)
+
+
+def in_single(task: Task) -> tuple[Array, Array, Array | None]:
+    """Rows, targets and weights, of mean 1, in single precision."""
+    xp = namespace(task.X)
+    weights = None if task.weights is None else from_host(task.weights / np.mean(task.weights), task.X)
+    single = [None if part is None else xp.astype(part, xp.float32) for part in (from_host(task.Y, task.X), weights)]
+    return xp.astype(task.X, xp.float32), single[0], single[1]
 
 
 def held_out_loss(model: Model, held: Task, loss: str) -> float:

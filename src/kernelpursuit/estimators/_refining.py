@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, eps, from_host, gather, namespace, on_host, to_host
 from kernelpursuit.dictionaries.kernel import KernelDictionary
@@ -16,15 +19,23 @@ from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.refinement.atoms import Atoms, evaluate
 from kernelpursuit.refinement.bound import bound_coefficients, negative_bound
+from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, Prior, Rows, coefficients, maximise_evidence, settle
 
 CHOSEN_FROM, WEAKNESS = 4000, 0.5  # rows that atoms are chosen on, and how near to the best each must come
 PURSUED = 300  # atoms chosen by pursuit; of more than that, rows drawn at random do as well once they have moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
 LEAST_WEIGHT = 9.0  # a weight of 0 is taken for exp(-9)
+MEANS_STEPS = 30  # of k-means, whose clusters need not be settled: their means only have to be spread out
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
 BOUND_NOISE = 0.3  # noise variance that the bound starts from
+LIKENESS, OVER_ROWS = (3.0, 10.0), 1500  # precision of ln w around its mean for the bound: limits; times the rows
 MOST_SIGNAL = 10.0  # most variance of the weights of moved atoms; that of the targets is 1. More extrapolates wildly
+PRIORS = {False: Prior(weights=1.0, widths=1.0), True: Prior(weights=2.0, widths=2.0)}  # of values, of classes
+
+AFFORDABLE = 1e9  # multiplications n k² of one step of the evidence
+MOST_TERMS = 300  # that "auto" goes to
+ROWS_A_TERM = 4  # at least, for "auto"
 
 Say = Callable[[str], None]
 
@@ -122,15 +133,22 @@ class Task(NamedTuple):
         return np.average(self.Y, axis=0, weights=self.weights)
 
 
+class Start(NamedTuple):
+    """Where atoms start from."""
+
+    width: float  # gamma times the number of inputs
+    spread: bool = False  # whether the centres are means of clusters of rows, in place of rows that a pursuit chose
+
+
 class Setting(NamedTuple):
-    """One way to refine: atoms are chosen at a width, moved by the bound if so wanted, and then by the evidence."""
+    """One way to refine: atoms at their start, moved by the bound if so wanted, and then by the evidence."""
 
     terms: int
-    start: float  # gamma times the number of inputs
+    start: Start  # of the bound, which is tried from several, the one that came highest
     bound: bool = False  # whether the bound of `refinement.bound` comes first
     moves: str = "nothing"  # what the evidence moves
     steps: int = 0  # of the evidence
-    held: float = 0.0  # precision of the prior that draws centres to their start
+    likeness: float = 0.0  # precision of the prior that holds the weights of the inputs together, for the bound
 
     @property
     def moved(self) -> str:
@@ -166,6 +184,35 @@ class Fit(NamedTuple):
         return found + np.maximum(self.outside - np.sum(inside**2, axis=1), 0)
 
 
+class Outcome(NamedTuple):
+    """A fitted model in standardised inputs.
+
+    Attributes
+    ----------
+    model : Model
+        On the host.
+    fit : Fit or None
+        Where the evidence decided: what the uncertainty is made of.
+    setting : Setting or None
+        What moved and how far.
+    held_out : tuple of arrays or None
+        Rows held out, and their predictions.
+    inflation : float
+        Variance of the errors of rows held out, as a multiple of what the model says.
+    interrupted : bool
+    start : ndarray of shape (k, d)
+        Centres that were chosen; None where they are those of the model.
+    """
+
+    model: Model
+    fit: Fit | None
+    setting: Setting | None
+    held_out: tuple[np.ndarray, np.ndarray] | None
+    inflation: float = 1.0
+    interrupted: bool = False
+    start: np.ndarray | None = None
+
+
 def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
     """At most `k` rows as atoms: the first by pursuit, the others at random.
 
@@ -197,6 +244,30 @@ def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
     return Atoms(centers, np.full(len(centers), np.log(gamma)), np.zeros(d))
 
 
+def placed(task: Task, k: int, start: Start, rng: np.random.Generator) -> Atoms:
+    """At most `k` atoms where they start from."""
+    place = means if start.spread and task.given is None else choose
+    return place(task, k, start.width, rng)
+
+
+def means(task: Task, k: int, width: float, rng: np.random.Generator) -> Atoms:
+    """Atoms at the means of clusters of the rows: spread out over all inputs, whatever the targets."""
+    n, d = task.X.shape
+    part = task if n <= CHOSEN_FROM else task.subset(np.sort(rng.permutation(n)[:CHOSEN_FROM]))
+    clusters = KMeans(min(k, len(part.Y)), n_init=1, max_iter=MEANS_STEPS, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+        found = clusters.fit(to_host(part.X), sample_weight=part.weights).cluster_centers_
+    _, distinct = np.unique(np.round(found, 8), axis=0, return_index=True)
+    centers = found[distinct]
+    return Atoms(centers, np.full(len(centers), np.log(width / task.variance())), np.zeros(d))
+
+
+def likeness_for(rows: int) -> float:
+    """How much the weights of the inputs are held together: few rows cannot tell the inputs apart."""
+    return float(np.clip(OVER_ROWS / rows, *LIKENESS))
+
+
 def first(atoms: Atoms, k: int) -> Atoms:
     """The first `k` atoms."""
     return Atoms(atoms.centers[:k], atoms.log_widths[:k], atoms.log_weights)
@@ -214,22 +285,14 @@ def solve(evidence: Evidence, task: Task) -> Fit:
 Report = Callable[[int, Evidence], bool | None]
 
 
-def refine(atoms: Atoms, task: Task, setting: Setting, report: Report | None = None) -> Evidence:
-    """Move chosen atoms as the setting says."""
-    if setting.bound:
-        found = raise_bound(atoms, task)
-        if found.interrupted or setting.moves == "nothing":
-            return found
-        atoms = found.atoms
-    return raise_evidence(atoms, task, setting, report)
-
-
-def raise_bound(atoms: Atoms, task: Task) -> Evidence:
+def raise_bound(atoms: Atoms, task: Task, likeness: float) -> Evidence:
     """Move centres and weights of inputs to where the bound on the evidence of a Gaussian process is largest."""
     if len(atoms.log_widths) == 0:
         return settle(atoms, task.rows())
-    steps = int(min(BOUND_STEPS, task.passes))
-    found = maximise_evidence(atoms, task.rows(), objective=negative_bound, noise=BOUND_NOISE, max_iter=steps)
+    steps, prior = int(min(BOUND_STEPS, task.passes)), Prior(weights=likeness)
+    found = maximise_evidence(
+        atoms, task.rows(), objective=negative_bound, prior=prior, noise=BOUND_NOISE, max_iter=steps
+    )
     return found._replace(of_process=True)
 
 
@@ -242,7 +305,7 @@ def raise_evidence(atoms: Atoms, task: Task, setting: Setting, report: Report | 
     return maximise_evidence(
         atoms,
         rows,
-        prior=Prior(centers=setting.held),
+        prior=PRIORS[task.classes],
         moves=setting.moves,
         signal=settled.signal,
         noise=settled.noise,
@@ -250,3 +313,9 @@ def raise_evidence(atoms: Atoms, task: Task, setting: Setting, report: Report | 
         max_iter=setting.steps,
         report=report,
     )
+
+
+def is_affordable(n: int, terms: int | None) -> bool:
+    """Whether the evidence of all rows can be followed."""
+    k = min(n, MOST_TERMS if terms is None else terms)
+    return n * k * k <= AFFORDABLE

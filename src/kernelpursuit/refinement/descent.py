@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,13 +146,14 @@ def descend(
     model: Model,
     X: Array,
     Y: Array,
+    weights: Array | None = None,
     *,
     loss: str,
-    weights: Array | None = None,
     epochs: int = 60,
     batch: int = 1024,
     rates: Rates = Rates(),  # noqa: B008
     penalty: float = 1e-6,
+    jitter: float = 0.0,
     rng: np.random.Generator,
     report: Callable[[int, Model], bool] | None = None,
     stages: Any = None,
@@ -172,8 +174,11 @@ def descend(
     rates : Rates
     penalty : float
         Of ``‖coef‖² / 2``, beside the mean loss.
+    jitter : float
+        Standard deviation of noise that is added to the inputs, new in each epoch: what rows near each other differ by
+        is not to be learned.
     rng : numpy.random.Generator
-        Shuffles the rows.
+        Shuffles the rows, and draws the noise.
     report : callable, optional
         ``report(epoch, model)`` after each epoch; a true answer ends the descent.
     stages : Stages, optional
@@ -191,14 +196,15 @@ def descend(
     batch = n // steps
     flat, adam = _Flat(model), _Adam(rates, epochs * steps)
     here = adam.start(flat, model.like(X))
-    interrupted, tenth, begun = False, max(1, epochs // 10), 0
+    interrupted, tenth, begun, last = False, max(1, epochs // 10), 0, epochs
     for epoch in range(tenth, epochs + 1, tenth):
         found = None if stages is None else stages.recorded(f"epoch {epoch} of {epochs}, {flat.shapes}", rng)
         if found is None:
             break
         here, begun = State(*(from_host(part, here.theta) for part in found)), epoch
-        if report is not None:
-            report(epoch, flat.split(here.theta))
+        if report is not None and report(epoch, flat.split(here.theta)):
+            last = epoch
+            break
     adam.taken = begun * steps
 
     def state_after(state: State, data: Batch, rows: slice, rate: Any) -> State:
@@ -209,8 +215,8 @@ def descend(
         first = Batch(X, Y, weights).rows(slice(0, batch))
         step = recorded(state_after, here, first) if on_cuda(X) else state_after
         try:
-            for epoch in range(begun + 1, epochs + 1):
-                data = Batch(X, Y, weights).gather(rng.permutation(n))
+            for epoch in range(begun + 1, last + 1):
+                data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
                 for rows in spans(0, batch * steps, batch):
                     here = step(here, data, rows, adam.rate())
                 if stages is not None and epoch % tenth == 0:
@@ -232,6 +238,10 @@ class Batch(NamedTuple):
     def gather(self, J: np.ndarray) -> Batch:
         """Rows in another order."""
         return Batch(*(None if part is None else gather(part, J) for part in self))
+
+    def shaken(self, jitter: float, rng: np.random.Generator) -> Batch:
+        """Rows with noise in their inputs."""
+        return self if jitter == 0 else self._replace(X=self.X + jitter * normal(self.X, rng))
 
     def rows(self, rows: slice) -> Batch:
         """Some of them that lie together."""
@@ -295,6 +305,15 @@ class _Adam:
         second = SECOND * state.second + (1 - SECOND) * (gradient * gradient)
         moved = state.theta - self._rates * (rate * first / (xp.sqrt(second) + TINY))
         return State(xp.minimum(xp.maximum(moved, self._lowest), self._highest), first, second)
+
+
+def normal(X: Array, rng: np.random.Generator) -> Array:
+    """Standard normal numbers of the shape of X, drawn where it lives."""
+    if isinstance(X, np.ndarray) or not hasattr(X, "normal_"):
+        return from_host(rng.standard_normal(tuple(X.shape), dtype=np.float32), X)
+    torch = import_module("torch")
+    drawn = torch.Generator(device=X.device).manual_seed(int(rng.integers(2**62)))
+    return torch.empty_like(X).normal_(generator=drawn)
 
 
 def on_cuda(X: Array) -> bool:

@@ -15,6 +15,7 @@ from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
 MOVES = ("nothing", "weights", "widths", "all")  # what may move: each has the parts of those before it
 SIGNAL, NOISE = (1e-6, 1e8), (1e-7, 4.0)  # variances of the coefficients and of the noise, of targets of variance 1
 FARTHEST = np.log(1e4)  # of a width or a weight from where it starts
+PATIENCE, LEAST_RISE = 10, 0.05  # iterations that together raise the evidence by less than this are the last
 
 
 class Prior(NamedTuple):
@@ -246,6 +247,7 @@ def maximise_evidence(
     sizes = np.cumsum([part.size for part in atoms])
     shape, start = atoms.centers.shape, np.array(atoms.centers)
     best: list[Any] = [np.inf, None, 0]
+    trail: list[float] = []
 
     def unpack(theta: np.ndarray) -> Atoms:
         centers, widths, weights = np.split(theta[:-2], sizes[:2])
@@ -262,6 +264,10 @@ def maximise_evidence(
         best[2] += 1
         if report is not None and report(best[2], found(theta)):
             raise StopIteration
+        trail.append(best[0])
+        if len(trail) > PATIENCE and trail[-1 - PATIENCE] - trail[-1] < LEAST_RISE:
+            at_rest.append(True)
+            raise StopIteration
 
     def found(theta: np.ndarray) -> Evidence:
         signal, noise = np.exp(theta[-2:]).tolist()
@@ -273,16 +279,16 @@ def maximise_evidence(
     near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
     bounds = [(None, None)] * int(sizes[0]) + near
     bounds += [np.log((SIGNAL[0], most_signal)), np.log((rows.least_noise, NOISE[1]))]
-    interrupted = at_rest = False
+    interrupted, at_rest = False, []
     try:
         ended = minimize(
             at, theta, method="L-BFGS-B", jac=True, bounds=bounds, callback=count,
             options={"maxiter": max_iter, "maxcor": 20},
         )  # fmt: skip
-        at_rest = ended.status in (0, 2)  # small steps or gradients, or none that leads upwards
+        at_rest += [True] * (ended.status in (0, 2))  # small steps or gradients, or none that leads upwards
     except KeyboardInterrupt:
         interrupted = True
-    return found(theta if best[1] is None else best[1])._replace(interrupted=interrupted, at_rest=at_rest)
+    return found(theta if best[1] is None else best[1])._replace(interrupted=interrupted, at_rest=bool(at_rest))
 
 
 def settle(atoms: Atoms, rows: Rows) -> Evidence:
