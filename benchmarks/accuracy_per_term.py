@@ -7,11 +7,13 @@ Every result is kept in a file of records and never measured again; the same com
 ``--summary`` prints what is there. All choices are made on training rows. The refined models were designed on the sets
 marked "d"; those marked "j" judge.
 
-Peers: matching pursuit as it is ("kmp"), with a width for each input and cross-validated ("widths"), a sparse Gaussian
-process with a width for each input and moved inducing points ("sgpr": 100 steps of L-BFGS from k-means and from
-pursuit; the one with the lower TEST error counts, in its favour), a network of k hidden units (L-BFGS, tuned
-penalty), gradient boosting (default and tuned), support vectors (tuned). The error is 1 - R² or the share of wrong
-classes; bytes are those of the numbers that prediction needs.
+Peers: matching pursuit as it is ("kmp"), with a width for each input ("weighted"), that with width, ridge and number of
+terms cross-validated ("widths"), a sparse Gaussian process with a width for each input and moved inducing points
+("sgpr": 100 steps of L-BFGS from k-means and from pursuit; the one with the lower TEST error counts, in its favour), a
+network of k hidden units (L-BFGS, tuned penalty), rows drawn at random as Nystroem features with a tuned ridge
+("nystroem"), gradient boosting (default and tuned), support vectors (tuned). The error is 1 - R² or the share of wrong
+classes; bytes are those of the numbers that prediction needs. Tasks are measured in the order of --methods, so that a
+run that is cut short lacks the last.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from joblib import Parallel, delayed
 from sklearn.cluster import KMeans
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -58,7 +62,7 @@ CLASSES = (
     "keel_phoneme", "keel_spambase", "keel_segment", "keel_vowel", "ida_banana", "ida_german", "keel_satimage",
     "keel_letter", "usps", "ida_image", "ida_splice", "ida_waveform", "ionosphere",
 )  # fmt: skip
-WITH_TERMS = ("refined", "kmp", "widths", "sgpr", "mlp")
+WITH_TERMS = ("refined", "kmp", "weighted", "widths", "sgpr", "mlp", "nystroem")
 WITHOUT = ("boosting", "boosting tuned", "svm")
 TEST_ROWS, PREDICTED_ROWS = 5000, 10_000
 
@@ -158,6 +162,15 @@ def models_of(method: str, k: int, classes: bool, d: int, seed: int) -> list[Any
         return [(RefinedKMPClassifier if classes else RefinedKMPRegressor)(n_atoms=k, random_state=seed)]
     if method == "kmp":
         return [make_pipeline(StandardScaler(), (KMPClassifier if classes else KMPRegressor)(n_atoms=k))]
+    if method == "weighted":
+        return [
+            make_pipeline(FeatureWidths(random_state=seed), (KMPClassifier if classes else KMPRegressor)(n_atoms=k))
+        ]
+    if method == "nystroem":
+        ridge = (RidgeClassifierCV if classes else RidgeCV)(np.logspace(-6, 2, 9))
+        features = Nystroem(gamma=1 / d, n_components=k, random_state=seed)
+        pipeline = make_pipeline(StandardScaler(), features, ridge)
+        return [GridSearchCV(pipeline, {"nystroem__gamma": [0.25 / d, 1.0 / d, 4.0 / d]}, cv=3)]
     if method == "widths":
         search = KMPClassifierCV if classes else KMPRegressorCV
         return [make_pipeline(FeatureWidths(random_state=seed), search(max_atoms=k, gammas=[0.25, 1.0, 4.0], cv=3))]
@@ -189,7 +202,9 @@ def size_of(model: Any, method: str, k: int, d: int, outputs: int) -> tuple[int,
     if method == "refined":
         terms = len(last.widths_)
         return terms, 8 * (terms * (d + 1 + outputs) + d + outputs)
-    if method in ("kmp", "widths", "svm"):
+    if method == "nystroem":
+        return min(k, len(last[1].components_)), 8 * (k * (d + k + outputs) + 2 * d + outputs)
+    if method in ("kmp", "weighted", "widths", "svm"):
         terms = len(last.support_)
         return terms, 8 * (terms * (d + outputs) + 2 * d + outputs)
     if method == "sgpr":
@@ -242,42 +257,58 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return {json.dumps(line["task"], sort_keys=True): line["record"] for line in lines if "task" in line}
 
 
-def summary(records: dict[str, dict[str, Any]]) -> None:
-    """Mean errors, and what the claims come to."""
-    errors: dict[Any, list[float]] = defaultdict(list)
-    times: dict[Any, list[float]] = defaultdict(list)
+Found = dict[tuple[str, str, int], dict[int, dict[str, Any]]]  # set, method, terms; then the seed of the split
+
+
+def by_model(records: dict[str, dict[str, Any]]) -> Found:
+    """Records that have an error, by what they are of."""
+    found: Found = defaultdict(dict)
     for key, record in records.items():
         task = json.loads(key)
         if record.get("error") is not None:
-            errors[task["set"], task["method"], task["terms"]].append(record["error"])
-            times[task["set"], task["method"], task["terms"]].append(record["fit"])
-    mean = {key: float(np.mean(values)) for key, values in errors.items()}
+            found[task["set"], task["method"], task["terms"]][task["seed"]] = record
+    return found
+
+
+def mean(records: dict[int, dict[str, Any]], what: str = "error") -> float:
+    """Mean over the splits."""
+    return float(np.mean([record[what] for record in records.values()]))
+
+
+def summary(records: dict[str, dict[str, Any]]) -> None:
+    """Mean errors, and what the claims come to."""
+    found = by_model(records)
     for group, names in (("regression, 1 - R2", REGRESSION), ("classes, error", CLASSES)):
-        sizes = sorted({key[2] for key in mean if key[0] in names and key[2]})
-        for k in sizes:
-            print(f"\n{group}, {k} terms: mean error (fit seconds)")
+        for k in sorted({key[2] for key in found if key[0] in names and key[2]}):
+            print(f"\n{group}, {k} terms: mean error (splits; fit seconds)")
             for name in names:
                 cells = []
                 for method in (*WITH_TERMS, *WITHOUT):
-                    key = (name, method, k if method in WITH_TERMS else 0)
-                    if key in mean:
-                        cells.append(f"{method} {mean[key]:.4f} ({np.mean(times[key]):.1f})")
+                    here = found.get((name, method, k if method in WITH_TERMS else 0))
+                    if here:
+                        cells.append(f"{method} {mean(here):.4f} ({len(here)}; {mean(here, 'fit'):.1f})")
                 if cells:
                     print(f"  {name:14}{' d' if name in DESIGN else ' j'}  " + "  ".join(cells))
-            for peer in ("kmp", "widths", "sgpr", "mlp", *WITHOUT):
-                compare(mean, times, errors, names, k, peer)
-        against_more_terms(mean, times, names)
+            for peer in (*WITH_TERMS[1:], *WITHOUT):
+                compare(found, names, k, peer)
+        against_more_terms(found, names)
 
 
-def compare(mean: Any, times: Any, errors: Any, names: tuple[str, ...], k: int, peer: str) -> None:
-    """On how many sets the refined model is ahead of a peer."""
+def shared(found: Found, ours: Any, theirs: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Records of two models on the splits that both were measured on."""
+    seeds = found.get(ours, {}).keys() & found.get(theirs, {}).keys()
+    return tuple({seed: found[key][seed] for seed in seeds} for key in (ours, theirs))  # type: ignore[return-value]
+
+
+def compare(found: Found, names: tuple[str, ...], k: int, peer: str) -> None:
+    """On how many sets the refined model is ahead of a peer, splits that both have."""
     pairs = []
     for name in names:
-        ours, theirs = (name, "refined", k), (name, peer, k if peer in WITH_TERMS else 0)
-        if ours in mean and theirs in mean:
-            ratio = mean[ours] / max(mean[theirs], 1e-12)
-            scatter = np.std(errors[ours]) / max(np.std(errors[theirs]), 1e-12)
-            pairs.append((ratio, name, np.mean(times[ours]) / np.mean(times[theirs]), scatter))
+        ours, theirs = shared(found, (name, "refined", k), (name, peer, k if peer in WITH_TERMS else 0))
+        if ours:
+            spread = [np.std([one["error"] for one in some.values()]) for some in (ours, theirs)]
+            times = mean(ours, "fit") / mean(theirs, "fit")
+            pairs.append((mean(ours) / max(mean(theirs), 1e-12), name, times, spread[0] / max(spread[1], 1e-12)))
     if pairs:
         worst = max(pairs)
         print(
@@ -287,18 +318,18 @@ def compare(mean: Any, times: Any, errors: Any, names: tuple[str, ...], k: int, 
         )
 
 
-def against_more_terms(mean: Any, times: Any, names: tuple[str, ...]) -> None:
+def against_more_terms(found: Found, names: tuple[str, ...]) -> None:
     """Refined with 30 terms beside the unrefined best with 100."""
-    pairs = [
-        (mean[name, "refined", 30] / mean[name, "widths", 100], name,
-         np.mean(times[name, "refined", 30]) / np.mean(times[name, "widths", 100]))
-        for name in names if (name, "refined", 30) in mean and (name, "widths", 100) in mean
-    ]  # fmt: skip
+    pairs = []
+    for name in names:
+        ours, theirs = shared(found, (name, "refined", 30), (name, "widths", 100))
+        if ours:
+            pairs.append((mean(ours) / mean(theirs), mean(ours, "fit") / mean(theirs, "fit")))
     if pairs:
         print(
             f"\nrefined with 30 terms against widths with 100: no higher on {sum(p[0] <= 1 for p in pairs)} of "
             f"{len(pairs)} sets, median ratio {np.median([p[0] for p in pairs]):.3f}, fit time "
-            f"{np.median([p[2] for p in pairs]):.3f} of its"
+            f"{np.median([p[1] for p in pairs]):.3f} of its"
         )
 
 
@@ -325,8 +356,7 @@ def main() -> None:
                     tasks.append({"set": name, "seed": seed, "method": method, "terms": k, "rows": arguments.rows})
     missing = [task for task in tasks if json.dumps(task, sort_keys=True) not in kept]
     if missing and not arguments.summary:
-        # The dearest first, so that no core is left alone with one at the end.
-        missing.sort(key=lambda task: (task["seed"], -task["terms"]))
+        missing.sort(key=lambda task: (arguments.methods.index(task["method"]), task["seed"], -task["terms"]))
         out.parent.mkdir(parents=True, exist_ok=True)
         workers = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")
         with out.open("a", encoding="utf-8") as file:

@@ -75,7 +75,7 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--usps", action="store_true")
     options.add_argument("--device", default="cpu", help="where the ten digits are fitted")
-    options.add_argument("--terms", nargs="+", type=int, default=[100, 200, 300], help="of the ten digits")
+    options.add_argument("--terms", nargs="+", type=int, default=[100, 200, 264], help="of the ten digits")
     arguments = options.parse_args()
     if arguments.usps:
         return usps(arguments.data, arguments.terms, arguments.device)
@@ -87,7 +87,7 @@ def main() -> None:
         for name in arguments.sets
         for split in range(min(arguments.splits, len(load(f"ida_{name}", arguments.data).splits)))
     ]
-    missing = [task for task in tasks if task not in kept]
+    missing = sorted((task for task in tasks if task not in kept), key=lambda task: task[1])
     out.parent.mkdir(parents=True, exist_ok=True)
     workers = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")
     with out.open("a", encoding="utf-8") as file:
@@ -97,7 +97,7 @@ def main() -> None:
             kept[name, split] = {"set": name, "split": split} | record
             file.write(json.dumps(kept[name, split]) + "\n")
             file.flush()
-    report([kept[task] for task in tasks])
+    report([kept[task] for task in tasks if task in kept])
     return None
 
 

@@ -1,0 +1,211 @@
+"""Where refined terms start from, how far they are taken, and who teaches them."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+import kernelpursuit.estimators._by_descent as by_descent
+import kernelpursuit.estimators._refining as refining
+from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.estimators._judging import BOUND, Trial, highest_bound
+from kernelpursuit.estimators._refining import Outcome, Start, Task, frame_of, likeness_for, means, placed
+from kernelpursuit.estimators._teaching import (
+    PENALTIES,
+    WIDTHS,
+    atoms_at,
+    best_ridge,
+    in_common_units,
+    lessons,
+    teacher_of,
+)
+from kernelpursuit.refinement.descent import Model, descend, normal
+from kernelpursuit.refinement.evidence import PATIENCE, maximise_evidence
+
+
+def squared(Y, values):
+    return np.sum((Y - values) ** 2, axis=1)
+
+
+def task_of(n=120, d=3, seed=0, weights=None, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.sin(2 * X[:, 0]) + noise * rng.normal(size=n)
+    return Task(X, ((y - y.mean()) / y.std())[:, None], weights, squared, 1e-7)
+
+
+def test_the_bound_is_taken_from_the_start_that_leads_highest():
+    task = task_of()
+    atoms = {start: placed(task, 6, start, np.random.default_rng(0)) for start in BOUND}
+    alone = {start: highest_bound({start: these}, task, 3.0)[0].value for start, these in atoms.items()}
+    best, start = highest_bound(atoms, task, 3.0)
+    assert best.value == min(alone.values()) == alone[start]
+    assert best.of_process
+
+
+def test_means_of_clusters_are_spread_out_and_distinct():
+    task = task_of()
+    atoms = means(task, 7, 0.5, np.random.default_rng(0))
+    assert atoms.centers.shape == (7, 3)
+    nearest = np.min(np.sum((task.X[:, None] - atoms.centers) ** 2, axis=2), axis=1)
+    assert np.mean(nearest) < 0.6 * np.mean(np.sum(task.X**2, axis=1))
+    few = task._replace(X=np.repeat(task.X[:4], 30, axis=0))
+    assert len(means(few, 7, 0.5, np.random.default_rng(0)).centers) == 4  # and no warning
+
+
+def test_few_rows_hold_the_weights_of_inputs_together():
+    assert likeness_for(50) == 10 and likeness_for(10_000) == 3
+    assert 3 < likeness_for(300) < 10
+    rng = np.random.default_rng(0)
+    task = task_of(60, d=8, noise=1.0)
+    atoms = placed(task, 5, Start(0.25), rng)
+    spread = [np.std(highest_bound({BOUND[0]: atoms}, task, likeness)[0].atoms.log_weights) for likeness in (0.1, 100)]
+    assert spread[1] < spread[0] / 5
+
+
+def test_a_climb_ends_where_the_evidence_rises_no_more(monkeypatch):
+    task = task_of(80, d=3, noise=0.5)
+    atoms = placed(task, 8, Start(0.25), np.random.default_rng(0))
+    short = maximise_evidence(atoms, task.rows(), max_iter=1000)
+    monkeypatch.setattr("kernelpursuit.refinement.evidence.LEAST_RISE", 0.0)
+    long = maximise_evidence(atoms, task.rows(), max_iter=1000)
+    assert short.at_rest and PATIENCE < short.steps < long.steps
+    assert long.value <= short.value < long.value + 2
+
+
+def test_a_free_move_after_the_bound_starts_where_the_bound_did():
+    """What rows held out judged and what is fitted to all rows have one start."""
+    task = task_of(300)
+    folds = [(np.arange(200), np.arange(200, 300))]
+    trial = Trial(task, folds, 5, np.random.default_rng(0))
+    safe = trial.bound(5, 3.0)
+    setting = refining.Setting(5, Start(99.0), bound=True, moves="all", likeness=3.0)
+    judged = trial.refined(setting, [5])
+    assert judged[0].setting.start == safe.setting.start
+
+
+def test_shaken_inputs_are_drawn_anew_and_can_be_repeated():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)).astype(np.float32)
+    y = np.where(X[:, :1] > 0, 1, -1).astype(np.float32)
+    start = Model(np.zeros((3, 1)), np.zeros(1), atoms_at(X[:3].astype(float), 0.5))
+    options = {"loss": "logistic", "epochs": 3, "batch": 100}
+    still, shaken, again = (
+        descend(start, X, y, jitter=jitter, rng=np.random.default_rng(0), **options)[0] for jitter in (0, 0.5, 0.5)
+    )
+    assert np.array_equal(shaken.coef, again.coef) and not np.allclose(still.coef, shaken.coef)
+
+
+def test_noise_is_drawn_where_the_rows_are():
+    torch = pytest.importorskip("torch")
+    X = torch.zeros((2000, 3), dtype=torch.float32)
+    drawn = [normal(X, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    assert drawn[0].dtype == torch.float32 and abs(float(drawn[0].std()) - 1) < 0.05
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_teacher_is_kernel_ridge_regression(weighted):
+    rng = np.random.default_rng(0)
+    task = task_of(60, weights=rng.integers(1, 4, 60).astype(float) if weighted else None)
+    ridge = best_ridge(task)
+    peer = KernelRidge(alpha=ridge.penalty, kernel="rbf", gamma=ridge.gamma)
+    peer.fit(task.X, task.Y - task.mean(), sample_weight=task.weights)
+    teacher = teacher_of(task, ridge)
+    assert np.allclose(teacher.coef, peer.dual_coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_the_ridge_of_the_teacher_has_the_lowest_error_of_rows_left_out():
+    """Each row left out in turn, literally; the mean of the targets is that of all."""
+    task = task_of(25, d=2)
+    found, mean = best_ridge(task), task.mean()
+    literal = {}
+    for width in WIDTHS:
+        gamma = width / task.variance()
+        for penalty in PENALTIES:
+            errors = []
+            for i in range(25):
+                kept = np.arange(25) != i
+                peer = KernelRidge(alpha=penalty, kernel="rbf", gamma=gamma).fit(task.X[kept], (task.Y - mean)[kept])
+                errors.append(float((peer.predict(task.X[i : i + 1]) + mean - task.Y[i])[0, 0] ** 2))
+            literal[gamma, penalty] = errors
+    best = min(literal, key=lambda key: np.mean(literal[key]))
+    assert best == (found.gamma, found.penalty)
+    assert np.allclose(found.errors, literal[best])
+
+
+def test_lessons_lie_near_the_rows_and_tell_what_the_teacher_says():
+    task = task_of(60)
+    teacher = teacher_of(task, best_ridge(task))
+    rows = lessons(task, teacher, 0.1, np.random.default_rng(0))
+    copies = len(rows.Y) // 60
+    assert copies >= 2 and rows.X.shape == (60 * copies, 3)
+    assert 0.08 < np.std(np.asarray(rows.X) - np.tile(task.X, (copies, 1))) < 0.12
+    kernel = np.exp(-np.exp(teacher.atoms.log_widths[0]) * np.sum((rows.X[:, None] - task.X) ** 2, axis=2))
+    assert np.allclose(rows.Y, kernel @ teacher.coef + teacher.intercept, atol=1e-4)
+
+
+def test_inputs_keep_units_that_they_share_where_that_suits_the_targets():
+    rng = np.random.default_rng(0)
+    loud, quiet = rng.normal(size=(300, 2)), 0.05 * rng.normal(size=(300, 30))
+    for X, wanted in (
+        (np.hstack([loud, quiet]), True),
+        (np.hstack([quiet[:, :2], 20 * rng.normal(size=(300, 1))]), False),
+    ):
+        y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)[:, None]
+        frame = frame_of(X, None)
+        units = in_common_units(Task(frame(X), y, None, squared, 1e-2, True), frame.spread)
+        assert (units is not None) == wanted
+        if units is not None:
+            assert np.allclose(units[:2] / units[2], 20, rtol=0.5)
+
+
+def test_atoms_of_other_units_are_the_same_function():
+    rng = np.random.default_rng(0)
+    X, units = rng.normal(size=(20, 3)), np.array([1.0, 0.1, 3.0])
+    model = Model(rng.normal(size=(4, 1)), np.zeros(1), atoms_at(rng.normal(size=(4, 3)), 0.3))
+    back = by_descent.in_standard_units(Outcome(model, None, None, None, start=model.atoms.centers), units)
+    assert np.allclose(by_descent.values_of(model, X * units), by_descent.values_of(back.model, X))
+    assert np.allclose(back.start * units, model.atoms.centers)
+
+
+def test_the_last_descent_is_on_all_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+    monkeypatch.setattr("kernelpursuit.estimators._refined.BY_EVIDENCE", {"logistic": 0})
+    rows, plain = [], by_descent.descend
+
+    def noted(start, X, *others, **options):
+        rows.append(len(X))
+        return plain(start, X, *others, **options)
+
+    monkeypatch.setattr(by_descent, "descend", noted)
+    model = RefinedKMPClassifier(n_atoms=8, epochs=20, random_state=0).fit(X, y)
+    assert rows == [600] and model.moved_ == "all"
+    assert model.score(X, y) > 0.9
+
+
+def test_a_teacher_serves_many_terms(monkeypatch):
+    """Checkered classes: the taught descent is among those tried, and the result is as good as any."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(700, 2))
+    y = (np.floor(X[:, 0]) + np.floor(X[:, 1])) % 2
+    monkeypatch.setattr("kernelpursuit.estimators._refined.BY_EVIDENCE", {"logistic": 0})
+    monkeypatch.setattr(by_descent, "TEACHING_FROM", 10)
+    taught, plain = [], by_descent.descend_from
+
+    def noted(*args, **options):
+        taught.append(options["taught"])
+        return plain(*args, **options)
+
+    monkeypatch.setattr(by_descent, "descend_from", noted)
+    model = RefinedKMPClassifier(n_atoms=20, epochs=40, random_state=0).fit(X, y)
+    assert taught == [False, False, True]
+    assert model.score(X, y) > 0.85
+
+
+def test_the_same_seed_gives_the_same_model():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.sin(X[:, 0])
+    one, two = (RefinedKMPRegressor(n_atoms=4, random_state=3).fit(X, y).predict(X) for _ in range(2))
+    assert np.array_equal(one, two)
