@@ -1,5 +1,7 @@
 """Where refined terms start from, how far they are taken, and who teaches them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -18,6 +20,7 @@ from kernelpursuit.estimators._teaching import (
     lessons,
     teacher_of,
 )
+from kernelpursuit.refinement.bound import negative_bound
 from kernelpursuit.refinement.descent import Model, descend, normal
 from kernelpursuit.refinement.evidence import PATIENCE, maximise_evidence
 
@@ -53,8 +56,9 @@ def test_means_of_clusters_are_spread_out_and_distinct():
 
 
 def test_few_rows_hold_the_weights_of_inputs_together():
-    assert likeness_for(50) == 10 and likeness_for(10_000) == 3
-    assert 3 < likeness_for(300) < 10
+    assert likeness_for(50, 5) == 10 and likeness_for(10_000, 5) == 3
+    assert 3 < likeness_for(300, 5) < 10
+    assert likeness_for(50, 60) == 2 and likeness_for(50, 1000) == 1
     rng = np.random.default_rng(0)
     task = task_of(60, d=8, noise=1.0)
     atoms = placed(task, 5, Start(0.25), rng)
@@ -62,14 +66,25 @@ def test_few_rows_hold_the_weights_of_inputs_together():
     assert spread[1] < spread[0] / 5
 
 
+def test_useless_inputs_lose_their_weight():
+    """Of many inputs only one counts; held together by the precision for few inputs, the others stay."""
+    task = task_of(100, d=30)
+    atoms = {BOUND[0]: placed(task, 5, BOUND[0], np.random.default_rng(0))}
+    found = highest_bound(atoms, task, likeness_for(100, 30))[0].atoms.log_weights
+    assert found[0] - np.median(found[1:]) > 1.5
+    held = highest_bound(atoms, task, likeness_for(100, 3))[0].atoms.log_weights
+    assert held[0] - np.median(held[1:]) < found[0] - np.median(found[1:])
+
+
 def test_a_climb_ends_where_the_evidence_rises_no_more(monkeypatch):
     task = task_of(80, d=3, noise=0.5)
     atoms = placed(task, 8, Start(0.25), np.random.default_rng(0))
-    short = maximise_evidence(atoms, task.rows(), max_iter=1000)
+    climb = partial(maximise_evidence, atoms, task.rows(), objective=negative_bound, max_iter=500)
+    short = climb()
     monkeypatch.setattr("kernelpursuit.refinement.evidence.LEAST_RISE", 0.0)
-    long = maximise_evidence(atoms, task.rows(), max_iter=1000)
+    long = climb()
     assert short.at_rest and PATIENCE < short.steps < long.steps
-    assert long.value <= short.value < long.value + 2
+    assert long.value <= short.value < long.value + 0.5
 
 
 def test_a_free_move_after_the_bound_starts_where_the_bound_did():
@@ -77,7 +92,7 @@ def test_a_free_move_after_the_bound_starts_where_the_bound_did():
     task = task_of(300)
     folds = [(np.arange(200), np.arange(200, 300))]
     trial = Trial(task, folds, 5, np.random.default_rng(0))
-    safe = trial.bound(5, 3.0)
+    safe = trial.bound(5, 3.0)[0]
     setting = refining.Setting(5, Start(99.0), bound=True, moves="all", likeness=3.0)
     judged = trial.refined(setting, [5])
     assert judged[0].setting.start == safe.setting.start

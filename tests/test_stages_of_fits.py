@@ -51,7 +51,7 @@ def test_a_refined_fit_that_was_killed_ends_with_the_same_bits(name, tmp_path, m
         assert numbers(clone(found).fit(X, y, weights)) == wanted
     content = (tmp_path / "undisturbed").read_bytes()
     ends = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == 10) + 1
-    assert len(ends) > 4
+    assert len(ends) > 3
     for place, cut in enumerate([int(ends[2]) - 3, int(ends[len(ends) // 2]), len(content)]):
         file = tmp_path / str(place)
         file.write_bytes(content[:cut])

@@ -109,32 +109,65 @@ def peers_by_set():
     return markdown(["set", *shown.values()], rows), [file]
 
 
-def classes_per_term():
-    """Errors on sets with classes: refined pursuit at 10 and 30 terms, and its peers of the same run."""
+def errors_per_term():
+    """Test errors of `accuracy_per_term.py` by set, method and number of terms."""
     file = RECORDS / "accuracy_per_term.jsonl"
     errors = {}
     for line in map(json.loads, file.read_text().splitlines()):
         if "task" in line and line["record"]["error"] is not None:
             task = line["task"]
             errors.setdefault((task["set"], task["method"], task["terms"]), []).append(line["record"]["error"])
-    shown = {
-        ("refined", 10): "refined, 10",
-        ("refined", 30): "refined, 30",
-        ("kmp", 30): "KMP, 30",
-        ("nystroem", 30): "Nyström + ridge, 30",
-        ("nystroem", 100): "Nyström + ridge, 100",
-        ("mlp", 30): "network, 30",
-        ("boosting", 0): "boosting",
-    }
-    measured = {key[1:] for key in errors}
-    shown = {key: label for key, label in shown.items() if key in measured}
+    return errors, file
+
+
+def error_table(corner, shown, digits, *, values):
+    """Mean errors on the sets with values, which the sparse process was fitted to, or classes; the lowest bold."""
+    errors, file = errors_per_term()
+    with_values = {name for name, method, _ in errors if method == "sgpr"}
     rows = []
-    for name in dict.fromkeys(name for name, method, _ in errors if method == "boosting"):
-        values = [np.mean(errors.get((name, *key), np.nan)) for key in shown]
-        best = np.nanmin(values)
-        cells = ["" if np.isnan(v) else f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in values]
+    for name in dict.fromkeys(name for name, _, _ in errors if (name in with_values) == values):
+        means = [np.mean(errors.get((name, *key), np.nan)) for key in shown]
+        best = np.nanmin(means)
+        cells = ["" if np.isnan(v) else f"**{v:.{digits}f}**" if v == best else f"{v:.{digits}f}" for v in means]
         rows.append([re.sub("^(keel|ida)_", "", name), *cells])
-    return markdown(["share of wrong classes", *shown.values()], rows), [file]
+    return markdown([corner, *shown.values()], rows), [file]
+
+
+def classes_per_term():
+    """Errors on sets with classes: refined pursuit, a network with as many units, boosting."""
+    shown = {("refined", k): f"refined, {k}" for k in (10, 30, 100)}
+    shown |= {("kmp", 30): "KMP, 30", ("nystroem", 100): "Nyström + ridge, 100"}
+    shown |= {("mlp", 30): "network, 30", ("mlp", 100): "network, 100"}
+    shown |= {("svm", 0): "SVM, tuned", ("boosting", 0): "boosting"}
+    return error_table("share of wrong classes", shown, 3, values=False)
+
+
+def values_per_term():
+    """Errors of regressions: refined pursuit beside a sparse Gaussian process and a network of the same size."""
+    methods = {"refined": "refined", "sgpr": "sparse GP", "mlp": "network"}
+    shown = {(method, k): f"{text}, {k}" for k in (10, 30, 100) for method, text in methods.items()}
+    return error_table("1 - R²", shown, 4, values=True)
+
+
+def small_sets():
+    """Thirteen small sets, every choice on the training rows of the split."""
+    file = RECORDS / "small_sets.jsonl"
+    found = {}
+    for line in map(json.loads, file.read_text().splitlines()):
+        if "set" in line:
+            found.setdefault(line["set"], []).append(line)
+    rows, means = [], []
+    for name in sorted(found):
+        errors = [one["error"] for one in found[name]]
+        terms = np.mean([one["terms"] for one in found[name]])
+        means.append((np.mean(errors), terms))
+        first = np.mean([one["error"] for one in found[name] if one["split"] < 5])
+        spread = np.std(errors) / np.sqrt(len(errors))
+        cells = [f"{np.mean(errors):.4f}", f"{spread:.4f}", f"{first:.4f}", f"{terms:.1f}"]
+        rows.append([name.replace("_", "-"), str(len(errors)), *cells])
+    error, terms = np.mean(means, axis=0)
+    rows.append(["mean", "", f"**{error:.4f}**", "", "", f"**{terms:.1f}**"])
+    return markdown(["set", "splits", "error", "standard error", "first five splits", "terms"], rows), [file]
 
 
 def forest():

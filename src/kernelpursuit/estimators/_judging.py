@@ -185,7 +185,7 @@ class Trial:
         all inputs alike as well, and not to move at all.
         """
         n, classes = len(self.task.Y), self.task.classes
-        few, likeness = n <= FEW, likeness_for(n)
+        few, likeness = n <= FEW, likeness_for(*self.task.X.shape)
         safe = self.bound(terms, likeness)
         if classes:
             safe += self.bound(terms, ALIKE)
