@@ -116,7 +116,7 @@ def main() -> None:
     searching = perf_counter() - start
     weighted = (X * factors, X_test * factors, y, y_test)
     own_widths = {"n_atoms": 600, "gamma": 0.15, "centers": 4000, "weakness": 0.3}
-    same_inputs = {"n_atoms": 1630, "gamma": 1.5, "centers": 5000, "weakness": 0.3}
+    same_inputs = {"n_atoms": 1630, "gamma": 1.5, "centers": 5000, "weakness": 0.5}
     records = [
         kmp("KMP, a width for each input", weighted, before=searching, **own_widths),
         kmp("KMP, inputs of the SVM", same, **same_inputs),

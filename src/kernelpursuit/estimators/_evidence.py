@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, spans
 
-TILE_ROWS = 512  # kernel values of so many rows are made, multiplied and used up in a core's cache
+TILE_ROWS = 256  # kernel values of so many rows are made, multiplied and used up in a core's cache
 JITTER = 1e-6  # of k(x, x), added to the kernel matrix of the landmarks
 SIGNAL, NOISE = (np.exp(-4), np.exp(6)), (1e-4, 2.0)  # variances, of targets of variance 1
 
