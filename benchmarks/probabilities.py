@@ -65,11 +65,8 @@ def table(records: list[dict[str, Any]]) -> str:
     for name in dict.fromkeys(record["set"] for record in records):
         mine = {record["model"]: record for record in records if record["set"] == name}
         shares = [f"{mine[kind][key]:.2f}" for kind in MODELS for key in ("to folds", "to one model")]
-        lines.append(
-            "| " + " | ".join([name.split("_", 1)[1] if name.startswith(("ida_", "keel_")) else name, *shares]) + " |"
-        )
-    times = [record["time"] for record in records if record["set"] == "geometric mean"]
-    return "\n".join([*lines, "| time | " + " | ".join(f"{time:.2f} | " for time in times).rstrip() + " |"])
+        lines.append("| " + " | ".join([name.removeprefix("ida_").removeprefix("keel_"), *shares]) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
