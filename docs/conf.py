@@ -72,7 +72,8 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    # Wide tables and long names have no room beside it.
+    "secondary_sidebar_items": {"**": ["page-toc"], "results/*": [], "reference/generated/*": []},
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
     "show_nav_level": 1,
