@@ -31,7 +31,7 @@ with dask.config.set(never), LocalCluster(
     X = da.map_blocks(rows, path, n, columns, chunks=((500,) * (n // 500), (columns,)), dtype=np.float32,
                       meta=np.empty((0, 0), dtype=np.float32))
     y = da.sin(4 * X[:, 0]) + X[:, 1]
-    model = KMPRegressor(4, centers=20, weakness=0.5, random_state=0)
+    model = KMPRegressor(4, centers=20, gamma=3.0, random_state=0)
     model.fit(X[:1000], y[:1000])  # threads and modules are there now
     (data,) = [int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmData")]
     resource.setrlimit(resource.RLIMIT_DATA, (data + room, resource.RLIM_INFINITY))
@@ -54,6 +54,7 @@ def test_five_times_more_rows_than_memory(tmp_path):
     rng = np.random.default_rng(0)
     for start in range(0, n, 2000):
         X[start : start + 2000] = rng.random(size=X[start : start + 2000].shape, dtype=np.float32)
+        X[start : start + 2000, 2:] *= 0.01  # two columns count: the atoms differ
     X.flush()
     assert X.nbytes > 5 * ROOM
 
@@ -63,5 +64,5 @@ def test_five_times_more_rows_than_memory(tmp_path):
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout.splitlines()[-1])
 
-    wanted = KMPRegressor(4, centers=20, weakness=0.5, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1])
+    wanted = KMPRegressor(4, centers=20, gamma=3.0, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1])
     assert fitted(limit=2**20) == wanted.support_.tolist()
