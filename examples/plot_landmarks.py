@@ -50,4 +50,7 @@ display = ResidualTraceDisplay.from_estimator(
     name="chosen by pursuit",
     compare={"drawn at random": left, "no landmarks can do better": best},
 )
+display.lines_["drawn at random"].set_color(METHOD_COLOURS["Nyström"])
+display.lines_["no landmarks can do better"].set_color("0.4")
+display.ax_.legend(fontsize=9)  # in these colours
 display.ax_.set_title("What the landmarks do not explain")
