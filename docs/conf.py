@@ -72,8 +72,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],
     "show_prev_next": True,
-    # Wide tables and long names have no room beside it.
-    "secondary_sidebar_items": {"**": ["page-toc"], "results/*": [], "reference/generated/*": []},
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
     "show_nav_level": 1,
@@ -87,6 +86,13 @@ def without_foreign_links(app, what, name, obj, options, lines):
     lines[:] = re.sub(r":ref:`([^`]*?)\s*<[^`]*>`", r"\1", "\n".join(lines)).split("\n")
 
 
+def without_contents(app, page, template, context, doctree):
+    """Pages with wide tables or long names have no room for a list of contents beside them."""
+    if page.startswith(("results/", "reference/generated/")):
+        context["meta"] = {**(context.get("meta") or {}), "html_theme.sidebar_secondary.remove": "true"}
+
+
 def setup(app):
     """Hooks of this site."""
+    app.connect("html-page-context", without_contents, priority=400)
     app.connect("autodoc-process-docstring", without_foreign_links, priority=900)
