@@ -101,8 +101,13 @@ class Actors:
 
     def _wait_for(self, futures: list[Any], worker: str) -> None:
         """Wait for chunks; files can only be made where they are wanted, and nobody waits for a worker that is gone."""
+        seen = time.monotonic()
         while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
-            if self._scratch is not None and worker not in workers_of(self._client):
+            workers = workers_of(self._client)
+            seen = time.monotonic() if workers else seen
+            if time.monotonic() - seen > RESTART:
+                raise RuntimeError(f"no worker is left, and none was started within {RESTART:g} s")
+            if self._scratch is not None and worker not in workers:
                 raise Lost(worker)
             wait_some(unfinished)
         check_finished(futures)
