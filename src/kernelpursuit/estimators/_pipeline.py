@@ -249,7 +249,7 @@ def storage_for(settings: Settings, worth_keeping: bool = True) -> str:
 def say(sentence: str) -> None:
     """Print a line of the report."""
     if sentence:
-        print(f"[kernelpursuit] {sentence}", flush=True)
+        print(f"[kernelpursuit] {sentence}\n", end="", flush=True)  # in one piece: threads may print at the same time
 
 
 def progress(verbose: int, unit: float, criterion: Any) -> Callable[[Path], None]:

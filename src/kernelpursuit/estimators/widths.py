@@ -26,7 +26,7 @@ from kernelpursuit._sklearn import (
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._evidence import Evidence, evidence
-from kernelpursuit.estimators._pipeline import generator
+from kernelpursuit.estimators._pipeline import generator, say
 from kernelpursuit.estimators._placement import (
     check_new,
     follow,
@@ -298,7 +298,7 @@ class Climbs:
 
     def _say(self, line: str) -> None:
         if self.verbose:
-            print(f"[kernelpursuit] widths: {line}", flush=True)
+            say(f"widths: {line}")
 
 
 def _counts(weights: np.ndarray, n: int) -> np.ndarray:
