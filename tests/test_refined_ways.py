@@ -224,3 +224,16 @@ def test_the_same_seed_gives_the_same_model():
     y = np.sin(X[:, 0])
     one, two = (RefinedKMPRegressor(n_atoms=4, random_state=3).fit(X, y).predict(X) for _ in range(2))
     assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("n", [150, 700])
+def test_few_terms_find_a_narrow_ridge(n):
+    """From wide terms alone the climb ends where hardly anything is explained."""
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(-2, 2, size=(n, 3)), rng.uniform(-2, 2, size=(2000, 3))
+
+    def truth(Z):
+        return np.exp(-2 * (Z[:, 1] - np.sin(2 * Z[:, 0])) ** 2)
+
+    model = RefinedKMPRegressor(8, random_state=0).fit(X, truth(X) + 0.05 * rng.normal(size=n))
+    assert np.mean((model.predict(new) - truth(new)) ** 2) < (0.2 if n > 500 else 0.6) * np.var(truth(new))

@@ -35,7 +35,7 @@ RISE = 1.5  # a fold goes no further when its error is this many times the lowes
 FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # the error of a row counts 30 times the mean of the smallest 99 % of errors at most
 FEW = 200  # rows up to which little is tried
-NARROW_ROWS, NARROW_TERMS = 500, 30  # up to which values are tried from a narrow start too
+NARROW_TERMS = 30  # up to which values are tried from a narrow start too: few wide terms may never find a narrow ridge
 DOUBTS = ((500, 2.0), (np.inf, 1.0))  # up to 500 rows a free move must gain 2 standard errors, else 1
 DOUBT_OF_CLASSES = 2.0
 MORE_TERMS = 0.5  # standard errors that twice as many terms must gain
@@ -194,7 +194,7 @@ class Trial:
             self._set_cap(min(safe, key=self.error))
         everything, steps = Setting(terms, FREE[1], moves="all", likeness=likeness), OF_FEW if few or classes else STEPS
         free = [] if classes else self.refined(everything, steps)
-        if classes or (FEW < n <= NARROW_ROWS and terms <= NARROW_TERMS):
+        if classes or terms <= NARROW_TERMS:
             free += self.refined(everything._replace(start=FREE[0]), steps)
         if classes or not few:
             free += self.refined(everything._replace(bound=True), OF_FEW if classes else AFTER_BOUND)
