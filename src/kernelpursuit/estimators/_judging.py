@@ -35,7 +35,8 @@ RISE = 1.5  # a fold goes no further when its error is this many times the lowes
 FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # the error of a row counts 30 times the mean of the smallest 99 % of errors at most
 FEW = 200  # rows up to which little is tried
-NARROW_TERMS = 30  # up to which values are tried from a narrow start too: few wide terms may never find a narrow ridge
+NARROW_TERMS = 24  # up to which values are tried from a narrow start too: few wide terms may never find a narrow ridge
+NARROWER, HARDLY = (Start(4.0), Start(16.0)), 0.5  # tried where more than this share of the variance is left
 DOUBTS = ((500, 2.0), (np.inf, 1.0))  # up to 500 rows a free move must gain 2 standard errors, else 1
 DOUBT_OF_CLASSES = 2.0
 MORE_TERMS = 0.5  # standard errors that twice as many terms must gain
@@ -198,6 +199,8 @@ class Trial:
             free += self.refined(everything._replace(start=FREE[0]), steps)
         if classes or not few:
             free += self.refined(everything._replace(bound=True), OF_FEW if classes else AFTER_BOUND)
+        if not classes and min(map(self.error, (*safe, *free))) > HARDLY:  # a function that turns often, or noise
+            free += [judged for start in NARROWER for judged in self.refined(everything._replace(start=start), steps)]
         safest, best = (min(some, key=self.error) for some in (safe, free))
         doubt = next(doubt for rows, doubt in DOUBTS if n <= rows)
         kept = best if self.better(best, safest, DOUBT_OF_CLASSES if classes else doubt) else safest

@@ -180,7 +180,7 @@ def refined_on_all(
     """All rows refined as the setting says, and the centres that this started from."""
     several = setting.bound and (not task.classes or len(task.Y) <= SEVERAL_STARTS)
     starts = bound_starts(task) if several else [setting.start]
-    atoms = {start: placed(task, setting.terms, start, rng) if start.spread else chosen[start] for start in starts}
+    atoms = {start: chosen.get(start) or placed(task, setting.terms, start, rng) for start in starts}
     atoms = {start: first(these, setting.terms) for start, these in atoms.items()}
     if not setting.bound:
         these = atoms[setting.start]
