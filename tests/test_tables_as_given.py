@@ -8,6 +8,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import has_fit_parameter
 
 from kernelpursuit import ConformalRegressor, KMPRanker, KMPRegressor, SparseKernelCCA
@@ -151,11 +152,13 @@ def test_weights_are_routed(model):
     y = CLASSES["object"] if is_classifier(model) else X["age"] + X["size"] ** 2
     w = np.arange(40) % 4  # weight 0 leaves a row out
     train, test = np.arange(30), np.arange(30, 40)
+    scaler = MinMaxScaler().fit(X.iloc[train])
     with sklearn.config_context(enable_metadata_routing=True):
         routed = clone(model).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        pipe = make_pipeline(MinMaxScaler(), routed)
-        (score,) = cross_validate(pipe, X, y, params={"sample_weight": w}, cv=[(train, test)])["test_score"]
-    scaler = MinMaxScaler().fit(X.iloc[train])
+        # Before 1.9 weights do not get through a pipeline with a scaler, also those of scikit-learn's own models.
+        old = parse_version(sklearn.__version__) < parse_version("1.9")
+        pipe, inputs = (routed, scaler.transform(X)) if old else (make_pipeline(MinMaxScaler(), routed), X)
+        (score,) = cross_validate(pipe, inputs, y, params={"sample_weight": w}, cv=[(train, test)])["test_score"]
     alone = clone(model).fit(scaler.transform(X.iloc[train]), y.iloc[train], sample_weight=w[train])
     assert score == pytest.approx(alone.score(scaler.transform(X.iloc[test]), y.iloc[test], sample_weight=w[test]))
     (plain,) = cross_validate(make_pipeline(MinMaxScaler(), clone(model)), X, y, cv=[(train, test)])["test_score"]
