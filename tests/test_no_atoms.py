@@ -49,7 +49,9 @@ def test_a_model_cut_to_nothing_says_so_and_its_clone_has_nothing(name):
         assert empty.n_atoms == 0 and len(empty.support_) == 0 and len(empty.path_) == 0
         again = fit(clone(empty))
     assert again.n_atoms == 0 and len(again.support_) == 0 and len(again.path_) == 0
-    np.testing.assert_allclose(again.predict(X), empty.predict(X), rtol=1e-14)
+    # A ridge by evidence, of which nothing is left, may have rounded the constant; else every bit is the same.
+    by_evidence = getattr(whole, "alpha", 0) == "auto"
+    np.testing.assert_allclose(again.predict(X), empty.predict(X), rtol=1e-14 if by_evidence else 0)
     assert len(np.unique(again.predict(X))) == 1
 
 
