@@ -343,6 +343,13 @@ def test_finite_or_an_error_that_says_why(draw):
     assert np.all(np.isfinite(model.decision_function(X))) and np.all(np.isfinite(model.transform(X)))
 
 
+def test_norms_too_small_for_numbers_are_an_error():
+    """Squared norms of 2e-312 are above zero, their share of 1e-12 is not."""
+    X = np.array([[-1e-78], [1e-78]])
+    with pytest.raises(ValueError, match="too small for floating point: scale X"):
+        SparseKernelFDA(1, kernel="linear").fit(X, [0, 1])
+
+
 def load(name):
     path = DATA / f"{name}.npz"
     if not path.exists():

@@ -147,10 +147,12 @@ class Fisher(TakingDirections):
             which = slice(None) if J is None else J
             a, eta, raw = self._a[which], self._eta[which], self._raw[which]
         alive = self.alive if J is None else self.alive[J]
-        with np.errstate(over="ignore"):
-            ratio = fisher_ratio(a, eta, raw, alive, self._noise)
+        ratio = fisher_ratio(a, eta, raw, alive, self._noise)
         if not np.all(np.isfinite(ratio[alive])):
-            raise ValueError("the products of atoms and labels overflow: scale X, or change kernel or gamma")
+            raise ValueError(
+                "the products of atoms and labels are too large or too small for floating point: "
+                "scale X, or change kernel or gamma"
+            )
         return ratio
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], Turned]]:
@@ -273,11 +275,13 @@ class Fisher(TakingDirections):
 def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, alive: np.ndarray, noise: float) -> np.ndarray:
     """Scores ‖a‖² / η, a the products with the codes and η the scatter of each atom; ``-inf`` where not `alive`.
 
-    Products below `noise` times ‖d‖² = `raw` are zero, and a scatter is at least 1e-12 ‖d‖².
+    Products below `noise` times ‖d‖² = `raw` are zero, and a scatter is at least 1e-12 ‖d‖². Scores are not finite where
+    squares overflow, or where that share of ‖d‖² is no longer a number above zero.
     """
-    gain = np.sum(a * a, axis=1)
-    gain = np.where(gain <= noise * raw, 0.0, gain)
-    return np.where(alive, gain / np.where(alive, np.maximum(eta, _FLOOR * raw), 1.0), -np.inf)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        gain = np.sum(a * a, axis=1)
+        gain = np.where(gain <= noise * raw, 0.0, gain)
+        return np.where(alive, gain / np.where(alive, np.maximum(eta, _FLOOR * raw), 1.0), -np.inf)
 
 
 class FisherRehearsal:
