@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPRegressor
 from kernelpursuit.estimators._few_rows import FEW_VALUES, few_rows_of
@@ -13,16 +14,18 @@ X = RNG.normal(size=(60, 3))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
 
 
-def models():
-    yield KMPRegressor(n_atoms=12, alpha=1e-3).fit(X, Y)
-    yield KMPRegressor(n_atoms=12, alpha=1e-3).fit(X + 1e6, np.stack([Y, X[:, 2]], axis=1))
-    yield KMPClassifier(n_atoms=8).fit(X, np.searchsorted([-0.5, 0.5], Y))
-    yield RefinedKMPRegressor(n_atoms=5, random_state=0).fit(X * [1, 1000, 1e-3], Y)  # widths, weights of inputs
+MODELS = {
+    "one": (KMPRegressor(n_atoms=12, alpha=1e-3), X, Y),
+    "several": (KMPRegressor(n_atoms=12, alpha=1e-3), X + 1e6, np.stack([Y, X[:, 2]], axis=1)),
+    "classes": (KMPClassifier(n_atoms=8), X, np.searchsorted([-0.5, 0.5], Y)),
+    "refined": (RefinedKMPRegressor(n_atoms=5, random_state=0), X * [1, 1000, 1e-3], Y),  # widths, weights of inputs
+}
 
 
-@pytest.mark.parametrize("model", list(models()), ids=lambda model: type(model).__name__)
-def test_few_rows_give_what_many_give(model):
-    expansion = model._expansion
+@pytest.mark.parametrize("name", MODELS)
+def test_few_rows_give_what_many_give(name):
+    model, rows, targets = MODELS[name]
+    expansion = clone(model).fit(rows, targets)._expansion
     centers = np.asarray(expansion.centers)
     rows = centers[RNG.integers(len(centers), size=20)] + RNG.normal(size=(20, 3)) * centers.std(axis=0)
     few = few_rows_of(expansion)

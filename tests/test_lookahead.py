@@ -20,7 +20,7 @@ from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Stop, certificate
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
-LOOKAHEADS = (2, 5, 64, "auto")
+LOOKAHEADS = (2, 5, 64)
 PROBLEMS = ("wide", "narrow", "linear", "duplicates")
 
 

@@ -1,8 +1,6 @@
 """Model files: what is written comes back to the last bit, and nothing else is read."""
 
 import json
-import subprocess
-import sys
 import warnings
 import zipfile
 from pathlib import Path
@@ -69,21 +67,6 @@ def is_tensors(path):
 
 def pipeline():
     return make_pipeline(StandardScaler(), KMPClassifier(n_atoms=5)).fit(X, CLASSES)
-
-
-def test_another_process_predicts_the_same_bits(tmp_path):
-    models = {"alone": KMPRegressor(n_atoms=8, alpha=1e-3).fit(X, Y), "pipeline": pipeline()}
-    for name, model in models.items():
-        save(model, tmp_path / name)
-    np.save(tmp_path / "X.npy", X)
-    script = (
-        "import sys, numpy as np, kernelpursuit as kp; from pathlib import Path; here = Path(sys.argv[1]);"
-        "X = np.load(here / 'X.npy'); alone, joined = (kp.load(here / name) for name in ('alone', 'pipeline'));"
-        "np.save(here / 'alone.npy', alone.predict(X)); np.save(here / 'joined.npy', joined.decision_function(X))"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
-    np.testing.assert_array_equal(np.load(tmp_path / "alone.npy"), models["alone"].predict(X))
-    np.testing.assert_array_equal(np.load(tmp_path / "joined.npy"), models["pipeline"].decision_function(X))
 
 
 def test_what_a_fit_may_hold_comes_back(tmp_path):

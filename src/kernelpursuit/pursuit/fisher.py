@@ -275,8 +275,8 @@ class Fisher(TakingDirections):
 def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, alive: np.ndarray, noise: float) -> np.ndarray:
     """Scores ‖a‖² / η, a the products with the codes and η the scatter of each atom; ``-inf`` where not `alive`.
 
-    Products below `noise` times ‖d‖² = `raw` are zero, and a scatter is at least 1e-12 ‖d‖². Scores are not finite where
-    squares overflow, or where that share of ‖d‖² is no longer a number above zero.
+    Products below `noise` times ‖d‖² = `raw` are zero, and a scatter is at least 1e-12 ‖d‖². Scores are not finite
+    where squares overflow, or where that share of ‖d‖² is no longer a number above zero.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         gain = np.sum(a * a, axis=1)

@@ -1,0 +1,82 @@
+"""What a process of its own shows: what is imported and what is not, threads, models that another process saved.
+
+array-api-compat is optional: NumPy needs none, tensors are content with scikit-learn's copy.
+"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kernelpursuit import KMPClassifier, KMPRegressor, save
+
+NUMPY_ONLY = """
+import sys
+sys.modules["array_api_compat"] = None
+from kernelpursuit import _array
+def missing():
+    raise ImportError("looked for")
+_array._compat = missing
+import numpy as np, pandas as pd
+from scipy import sparse
+import kernelpursuit as kp
+X = np.random.default_rng(0).normal(size=(60, 2))
+y = np.sin(X[:, 0])
+for data in (X, X.tolist(), pd.DataFrame(X, columns=["a", "b"]), sparse.csr_array(X)):
+    assert kp.KMPRegressor(8).fit(data, y).predict(data).shape == (60,)
+    kp.KMPClassifier(5).fit(data, y > 0).predict(data)
+    kp.SparseKernelPCA(5).fit(data).transform(data)
+    kp.PursuitNystroem(n_components=5).fit(data).transform(data)
+assert "dask" not in sys.modules and "distributed" not in sys.modules, "for NumPy data"
+print("fits")
+
+from kernelpursuit._sklearn import usable_threads
+print(usable_threads(), "threads")
+
+from pathlib import Path
+here = Path(sys.argv[1])
+X = np.load(here / "X.npy")
+np.save(here / "alone.npy", kp.load(here / "alone").predict(X))
+np.save(here / "joined.npy", kp.load(here / "joined").decision_function(X))
+"""
+TENSORS = """
+import sys
+sys.modules["array_api_compat"] = None
+import torch
+from sklearn import config_context
+import kernelpursuit as kp
+X = torch.linspace(0, 6, 100, dtype=torch.float64)[:, None]
+with config_context(array_api_dispatch=True):
+    print(type(kp.KMPRegressor(5).fit(X, torch.sin(X[:, 0])).predict(X)).__name__)
+"""
+
+
+def printed(script, *arguments):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_fresh_process_without_compat(tmp_path):
+    """NumPy data need neither compat nor Dask; threads are those it may use; it predicts the bits of another process."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    alone = KMPRegressor(n_atoms=8, alpha=1e-3).fit(X, y)
+    joined = make_pipeline(StandardScaler(), KMPClassifier(n_atoms=5)).fit(X, np.where(y > 0, "yes", "no"))
+    save(alone, tmp_path / "alone")
+    save(joined, tmp_path / "joined")
+    np.save(tmp_path / "X.npy", X)
+    assert printed(NUMPY_ONLY, str(tmp_path)).split("\n")[:2] == ["fits", "1 threads"]
+    np.testing.assert_array_equal(np.load(tmp_path / "alone.npy"), alone.predict(X))
+    np.testing.assert_array_equal(np.load(tmp_path / "joined.npy"), joined.decision_function(X))
+
+
+def test_tensors_need_only_the_copy_of_scikit_learn():
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn.externals.array_api_compat")
+    assert "Tensor" in printed(TENSORS)
