@@ -63,7 +63,7 @@ def printed(script, *arguments):
 
 
 def test_a_fresh_process_without_compat(tmp_path):
-    """NumPy data need neither compat nor Dask; threads are those it may use; it predicts the bits of another process."""
+    """NumPy data need neither compat nor Dask, threads are those it may use, and it predicts another process's bits."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     alone = KMPRegressor(n_atoms=8, alpha=1e-3).fit(X, y)

@@ -45,7 +45,7 @@ def test_smallest_setting(name, tmp_path, monkeypatch):
         assert picture.name in text and picture.stat().st_size > 5000
     records = [json.loads(line) for line in (tmp_path / f"{name}-quick.jsonl").read_text().splitlines()]
     assert all(entry["task"] and entry["record"]["seconds"] >= 0 for entry in records)
-    # Everything is kept: the same command measures nothing and writes the same page. Its picture need not be drawn twice.
+    # Everything is kept: the same command measures nothing and writes the same page. One picture is enough.
     monkeypatch.setattr(Figure, "savefig", lambda *args, **kwargs: None)
     again = papers.reproduce(name, **options)
     assert again.read_text() == text
