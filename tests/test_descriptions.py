@@ -47,7 +47,7 @@ def test_attributes_have_descriptions(kind):
 
 
 GROUPS = {
-    "what matters most": "n_atoms max_atoms gamma gammas gamma_x gamma_y alpha alphas",
+    "what matters most": "n_atoms max_atoms gamma gammas gamma_x gamma_y alpha alphas input_weights",
     "the task and the search": "loss quantile class_weight labels n_components contamination selection center "
     "deflation signed release theta_tol guard cv scoring one_standard_error n_jobs",
     "the kernel": "kernel kernel_x kernel_y degree coef0 kernel_params kernel_params_x kernel_params_y functions "

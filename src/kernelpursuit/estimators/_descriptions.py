@@ -96,6 +96,11 @@ DESCRIPTIONS = {
         ``gamma="scale"``. A kernel without gamma has one path for each fold.""",
     "alphas": """alphas : array-like, optional
         Values of the ridge `alpha` to try with every width. By default `alpha` alone.""",
+    "input_weights": """input_weights : {"equal", "learned", "both"}, default="equal"
+        What the inputs are multiplied by. "equal" takes them as they are. "learned" gives each a weight by
+        `FeatureWidths`, in a fold by its training rows alone, so that the units of X do not matter and inputs that say
+        nothing about y drop out. It needs a Gaussian kernel and dense X. The weights suit ``gamma=1``, and by default
+        1/4, 1, 4 and 16 are tried. "both" tries both and keeps the better.""",
     "cv": """cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn. None is five of them.""",
     "n_jobs": """n_jobs : int, optional
@@ -123,12 +128,15 @@ DESCRIPTIONS = {
         The number that `gamma` came to, or that was chosen. None for a kernel without one; a list for several.""",
     "alpha_": """alpha_ : float
         The ridge: the number that `alpha` came to, or that was chosen among `alphas`.""",
+    "input_weights_": """input_weights_ : array of shape (n_features,)
+        What each input is multiplied by, 1 where the weights are equal. The model applies them itself: an atom is
+        ``exp(-gamma_ * sum(input_weights_**2 * (x - z)**2))``.""",
     "best_score_": """best_score_ : float
         Mean score of that choice over the folds.""",
     "cv_results_": """cv_results_ : dict of ndarrays
         Scores of every width, ridge and number of atoms, in the layout of scikit-learn's searches: ``param_gamma``,
-        ``param_alpha`` (with `alphas`), ``param_n_atoms``, ``mean_test_score``, ``std_test_score``,
-        ``rank_test_score``, ``split0_test_score``, ...""",
+        ``param_alpha`` (with `alphas`), ``param_input_weights`` (where they are learned), ``param_n_atoms``,
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``split0_test_score``, ...""",
     "kernels": """kernel : str, callable, (str, dict), list of these or None, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
         KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
@@ -174,7 +182,7 @@ default="squared"
     "candidates_seed": """random_state : int, RandomState or None, default=None
         Seed for `candidates`.""",
     "search_seed": """random_state : int, RandomState or None, default=None
-        Seed for `centers` and `candidates`.""",
+        Seed for `centers` and `candidates`, and for learned `input_weights`.""",
     "fit_seed": """random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the rows held out.""",
     "refitted_support_": """support_ : ndarray of shape (k,)

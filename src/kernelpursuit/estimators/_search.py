@@ -20,26 +20,31 @@ from kernelpursuit._array import gather, on_host
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import KernelDictionary
 from kernelpursuit.dictionaries.dense import mirrored
+from kernelpursuit.estimators._input_weights import (
+    WIDTHS,
+    kinds_to_try,
+    learned_in_folds,
+    of_inputs_as_they_are,
+    unfitted,
+)
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import say
-from kernelpursuit.estimators._placement import is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._placement import follow, is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._score_table import (
+    Setting,
+    best_pair,
+    cv_results,
+    mean_scores,
+    without_undefined_folds,
+)
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights
+from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import make_kernel, scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
 
 MOST_ROWS = 5000  # of which the folds share a kernel matrix
-
-
-class Setting(NamedTuple):
-    """What a path is fitted with."""
-
-    gamma: float | None  # None where the kernel has none
-    alpha: float | None = None  # None where the ridge is not searched for
-
-    def __str__(self) -> str:
-        width = "one width" if self.gamma is None else f"gamma={self.gamma:.4g}"
-        return width if self.alpha is None else f"{width}, alpha={self.alpha:.4g}"
+_AT_ONCE = 16  # columns of it that are copied at once
 
 
 class Found(NamedTuple):
@@ -50,6 +55,7 @@ class Found(NamedTuple):
     settings: list[Setting]
     chosen: int  # which of them
     n_atoms: int
+    input_weights: np.ndarray
 
 
 class SearchModel:
@@ -64,6 +70,8 @@ class SearchModel:
         self.best_n_atoms_ = found.n_atoms
         self.best_score_ = float(mean_scores(found.table)[found.chosen, found.n_atoms - 1])
         self.gamma_ = found.settings[found.chosen].gamma
+        if hasattr(self, "input_weights"):
+            self.input_weights_ = follow(found.input_weights, self.support_vectors_)
 
 
 def search(
@@ -75,7 +83,7 @@ def search(
     sample_weight: Any,
     without: Collection[str] = (),
 ) -> Found:
-    """Cross-validate all widths, ridges and numbers of atoms and fit the best on all rows.
+    """Cross-validate all widths, ridges, kinds of input weights and numbers of atoms; fit the best on all rows.
 
     Parameters
     ----------
@@ -90,31 +98,31 @@ def search(
     without : collection of str
         Parameters that the weights hold already.
     """
-    own = {*SEARCH_CONSTRAINTS, "alphas", *without}
+    own = {*SEARCH_CONSTRAINTS, "alphas", "input_weights", *without}
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in own}
     weights = None if sample_weight is None else host_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0):
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    gammas = width_grid(estimator.gammas, estimator.kernel, X, weights)
-    settings = [Setting(gamma, alpha) for gamma in gammas for alpha in ridge_grid(getattr(estimator, "alphas", None))]
+    settings = [
+        Setting(gamma, alpha, learned)
+        for learned in kinds_to_try(estimator, X)
+        for gamma in width_grid(estimator.gammas, estimator.kernel, X, weights, learned)
+        for alpha in ridge_grid(getattr(estimator, "alphas", None))
+    ]
+    widths = unfitted(estimator, on_host(y)) if any(setting.learned for setting in settings) else None
 
     def model(n_atoms: int, setting: Setting, verbose: int) -> Any:
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
         return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
 
-    scored = cross_validate(estimator, model, metric, X, on_host(y), weights, settings)
+    scored = cross_validate(estimator, model, metric, X, on_host(y), weights, settings, widths)
     table = scored.table if scored.interrupted else without_undefined_folds(scored.table)
     settings, verbose = settings[: len(table)], lines_wanted(estimator)
     chosen, k = best_known(scored, estimator.one_standard_error)
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
     final = model(k, settings[chosen], verbose)
-    try:
-        with inside(place_in(estimator, "fit on all rows"), final, X, y):
-            final.fit(X, y, **weight_option(weights))
-    except KeyboardInterrupt:
-        if not hasattr(final, "path_"):
-            raise
+    input_weights = fit_on_all_rows(estimator, final, widths if settings[chosen].learned else None, X, y, weights)
     path = final.path_
     if scored.interrupted and path.reason != "interrupted":
         path.reason = "interrupted"
@@ -125,7 +133,37 @@ def search(
             "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
             ConvergenceWarning,
         )
-    return Found(final, table, settings, chosen, k)
+    return Found(final, table, settings, chosen, k, input_weights)
+
+
+def fit_on_all_rows(
+    estimator: Any, model: Any, widths: FeatureWidths | None, X: Any, y: Any, weights: np.ndarray | None
+) -> np.ndarray:
+    """Fit the model of a search, with `widths` to weighted inputs. Returns the weights of the inputs.
+
+    An interrupt that leaves a model is kept in its path.
+    """
+    options, inputs, interrupted = weight_option(weights), X, False
+    if widths is not None:
+        try:
+            widths.set_params(verbose=model.verbose).fit(X, on_host(y), **options)
+        except KeyboardInterrupt:
+            if not hasattr(widths, "weights_"):
+                raise
+            interrupted = True
+        inputs = widths.transform(X)
+    try:
+        with inside(place_in(estimator, "fit on all rows"), model, inputs, y):
+            model.fit(inputs, y, **options)
+    except KeyboardInterrupt:
+        if not hasattr(model, "path_"):
+            raise
+    if interrupted and model.path_.reason != "interrupted":
+        model.path_.reason, model.path_.sentence = "interrupted", "interrupted while input weights were learned"
+    if widths is None:
+        return np.ones(X.shape[1])
+    of_inputs_as_they_are(model, X, widths.weights_)
+    return on_host(widths.weights_)
 
 
 class Scored(NamedTuple):
@@ -138,25 +176,35 @@ class Scored(NamedTuple):
 
 
 def cross_validate(
-    estimator: Any, model: Callable, metric: Callable, X: Any, y: np.ndarray, weights: Any, settings: list[Setting]
+    estimator: Any,
+    model: Callable,
+    metric: Callable,
+    X: Any,
+    y: np.ndarray,
+    weights: Any,
+    settings: list[Setting],
+    widths: FeatureWidths | None,
 ) -> Scored:
     """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
     most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
     scorer = None if estimator.scoring is None else check_scoring(prototype, scoring=estimator.scoring)
     folds = list(check_cv(estimator.cv, y, classifier=is_classifier(prototype)).split(X, y))
     told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
+    learned = [] if widths is None else learned_in_folds(widths, X, y, weights, folds, verbose)
 
     def paths() -> Iterator[Any]:
-        for gamma, same_width in groupby(enumerate(settings), key=lambda numbered: numbered[1].gamma):
-            matrix = kernel_matrix(estimator, X, gamma)  # made when it is its turn
+        for (weighted, gamma), same_width in groupby(
+            enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)
+        ):
+            matrix = None if weighted else kernel_matrix(estimator, X, gamma)  # made when it is its turn
             rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
             for place, setting in same_width:
                 for fold, (train, test) in enumerate(folds):
                     label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
                     one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
                     one._for_scores = scorer is None
-                    heard = told.fold(place, fold)
-                    yield delayed(path_scores)(one, rows, y, weights, train, test, scorer, metric, label, heard)
+                    heard, given = told.fold(place, fold), learned[fold].transform(X) if weighted else rows
+                    yield delayed(path_scores)(one, given, y, weights, train, test, scorer, metric, label, heard)
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
     jobs = takewhile(lambda job: not told.stopped, paths())
@@ -234,13 +282,17 @@ class Interrupted(KeyboardInterrupt):
         self.steps = steps
 
 
-def width_grid(gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None) -> list[float | None]:
+def width_grid(
+    gammas: Any, kernel: Any, X: Any, weights: np.ndarray | None, learned: bool = False
+) -> list[float | None]:
     """Widths to try; [None] for kernels that have none."""
     if is_precomputed(kernel) or not uses_gamma(kernel):
         if gammas is not None:
             raise ValueError(f"gammas is given but kernel={kernel!r} has no gamma; set gammas=None")
         return [None]
     if gammas is None:
+        if learned:
+            return list(WIDTHS)
         counted = X if weights is None else take_rows(X, np.flatnonzero(weights > 0))
         positive = None if weights is None else weights[weights > 0]
         return [scale_gamma(counted, positive) * 4.0**power for power in range(-3, 2)]
@@ -307,71 +359,16 @@ def path_scores(
 
 
 def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-    """Entries of a kernel matrix; of NumPy's in one go, each column in one piece, because atoms are read one by one."""
-    if isinstance(K, np.ndarray):
+    """Entries of a kernel matrix; of NumPy's each column in one piece, because atoms are read one by one."""
+    if not isinstance(K, np.ndarray):
+        return gather(gather(K, rows), columns, axis=1)
+    if not K.flags.f_contiguous:
         return K.T[np.ix_(columns, rows)].T
-    return gather(gather(K, rows), columns, axis=1)
-
-
-def without_undefined_folds(table: np.ndarray) -> np.ndarray:
-    """Scores, with a warning where a fold has none at all; an error where no fold has any."""
-    undefined = np.all(np.isnan(table), axis=(0, 2))
-    if undefined.all():
-        raise ValueError("every score is nan: the folds have too few classes or no weight, or scoring does not fit")
-    if undefined.any():
-        places = [int(fold) for fold in np.flatnonzero(undefined)]
-        warn(
-            f"the scores of folds {places} (counted from 0) are all nan, so the others alone decide: they have one "
-            "class only, no weight, or scoring does not fit them. Use other folds (StratifiedKFold, fewer of them)"
-        )
-    return table
-
-
-def defined_folds(table: np.ndarray) -> np.ndarray:
-    """Scores of the folds that have any, (settings, folds, numbers); all of them where none has."""
-    undefined = np.all(np.isnan(table), axis=(0, 2))
-    return table if undefined.all() else table[:, ~undefined]
-
-
-def mean_scores(table: np.ndarray) -> np.ndarray:
-    """Means over the folds that have scores, (settings, numbers); nan where one of these folds has none."""
-    return defined_folds(table).mean(axis=1)
-
-
-def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
-    """Index of the setting and number of atoms with the best mean score in `table` (settings, folds, numbers).
-
-    A mean that is nan is never the best.
-    """
-    mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
-    if not np.any(mean > -np.inf):
-        raise ValueError("no setting and number of atoms has a score in every fold: all means are nan")
-    setting, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
-    chosen = table[setting, :, k]
-    chosen = chosen[~np.isnan(chosen)]
-    if one_standard_error and len(chosen) > 1:  # one fold has no standard error
-        error = chosen.std(ddof=1) / np.sqrt(len(chosen))
-        k = int(np.argmax(np.any(mean >= mean[setting, k] - error, axis=0)))  # the fewest atoms with any setting
-        setting = int(np.argmax(mean[:, k]))
-    return setting, k + 1
-
-
-def cv_results(table: np.ndarray, settings: list[Setting]) -> dict[str, np.ndarray]:
-    """Scores in the layout of scikit-learn's searches."""
-    n_settings, n_folds, longest = table.shape
-    mean = mean_scores(table).ravel()
-    ranked = np.nan_to_num(-mean, nan=np.inf)  # nan comes last
-    gammas, alphas = zip(*settings, strict=True)
-    results = {"param_gamma": np.repeat(np.array(gammas, dtype=object if gammas[0] is None else np.float64), longest)}
-    if alphas[0] is not None:
-        results["param_alpha"] = np.repeat(alphas, longest)
-    results |= {
-        "param_n_atoms": np.tile(np.arange(1, longest + 1), n_settings),
-        "mean_test_score": mean,
-        "std_test_score": defined_folds(table).std(axis=1).ravel(),
-        "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,
-    }
-    return results | {f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)}
+    out = np.empty((len(columns), len(rows)), dtype=K.dtype)
+    for start in range(0, len(columns), _AT_ONCE):  # whole columns, in a core's cache: twice as fast as entry by entry
+        some = slice(start, start + _AT_ONCE)
+        np.take(K.T[columns[some]], rows, axis=1, out=out[some], mode="clip")
+    return out.T
 
 
 def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:

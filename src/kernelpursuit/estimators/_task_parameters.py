@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.estimators._input_weights import KINDS
 from kernelpursuit.estimators._parameters import (
     GOING_ON,
     KERNEL_CONSTRAINTS,
@@ -21,6 +22,7 @@ FIT_CONSTRAINTS = STOP_CONSTRAINTS | PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS | 
 PATH_CONSTRAINTS: dict[str, list] = {
     **SEARCH_CONSTRAINTS,
     "alphas": ["array-like", None],
+    "input_weights": [StrOptions(set(KINDS))],
     **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "gamma"},
 }
 
@@ -163,6 +165,7 @@ class ClassSearchParameters(OwnConstructor):
         gammas=None,
         alpha="auto",
         alphas=None,
+        input_weights="equal",
         loss="squared",
         class_weight=None,
         cv=None,
@@ -190,6 +193,7 @@ class ClassSearchParameters(OwnConstructor):
         self.gammas = gammas
         self.alpha = alpha
         self.alphas = alphas
+        self.input_weights = input_weights
         self.loss = loss
         self.class_weight = class_weight
         self.cv = cv
@@ -226,6 +230,7 @@ class ValueSearchParameters(OwnConstructor):
         gammas=None,
         alpha="auto",
         alphas=None,
+        input_weights="equal",
         loss="squared",
         quantile=0.5,
         cv=None,
@@ -253,6 +258,7 @@ class ValueSearchParameters(OwnConstructor):
         self.gammas = gammas
         self.alpha = alpha
         self.alphas = alphas
+        self.input_weights = input_weights
         self.loss = loss
         self.quantile = quantile
         self.cv = cv

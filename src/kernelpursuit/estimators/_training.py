@@ -59,7 +59,8 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
     X = checked if isinstance(y, str) else checked[0]
     check_square(X, estimator.kernel)
     gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
-    warn_if_one_column_rules(X, estimator.kernel, gamma, columns=getattr(estimator, "feature_names_in_", None))
+    if getattr(estimator, "input_weights", "equal") == "equal":  # learned weights absorb the units
+        warn_if_one_column_rules(X, estimator.kernel, gamma, columns=getattr(estimator, "feature_names_in_", None))
     return checked
 
 

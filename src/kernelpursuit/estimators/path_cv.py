@@ -34,6 +34,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     gammas
     search_alpha
     alphas
+    input_weights
     value_loss
     quantile
     cv
@@ -64,6 +65,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     best_n_atoms_
     gamma_
     alpha_
+    input_weights_
     best_score_
     cv_results_
     refitted_support_
@@ -137,6 +139,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     gammas
     search_alpha
     alphas
+    input_weights
     class_loss
     class_weight
     cv
@@ -169,6 +172,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     best_n_atoms_
     gamma_
     alpha_
+    input_weights_
     best_score_
     cv_results_
     refitted_support_

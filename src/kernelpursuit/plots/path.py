@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit._array import to_host
 from kernelpursuit.plots._drawing import (
     Curve,
     colours,
@@ -273,6 +274,9 @@ def _cross_validated(estimator: Any, classifier: bool) -> Curve:
     chosen = results["param_gamma"] == estimator.gamma_
     if "param_alpha" in results:
         chosen &= results["param_alpha"] == estimator.alpha_
+    if "param_input_weights" in results:
+        learned = bool(np.any(to_host(estimator.input_weights_) != 1))
+        chosen &= (results["param_input_weights"] == "learned") == learned
     score = results["mean_test_score"][chosen]
     targets = 1 if np.ndim(estimator.dual_coef_) == 1 else estimator.dual_coef_.shape[1]  # the score is their mean
     return results["param_n_atoms"][chosen], 1 - score if classifier else -score * targets
