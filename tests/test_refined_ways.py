@@ -1,16 +1,26 @@
 """Where refined terms start from, how far they are taken, and who teaches them."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 import kernelpursuit.estimators._by_descent as by_descent
-import kernelpursuit.estimators._refining as refining
 from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.estimators._judging import BOUND, Trial, highest_bound
-from kernelpursuit.estimators._refining import Outcome, Start, Task, frame_of, likeness_for, means, placed
+from kernelpursuit.estimators._judging import BOUND, STEPS, Judged, Trial
+from kernelpursuit.estimators._refining import (
+    Outcome,
+    Place,
+    Setting,
+    Start,
+    Task,
+    frame_of,
+    highest,
+    likeness_for,
+    means,
+    placed,
+    raise_bound,
+    rise_of_bound,
+)
 from kernelpursuit.estimators._teaching import (
     PENALTIES,
     WIDTHS,
@@ -36,13 +46,16 @@ def task_of(n=120, d=3, seed=0, weights=None, noise=0.1):
     return Task(X, ((y - y.mean()) / y.std())[:, None], weights, squared, 1e-7)
 
 
-def test_the_bound_is_taken_from_the_start_that_leads_highest():
+def test_of_several_starts_the_one_that_leads_goes_on():
     task = task_of()
-    atoms = {start: placed(task, 6, start, np.random.default_rng(0)) for start in BOUND}
-    alone = {start: highest_bound({start: these}, task, 3.0)[0].value for start, these in atoms.items()}
-    best, start = highest_bound(atoms, task, 3.0)
-    assert best.value == min(alone.values()) == alone[start]
-    assert best.of_process
+    places = [Place(placed(task, 6, start, np.random.default_rng(0))) for start in BOUND]
+    alone = [rise_of_bound(place, task.rows(), 3.0) for place in places]
+    after_five = [rise.go(5).value for rise in alone]
+    found, number = highest([rise_of_bound(place, task.rows(), 3.0) for place in places], 5, 30)
+    assert number == int(np.argmin(after_five))
+    assert found.value == alone[number].go(30).value < after_five[number]
+    best, same = raise_bound(places, task, 3.0, screened=5)
+    assert best.of_process and same == number
 
 
 def test_means_of_clusters_are_spread_out_and_distinct():
@@ -61,41 +74,61 @@ def test_few_rows_hold_the_weights_of_inputs_together():
     assert likeness_for(50, 60) == 2 and likeness_for(50, 1000) == 1
     rng = np.random.default_rng(0)
     task = task_of(60, d=8, noise=1.0)
-    atoms = placed(task, 5, Start(0.25), rng)
-    spread = [np.std(highest_bound({BOUND[0]: atoms}, task, likeness)[0].atoms.log_weights) for likeness in (0.1, 100)]
+    places = [Place(placed(task, 5, Start(0.25), rng))]
+    spread = [np.std(raise_bound(places, task, likeness)[0].atoms.log_weights) for likeness in (0.1, 100)]
     assert spread[1] < spread[0] / 5
 
 
 def test_useless_inputs_lose_their_weight():
     """Of many inputs only one counts; held together by the precision for few inputs, the others stay."""
     task = task_of(100, d=30)
-    atoms = {BOUND[0]: placed(task, 5, BOUND[0], np.random.default_rng(0))}
-    found = highest_bound(atoms, task, likeness_for(100, 30))[0].atoms.log_weights
+    places = [Place(placed(task, 5, BOUND[0], np.random.default_rng(0)))]
+    found = raise_bound(places, task, likeness_for(100, 30))[0].atoms.log_weights
     assert found[0] - np.median(found[1:]) > 1.5
-    held = highest_bound(atoms, task, likeness_for(100, 3))[0].atoms.log_weights
+    held = raise_bound(places, task, likeness_for(100, 3))[0].atoms.log_weights
     assert held[0] - np.median(held[1:]) < found[0] - np.median(found[1:])
 
 
-def test_a_climb_ends_where_the_evidence_rises_no_more(monkeypatch):
+def test_a_climb_ends_where_the_evidence_rises_no_more():
     task = task_of(80, d=3, noise=0.5)
     atoms = placed(task, 8, Start(0.25), np.random.default_rng(0))
-    climb = partial(maximise_evidence, atoms, task.rows(), objective=negative_bound, max_iter=500)
-    short = climb()
-    monkeypatch.setattr("kernelpursuit.refinement.evidence.LEAST_RISE", 0.0)
-    long = climb()
+    short, long = (
+        maximise_evidence(atoms, task.rows(), objective=negative_bound, max_iter=500, least_rise=rise)
+        for rise in (0.2, 0.0)
+    )
     assert short.at_rest and PATIENCE < short.steps < long.steps
-    assert long.value <= short.value < long.value + 0.5
+    assert long.value <= short.value < long.value + 2
+
+
+def trial_of(task, folds=2, terms=5):
+    numbers = np.arange(len(task.Y)) % folds
+    parts = [(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold)) for fold in range(folds)]
+    return Trial(task, parts, terms, np.random.default_rng(0))
 
 
 def test_a_free_move_after_the_bound_starts_where_the_bound_did():
     """What rows held out judged and what is fitted to all rows have one start."""
-    task = task_of(300)
-    folds = [(np.arange(200), np.arange(200, 300))]
-    trial = Trial(task, folds, 5, np.random.default_rng(0))
+    trial = trial_of(task_of(300))
     safe = trial.bound(5, 3.0)[0]
-    setting = refining.Setting(5, Start(99.0), bound=True, moves="all", likeness=3.0)
-    judged = trial.refined(setting, [5])
+    judged = trial.refined([Setting(5, Start(99.0), bound=True, moves="all", steps=5, likeness=3.0)])
     assert judged[0].setting.start == safe.setting.start
+    assert len(judged[0].places) == 2
+
+
+def test_ways_far_behind_on_the_first_fold_are_not_followed_on_the_others(monkeypatch):
+    trial, followed = trial_of(task_of(200), 3), []
+    wide, narrow = (Setting(5, Start(width), moves="all", steps=40) for width in (0.25, 99.0))
+
+    def follow(fold, setting, steps):
+        followed.append((fold, setting.start.width, steps))
+        place = Place(trial._atoms(fold, setting.start, 5))
+        errors = {5: 2.0, 10: 1.0, 20: 3.0, 40: 3.0} if setting == wide else dict.fromkeys((5, 10, 20, 40), 9.0)
+        return [(step, (np.full(2, errors[step]), np.zeros((2, 1)), 1.0, place)) for step in STEPS if step <= steps]
+
+    monkeypatch.setattr(trial, "_follow", follow)
+    judged = trial.refined([wide, narrow])
+    assert followed == [(0, 0.25, 40), (0, 99.0, 40), (1, 0.25, 40), (2, 0.25, 40)]
+    assert [one.setting.steps for one in judged] == [5, 10, 20, 40] and all(isinstance(one, Judged) for one in judged)
 
 
 def test_shaken_inputs_are_drawn_anew_and_can_be_repeated():

@@ -211,7 +211,7 @@ def starts_of(task: Task, terms: int, loss: str, rng: np.random.Generator, say: 
     slope = 1.0 if loss == "squared" else 2.0
     yield chosen._replace(coef=slope * chosen.coef, intercept=slope * chosen.intercept)
     if is_affordable(len(task.Y), terms):
-        moved = raise_evidence(choose(task, terms, 1.0, rng), task, Setting(terms, Start(1.0), False, "all", WARM_UP))
+        moved = raise_evidence(choose(task, terms, 1.0, rng), task, WARM_UP)
         if moved.interrupted:
             raise KeyboardInterrupt
         fit = solve(moved, task)

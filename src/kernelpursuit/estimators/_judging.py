@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelpursuit._array import to_host
 from kernelpursuit.estimators._refining import (
+    Place,
     Say,
     Setting,
     Start,
@@ -30,8 +30,10 @@ BOUND = (Start(0.25), Start(1.0), Start(0.5, spread=True))  # of those that the 
 FREE = (Start(1.0), Start(0.25))  # of those that move freely: narrow, which suits few terms and classes; and wide
 ALIKE = 100.0  # precision with which all inputs have one weight
 STEPS = (5, 10, 20, 40, 80, 160)  # iterations of the evidence after which rows held out are asked
-AFTER_BOUND, OF_FEW = STEPS[:5], STEPS[:4]  # the same after the bound, and where there are few rows, or classes
-RISE = 1.5  # a fold goes no further when its error is this many times the lowest it had
+AFTER_BOUND = 80  # the most after the bound; where there are few rows, or classes, it is 40
+RISE = 1.2  # a fold goes no further when its error is this many times the lowest it had
+BEHIND = 1.3  # and a way that has so many times the error of the best on the first fold is not followed on the others
+ROUGH_RISE = 0.5  # of the bound on a fold: it is only to be judged; see `LEAST_RISE`
 FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # the error of a row counts 30 times the mean of the smallest 99 % of errors at most
 FEW = 200  # rows up to which little is tried
@@ -49,24 +51,17 @@ class Judged(NamedTuple):
     errors: np.ndarray
     values: np.ndarray
     variance: float
+    places: Sequence[Place] = ()  # where the atoms came to, on each fold
 
 
-Said = tuple[np.ndarray, np.ndarray, float]  # errors, values, mean predicted variance
-
-
-def kept(judge: Callable[..., list[Judged]]) -> Callable[..., list[Judged]]:
-    """Decorator of a method whose result is a stage of the fit: a fit that goes on after a kill has it already."""
-
-    @wraps(judge)
-    def stage(self: Trial, *setting: Any) -> list[Judged]:
-        found = self._stages(f"{judge.__name__} {setting}", lambda: judge(self, *setting))
-        return [Judged(Setting(of[0], Start(*of[1]), *of[2:]), *said) for of, *said in found]
-
-    return stage
+Said = tuple[np.ndarray, np.ndarray, float, Place]  # errors, values, mean predicted variance, of what
 
 
 class Trial:
-    """Folds of rows held out in turn, and the errors found on them. Atoms are placed once for each start and fold."""
+    """Folds of rows held out in turn, and the errors found on them. Atoms are placed once for each start and fold.
+
+    Each climb on a fold is a stage of the fit: one that goes on after a kill has it already.
+    """
 
     def __init__(
         self,
@@ -92,7 +87,6 @@ class Trial:
             self._placed[fold, start, most] = placed(self._folds[fold][0], most, start, rng)
         return first(self._placed[fold, start, most], terms)
 
-    @kept
     def unrefined(self, terms: int, start: Start) -> list[Judged]:
         """Errors of the atoms as they were chosen."""
         parts = []
@@ -100,7 +94,6 @@ class Trial:
             parts.append(self._ask(settle(self._atoms(fold, start, terms), train.rows()), train, held))
         return [self._join(Setting(terms, start), parts)]
 
-    @kept
     def bound(self, terms: int, likeness: float) -> list[Judged]:
         """Errors of atoms that have moved to where the bound is largest."""
         parts = []
@@ -112,54 +105,79 @@ class Trial:
         """Where the bound of a fold is largest: from all starts the first time, then from the best of these."""
         key = (fold, terms, likeness)
         if key not in self._bounds:
-            starts = [self._best_start[terms]] if terms in self._best_start else bound_starts(self.task)
-            atoms = {start: self._atoms(fold, start, terms) for start in starts}
-            found, start = highest_bound(atoms, self._folds[fold][0], likeness)
-            if found.interrupted:
-                raise KeyboardInterrupt
-            self._bounds[key], self._best_start[terms] = found, start
+            start, (atoms, *variances) = self._stages(f"bound {key}", lambda: self._raised(*key))
+            self._best_start[terms] = Start(*start)
+            self._bounds[key] = Evidence(Atoms(*atoms), *variances)
         return self._bounds[key]
 
-    @kept
-    def refined(self, setting: Setting, steps: Sequence[int]) -> list[Judged]:
-        """Errors after so many iterations that raise the evidence, for each of these numbers."""
-        steps = [step for step in steps if step <= self.task.passes] or [int(self.task.passes)]
-        setting = setting._replace(steps=steps[-1])
-        terms, start, bound = setting[:3]
-        found: list[dict[int, Said]] = []
-        for fold, (train, held) in enumerate(self._folds):
-            said: dict[int, Said] = {}
+    def _raised(self, fold: int, terms: int, likeness: float) -> tuple[Start, Evidence]:
+        starts = [self._best_start[terms]] if terms in self._best_start else bound_starts(self.task)
+        places = [Place(self._atoms(fold, start, terms)) for start in starts]
+        found, best = raise_bound(places, self._folds[fold][0], likeness, least_rise=ROUGH_RISE)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return starts[best], found
 
-            def listen(step: int, evidence: Evidence, said=said, train=train, held=held) -> bool:
-                if step not in steps:
-                    return False
-                said[step] = self._ask(evidence, train, held)
-                return self._mean(said[step]) > RISE * min(self._mean(one) for one in said.values())
+    def start(self, fold: int, setting: Setting) -> np.ndarray:
+        """Centres that a setting started from on a fold."""
+        return self._atoms(fold, setting.start, setting.terms).centers
 
-            bounded = self._bounded(fold, terms, setting.likeness) if bound else None
-            atoms = self._atoms(fold, start, terms) if bounded is None else bounded.atoms
-            last = raise_evidence(atoms, train, setting, listen)
-            if last.interrupted:
-                raise KeyboardInterrupt
-            if last.at_rest:
-                final = self._ask(last, train, held)
-                said = {step: said.get(step, final) for step in steps}
-            found.append(said)
-        steps = [step for step in steps if all(step in said for said in found)]
-        setting = setting._replace(start=self._best_start[terms] if bound else start)
-        return [self._join(setting._replace(steps=step), [said[step] for said in found]) for step in steps]
+    def refined(self, settings: Sequence[Setting]) -> list[Judged]:
+        """Errors of several ways after so many iterations that raise the evidence, `STEPS` up to those of the setting.
+
+        On the first fold all are followed; on the others those not far behind, and four times as far as was best.
+        """
+        passes = int(min(self.task.passes, STEPS[-1]))
+        settings = [setting._replace(steps=min(setting.steps, passes)) for setting in settings]
+        found = {setting: [self._followed(0, setting, setting.steps)] for setting in settings}
+        lowest = {setting: min(map(self._mean, said[0].values())) for setting, said in found.items()}
+        near = [setting for setting in settings if lowest[setting] <= BEHIND * min(lowest.values())]
+        judged = []
+        for setting in near:
+            best = min(found[setting][0], key=lambda step: self._mean(found[setting][0][step]))
+            most = min(setting.steps, 4 * best)
+            others = [self._followed(fold, setting, most) for fold in range(1, len(self._folds))]
+            said = [found[setting][0], *others]
+            start = self._best_start[setting.terms] if setting.bound else setting.start
+            for step in said[-1]:
+                judged.append(self._join(setting._replace(steps=step, start=start), [one[step] for one in said]))
+        return judged
+
+    def _followed(self, fold: int, setting: Setting, steps: int) -> dict[int, Said]:
+        """What the rows held out in a fold say after some numbers of steps, up to `steps`."""
+        found = self._stages(f"refined {fold} {tuple(setting)} {steps}", lambda: self._follow(fold, setting, steps))
+        return {step: (*told[:3], Place(Atoms(*told[3][0]), *told[3][1:])) for step, told in found}
+
+    def _follow(self, fold: int, setting: Setting, most: int) -> list[tuple[int, Said]]:
+        train, held = self._folds[fold]
+        steps = [step for step in STEPS if step <= most] or [most]
+        said: dict[int, Said] = {}
+
+        def listen(step: int, evidence: Evidence) -> bool:
+            if step not in steps:
+                return False
+            said[step] = self._ask(evidence, train, held)
+            return self._mean(said[step]) > RISE * min(self._mean(one) for one in said.values())
+
+        bounded = self._bounded(fold, setting.terms, setting.likeness) if setting.bound else None
+        atoms = self._atoms(fold, setting.start, setting.terms) if bounded is None else bounded.atoms
+        last = raise_evidence(atoms, train, steps[-1], listen)
+        if last.interrupted:
+            raise KeyboardInterrupt
+        final = self._ask(last, train, held)  # it is at rest, or has become worse: more steps would tell no more
+        return [(step, said.get(step, final)) for step in steps]
 
     def _ask(self, evidence: Evidence, train: Task, held: Task) -> Said:
         fit = solve(evidence, train)
         values = to_host(fit.values(held.X))
-        return self.task.error(held.Y, values), values, float(np.mean(fit.variance(held.X)))
+        return self.task.error(held.Y, values), values, float(np.mean(fit.variance(held.X))), Place(*evidence[:3])
 
     def _mean(self, said: Said) -> float:
         return float(np.mean(np.minimum(said[0], self._cap)))
 
     def _join(self, setting: Setting, parts: list[Said]) -> Judged:
         errors, values = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return Judged(setting, errors, values, float(np.mean([part[2] for part in parts])))
+        return Judged(setting, errors, values, float(np.mean([part[2] for part in parts])), [part[3] for part in parts])
 
     def better(self, more: Judged, less: Judged, doubt: float) -> bool:
         """Whether the errors of `more` are lower by more than so many standard errors."""
@@ -193,14 +211,16 @@ class Trial:
             safe += [judged for start in UNMOVED for judged in self.unrefined(terms, start)]
         if self._cap == np.inf:
             self._set_cap(min(safe, key=self.error))
-        everything, steps = Setting(terms, FREE[1], moves="all", likeness=likeness), OF_FEW if few or classes else STEPS
-        free = [] if classes else self.refined(everything, steps)
+        most = STEPS[3] if few or classes else STEPS[-1]
+        everything = Setting(terms, FREE[1], moves="all", steps=most, likeness=likeness)
+        ways = [] if classes else [everything]
         if classes or terms <= NARROW_TERMS:
-            free += self.refined(everything._replace(start=FREE[0]), steps)
+            ways.append(everything._replace(start=FREE[0]))
         if classes or not few:
-            free += self.refined(everything._replace(bound=True), OF_FEW if classes else AFTER_BOUND)
+            ways.append(everything._replace(bound=True, steps=min(most, AFTER_BOUND)))
+        free = self.refined(ways)
         if not classes and min(map(self.error, (*safe, *free))) > HARDLY:  # a function that turns often, or noise
-            free += [judged for start in NARROWER for judged in self.refined(everything._replace(start=start), steps)]
+            free += self.refined([everything._replace(start=start) for start in NARROWER])
         safest, best = (min(some, key=self.error) for some in (safe, free))
         doubt = next(doubt for rows, doubt in DOUBTS if n <= rows)
         kept = best if self.better(best, safest, DOUBT_OF_CLASSES if classes else doubt) else safest
@@ -214,17 +234,6 @@ class Trial:
 def bound_starts(task: Task) -> Sequence[Start]:
     """Where the bound is climbed from."""
     return BOUND if task.given is None else BOUND[:1]
-
-
-def highest_bound(atoms: Mapping[Start, Atoms], task: Task, likeness: float) -> tuple[Evidence, Start]:
-    """The largest bound found from several starts, and that start. It bounds one number, so it may be compared."""
-    found: list[tuple[Evidence, Start]] = []
-    for start, these in atoms.items():
-        found.append((raise_bound(these, task, likeness), start))
-        if found[-1][0].interrupted:
-            break
-    best, start = min(found, key=lambda one: one[0].value)
-    return best._replace(interrupted=found[-1][0].interrupted), start
 
 
 def fold_numbers(strata: np.ndarray, folds: int, rng: np.random.Generator) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -17,13 +17,12 @@ from kernelpursuit._warning import warn
 from kernelpursuit.estimators._by_descent import by_descent
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._judging import (
+    FEWEST,
     UNMOVED,
     Judged,
     Trial,
     best_size,
-    bound_starts,
     fold_numbers,
-    highest_bound,
     sizes,
 )
 from kernelpursuit.estimators._pipeline import draw_seed, say
@@ -34,20 +33,20 @@ from kernelpursuit.estimators._refining import (
     Fit,
     Outcome,
     Say,
-    Setting,
     Start,
     Task,
     first,
     frame_of,
+    highest,
     is_affordable,
     placed,
-    raise_evidence,
+    raise_bound,
+    rise_of_all,
     solve,
 )
 from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
 
@@ -59,7 +58,8 @@ LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the varian
 FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
 FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
 HELD_OUT = 5  # one part in so many
-SEVERAL_STARTS = 500  # rows up to which the last bound of classes, as that of values, is climbed from all starts
+AGAIN = 3  # steps on all rows after which the best fold's atoms go on by the bound
+POLISHED = 20  # most steps of the evidence on all rows, after those on a fold
 
 
 class RefinedModel(EstimatorSupport, BaseEstimator):
@@ -160,41 +160,43 @@ def by_evidence(
     """Refine by the evidence of all rows, as far as rows held out in turn advise."""
     total = len(task.Y) if task.weights is None else float(np.sum(task.weights))
     most = min(len(task.Y), max(1, min(MOST_TERMS, int(total / ROWS_A_TERM))) if wanted is None else wanted)
-    chosen = {start: placed(task, most, start, rng) for start in UNMOVED}
-    settled = likeliest(task, chosen, [most] if wanted else list(sizes(most)))
     if few_rows(task):
-        return outcome_of(settled, task, None)
+        return settled(task, UNMOVED, [most] if wanted else list(sizes(most)), rng)
+    unmoved = settled(task, UNMOVED[1:2], [most if wanted else min(most, FEWEST)], rng)  # what an interrupt leaves
     try:
         trial = Trial(task, foldings(strata, rng), most, rng, stages)
         judged = trial.of_terms(most, say) if wanted else best_size(trial, say)
+        found, start = refined_on_all(task, judged, trial, rng, say)
     except KeyboardInterrupt:
-        return outcome_of(settled, task, None)._replace(interrupted=True)
-    found, start = refined_on_all(task, judged.setting, chosen, rng, say)
+        return unmoved._replace(interrupted=True)
     outcome = outcome_of(solve(found, task), task, (trial.rows, judged))
     return outcome._replace(setting=judged.setting, interrupted=found.interrupted, start=start)
 
 
 def refined_on_all(
-    task: Task, setting: Setting, chosen: dict[Start, Atoms], rng: np.random.Generator, say: Say
+    task: Task, judged: Judged, trial: Trial, rng: np.random.Generator, say: Say
 ) -> tuple[Evidence, np.ndarray]:
-    """All rows refined as the setting says, and the centres that this started from."""
-    several = setting.bound and (not task.classes or len(task.Y) <= SEVERAL_STARTS)
-    starts = bound_starts(task) if several else [setting.start]
-    atoms = {start: chosen.get(start) or placed(task, setting.terms, start, rng) for start in starts}
-    atoms = {start: first(these, setting.terms) for start, these in atoms.items()}
-    if not setting.bound:
-        these = atoms[setting.start]
-        return raise_evidence(these, task, setting, reporter(setting, say)), these.centers
-    found, start = highest_bound(atoms, task, setting.likeness)
-    if setting.moves != "nothing" and not found.interrupted:
-        found = raise_evidence(found.atoms, task, setting, reporter(setting, say))
-    return found, atoms[start].centers
+    """All rows refined as was judged best, and the centres that this started from.
+
+    The atoms that a fold came to go on: those that explain all rows best.
+    """
+    setting = judged.setting
+    if setting.moved == "nothing":
+        atoms = first(placed(task, trial.most, setting.start, rng), setting.terms)
+        return settle(atoms, task.rows()), atoms.centers
+    if setting.moved == "centers":
+        found, fold = raise_bound(judged.places, task, setting.likeness, AGAIN)
+    else:
+        rises = [rise_of_all(place, task.rows(), task.classes) for place in judged.places]
+        found, fold = highest(rises, 1, min(POLISHED, setting.steps), reporter(min(POLISHED, setting.steps), say))
+    return found, trial.start(fold, setting)
 
 
-def likeliest(task: Task, chosen: dict[Start, Atoms], terms: list[int]) -> Fit:
-    """Of the atoms as they were chosen, the start and number of largest evidence."""
-    fits = [solve(settle(first(atoms, k), task.rows()), task) for atoms in chosen.values() for k in terms]
-    return min(fits, key=lambda fit: fit.evidence.value)
+def settled(task: Task, starts: Sequence[Start], terms: list[int], rng: np.random.Generator) -> Outcome:
+    """Atoms as they were chosen: of some starts and numbers the likeliest."""
+    chosen = [placed(task, terms[-1], start, rng) for start in starts]
+    fits = [solve(settle(first(atoms, k), task.rows()), task) for atoms in chosen for k in terms]
+    return outcome_of(min(fits, key=lambda fit: fit.evidence.value), task, None)
 
 
 def outcome_of(fit: Fit, task: Task, said: tuple[np.ndarray, Judged] | None) -> Outcome:
@@ -217,11 +219,11 @@ def foldings(strata: np.ndarray, rng: np.random.Generator) -> list[tuple[np.ndar
     return [(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold)) for fold in range(folds)]
 
 
-def reporter(setting: Setting, say: Say) -> Callable[[int, Any], None]:
+def reporter(steps: int, say: Say) -> Callable[[int, Any], None]:
     """Line for each tenth iteration of the last fit."""
 
     def report(step: int, evidence: Any) -> None:
-        if step % 10 == 0 or step == setting.steps:
-            say(f"step {step} of {setting.steps}: noise {evidence.noise:.4g}, minus log evidence {evidence.value:.6g}")
+        if step % 10 == 0 or step == steps:
+            say(f"step {step} of {steps}: noise {evidence.noise:.4g}, minus log evidence {evidence.value:.6g}")
 
     return report

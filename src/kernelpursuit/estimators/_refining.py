@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +20,25 @@ from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.refinement.atoms import Atoms, evaluate
 from kernelpursuit.refinement.bound import bound_coefficients, negative_bound
 from kernelpursuit.refinement.descent import Model
-from kernelpursuit.refinement.evidence import Evidence, Prior, Rows, coefficients, maximise_evidence, settle
+from kernelpursuit.refinement.evidence import (
+    LEAST_RISE,
+    Evidence,
+    Prior,
+    Rise,
+    Rows,
+    coefficients,
+    settle,
+)
 
-CHOSEN_FROM, WEAKNESS = 4000, 0.5  # rows that atoms are chosen on, and how near to the best each must come
+CHOSEN_FROM, CHOSEN_A_TERM = 1000, 4  # rows that atoms are chosen on, in all and for each: they will move anyway
+CLASSES_FROM = 4000  # the same for classes, of which some stay where they are
+WEAKNESS = 0.5  # how near to the best each chosen atom must come
 PURSUED = 300  # atoms chosen by pursuit; of more than that, rows drawn at random do as well once they have moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
 LEAST_WEIGHT = 9.0  # a weight of 0 is taken for exp(-9)
 MEANS_STEPS = 30  # of k-means, whose clusters need not be settled: their means only have to be spread out
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
-BOUND_NOISE = 0.3  # noise variance that the bound starts from
+SCREENED = 20  # of these, after which only the highest of several starts goes on
 LIKENESS = (3.0, 10.0)  # precision of ln w around its mean, for the bound: of many rows, of few
 OVER_ROWS, OVER_INPUTS = 1500, 120  # over the number of rows it is between them; over that of inputs at most
 MOST_SIGNAL = 10.0  # most variance of the weights of moved atoms; that of the targets is 1. More extrapolates wildly
@@ -223,7 +233,7 @@ def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
     if task.given is not None:
         return first(task.given, k)
     n, d = task.X.shape
-    part = task if n <= CHOSEN_FROM else task.subset(np.sort(rng.permutation(n)[:CHOSEN_FROM]))
+    part = some_rows(task, k, rng)
     pursued = min(k, PURSUED, len(part.Y))
     rows, chosen = part.rows(), (np.empty(0, dtype=np.intp), 1.0)
     for power in range(TRIES):
@@ -245,6 +255,12 @@ def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
     return Atoms(centers, np.full(len(centers), np.log(gamma)), np.zeros(d))
 
 
+def some_rows(task: Task, k: int, rng: np.random.Generator) -> Task:
+    """Rows enough to choose `k` atoms from."""
+    n, most = len(task.Y), CLASSES_FROM if task.classes else max(CHOSEN_FROM, CHOSEN_A_TERM * k)
+    return task if n <= most else task.subset(np.sort(rng.permutation(n)[:most]))
+
+
 def placed(task: Task, k: int, start: Start, rng: np.random.Generator) -> Atoms:
     """At most `k` atoms where they start from."""
     place = means if start.spread and task.given is None else choose
@@ -253,8 +269,7 @@ def placed(task: Task, k: int, start: Start, rng: np.random.Generator) -> Atoms:
 
 def means(task: Task, k: int, width: float, rng: np.random.Generator) -> Atoms:
     """Atoms at the means of clusters of the rows: spread out over all inputs, whatever the targets."""
-    n, d = task.X.shape
-    part = task if n <= CHOSEN_FROM else task.subset(np.sort(rng.permutation(n)[:CHOSEN_FROM]))
+    part, d = some_rows(task, k, rng), task.X.shape[1]
     clusters = KMeans(min(k, len(part.Y)), n_init=1, max_iter=MEANS_STEPS, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
@@ -289,34 +304,60 @@ def solve(evidence: Evidence, task: Task) -> Fit:
 Report = Callable[[int, Evidence], bool | None]
 
 
-def raise_bound(atoms: Atoms, task: Task, likeness: float) -> Evidence:
-    """Move centres and weights of inputs to where the bound on the evidence of a Gaussian process is largest."""
-    if len(atoms.log_widths) == 0:
-        return settle(atoms, task.rows())
-    steps, prior = int(min(BOUND_STEPS, task.passes)), Prior(weights=likeness)
-    found = maximise_evidence(
-        atoms, task.rows(), objective=negative_bound, prior=prior, noise=BOUND_NOISE, max_iter=steps
-    )
-    return found._replace(of_process=True)
+class Place(NamedTuple):
+    """Atoms to start from, with the variances of their coefficients, or of the process, and of the noise."""
+
+    atoms: Atoms
+    signal: float = 1.0
+    noise: float = 0.3
 
 
-def raise_evidence(atoms: Atoms, task: Task, setting: Setting, report: Report | None = None) -> Evidence:
-    """Move atoms so that their own evidence rises, for as many steps as the setting says."""
+def rise_of_bound(place: Place, rows: Rows, likeness: float, least_rise: float = LEAST_RISE) -> Rise:
+    """Centres and weights of inputs on the way to the largest bound on the evidence of a Gaussian process."""
+    atoms, signal, noise = place
+    prior = Prior(weights=likeness)
+    return Rise(
+        atoms, rows, objective=negative_bound, prior=prior, signal=signal, noise=noise, least_rise=least_rise
+    )  # fmt: skip
+
+
+def rise_of_all(place: Place, rows: Rows, classes: bool) -> Rise:
+    """Centres, widths and weights of inputs on the way to the largest evidence of their own."""
+    atoms, signal, noise = place
+    return Rise(atoms, rows, prior=PRIORS[classes], signal=signal, noise=noise, most_signal=MOST_SIGNAL)
+
+
+def highest(rises: Sequence[Rise], screened: int, steps: int, report: Report | None = None) -> tuple[Evidence, int]:
+    """Several ways up are tried for some steps, then the one that came highest goes on.
+
+    What is climbed must be one number for all. Returns where it came to, and which of them it is.
+    """
+    for number, rise in enumerate(rises if len(rises) > 1 else []):
+        found = rise.go(min(screened, steps))
+        if found.interrupted:
+            return found, number
+    best = min(range(len(rises)), key=lambda number: rises[number].found.value)
+    return rises[best].go(steps, report), best
+
+
+def raise_bound(
+    places: Sequence[Place], task: Task, likeness: float, screened: int = SCREENED, least_rise: float = LEAST_RISE
+) -> tuple[Evidence, int]:
+    """Move centres and weights of inputs to where the bound is largest; also returns the number of the place."""
+    rows, steps = task.rows(), int(min(BOUND_STEPS, task.passes))
+    if len(places[0].atoms.log_widths) == 0:
+        return settle(places[0].atoms, rows), 0
+    found, number = highest([rise_of_bound(place, rows, likeness, least_rise) for place in places], screened, steps)
+    return found._replace(of_process=True), number
+
+
+def raise_evidence(atoms: Atoms, task: Task, steps: int, report: Report | None = None) -> Evidence:
+    """Move atoms so that their own evidence rises."""
     rows = task.rows()
     settled = settle(atoms, rows)
-    if setting.steps == 0 or setting.moves == "nothing" or len(atoms.log_widths) == 0:
+    if steps == 0 or len(atoms.log_widths) == 0:
         return settled._replace(at_rest=True)
-    return maximise_evidence(
-        atoms,
-        rows,
-        prior=PRIORS[task.classes],
-        moves=setting.moves,
-        signal=settled.signal,
-        noise=settled.noise,
-        most_signal=MOST_SIGNAL,
-        max_iter=setting.steps,
-        report=report,
-    )
+    return rise_of_all(Place(*settled[:3]), rows, task.classes).go(steps, report)
 
 
 def is_affordable(n: int, terms: int | None) -> bool:

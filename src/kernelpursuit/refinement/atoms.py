@@ -49,10 +49,9 @@ def evaluate(atoms: Atoms, X: Array) -> tuple[Array, Array]:
     xp = namespace(X)
     squared = xp.exp(2 * atoms.log_weights)
     gamma = xp.exp(atoms.log_widths)[:, None]
-    metric = atoms.centers * squared
-    lengths = xp.sum(atoms.centers * metric, axis=1)[:, None]
+    lengths = (atoms.centers * atoms.centers) @ squared[:, None]
     rows = xp.concat([X, (X * X) @ squared[:, None], xp.ones_like(X[:, :1])], axis=1)
-    values = rows @ xp.concat([2 * gamma * metric, -gamma, -gamma * lengths], axis=1).T
+    values = rows @ xp.concat([2 * gamma * (atoms.centers * squared), -gamma, -gamma * lengths], axis=1).T
     return _exponential(values), rows
 
 
@@ -73,10 +72,8 @@ def pull_back(atoms: Atoms, X: Array, rows: Array, G: Array) -> Atoms:
     squared = xp.exp(2 * atoms.log_weights)
     gamma = xp.exp(atoms.log_widths)
     products = G.T @ rows
-    by_x, by_r, total = products[:, :d], products[:, d], products[:, d + 1]
-    metric = atoms.centers * squared
-    by_centers = 2 * gamma[:, None] * (by_x * squared - metric * total[:, None])
-    spread = by_r - 2 * xp.sum(metric * by_x, axis=1) + xp.sum(metric * atoms.centers, axis=1) * total
-    along = (G @ gamma[:, None]).T @ (X * X)
-    crossed = xp.sum(gamma[:, None] * atoms.centers * (total[:, None] * atoms.centers - 2 * by_x), axis=0)
-    return Atoms(by_centers, -gamma * spread, -2 * squared * (along[0, :] + crossed))
+    by_x, by_r, total = products[:, :d], products[:, d], products[:, d + 1 :]
+    crossed = atoms.centers * (total * atoms.centers - 2 * by_x)  # what squared distances have beside the squares of X
+    by_centers = (2 * gamma[:, None]) * (squared * (by_x - atoms.centers * total))
+    along = (G @ gamma[:, None]).T @ (X * X) + gamma[None, :] @ crossed
+    return Atoms(by_centers, -gamma * (by_r + crossed @ squared), -2 * squared * along[0, :])

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit._array import Array, from_host, to_host
 from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
-from kernelpursuit.refinement.evidence import Prior, Rows, Solution
+from kernelpursuit.refinement.evidence import Prior, Rows, Solution, inverse_factor, plus_identity
 
 JITTER = 1e-6  # of the kernel matrix of the centres, whose diagonal is 1
 
@@ -23,6 +22,7 @@ class _Factors(NamedTuple):
     """What value, gradient and prediction share; all on the host but for the residual."""
 
     psi: np.ndarray  # Ψ, atoms at the centres
+    rows: np.ndarray  # factor of their exponents
     inverse: np.ndarray  # L⁻¹, L Lᵀ = M = Ψ + JITTER I
     C: np.ndarray  # L⁻¹ ΦᵀΦ L⁻ᵀ
     inverse_b: np.ndarray  # L_B⁻¹, L_B L_Bᵀ = B = I + ρ C
@@ -33,26 +33,19 @@ class _Factors(NamedTuple):
 
 
 def _factors(atoms: Atoms, phi: Array, Y: Array, ratio: float) -> _Factors:
-    psi, _ = evaluate(atoms, atoms.centers)
-    identity = np.eye(len(psi))
-    inverse = _inverse_of_factor(psi + JITTER * identity)
+    psi, rows = evaluate(atoms, atoms.centers)
+    inverse, _ = inverse_factor(plus_identity(psi.copy(), JITTER))
     A = phi @ from_host(inverse.T, phi)  # (L⁻¹Φᵀ)ᵀ; ΦᵀΦ first would square the condition of Φ
     C = to_host(A.T @ A)
     try:
-        L = np.linalg.cholesky(identity + ratio * C)
+        inverse_b, determinant = inverse_factor(plus_identity(ratio * C))
     except np.linalg.LinAlgError:  # targets without noise: the rounding of C, times the ratio, is larger than I
-        _, R = np.linalg.qr(np.vstack([identity, np.sqrt(ratio) * np.linalg.qr(to_host(A), mode="r")]))
-        L = R.T * np.sign(np.diag(R))
-    inverse_b = solve_triangular(L, identity, lower=True, check_finite=False)
+        _, R = np.linalg.qr(np.vstack([np.eye(len(psi)), np.sqrt(ratio) * np.linalg.qr(to_host(A), mode="r")]))
+        inverse_b, determinant = np.linalg.inv(R.T), 2 * float(np.sum(np.log(np.abs(np.diag(R)))))
     inside = ratio * (inverse_b.T @ (inverse_b @ to_host(A.T @ Y)))  # Lᵀβ
     beta = inverse.T @ inside
-    determinant = 2 * float(np.sum(np.log(np.diag(L))))
     residual = Y - A @ from_host(inside, phi)
-    return _Factors(psi, inverse, C, inverse_b, determinant, beta, residual, float(np.sum(inside**2)))
-
-
-def _inverse_of_factor(matrix: np.ndarray) -> np.ndarray:
-    return solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True, check_finite=False)
+    return _Factors(psi, rows, inverse, C, inverse_b, determinant, beta, residual, float(np.vdot(inside, inside)))
 
 
 def negative_bound(
@@ -76,26 +69,25 @@ def negative_bound(
     values, factor = evaluate(here, rows.X)
     phi, Y = rows.weigh(values), rows.weigh(rows.Y)
     at = _factors(atoms, phi, Y, ratio)
-    squared = float(namespace(phi).sum(at.residual * at.residual))
+    squared = float(to_host(at.residual.T @ at.residual).trace())
     fit = (squared + at.length / ratio) / v
-    outside = ratio * (n - float(np.trace(at.C)))
+    outside = ratio * (n - float(at.C.trace()))
     value = 0.5 * (q * (n * log_noise + at.log_determinant + outside) + fit)
 
-    k = len(at.psi)
-    inverse_of_b = at.inverse_b.T @ at.inverse_b
-    middle = inverse_of_b - np.eye(k)
-    by_phi = ratio * q * (phi @ from_host(at.inverse.T @ middle @ at.inverse, phi))
-    by_phi = by_phi - at.residual @ from_host(at.beta.T / v, phi)
+    middle = plus_identity(at.inverse_b.T @ at.inverse_b, -1.0)
+    by_phi = phi @ from_host(at.inverse.T @ ((ratio * q) * middle) @ at.inverse, phi)
+    by_phi -= at.residual @ from_host(at.beta.T / v, phi)
+    by_phi = rows.weigh(by_phi)
+    by_phi *= values
     by_m = 0.5 * (q * (at.inverse.T @ (middle + ratio * at.C) @ at.inverse) + at.beta @ at.beta.T / s)
-    by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, rows.weigh(by_phi) * values)))
-    _, centers = evaluate(atoms, atoms.centers)
-    among = pull_back(atoms, atoms.centers, centers, by_m * at.psi)
-    determined = k - float(np.trace(inverse_of_b))
+    by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, by_phi)))
+    among = pull_back(atoms, atoms.centers, at.rows, by_m * at.psi)
+    determined = -float(middle.trace())
     by_signal = 0.5 * (q * (determined + outside) - at.length / s)
     by_noise = 0.5 * (q * n - fit) - by_signal
 
     moved, weights = atoms.centers - start, atoms.log_weights - np.mean(atoms.log_weights)
-    value += 0.5 * (prior.weights * np.sum(weights**2) + prior.centers * np.sum(moved**2))
+    value += 0.5 * float(prior.weights * (weights @ weights) + prior.centers * np.vdot(moved, moved))
     by = Atoms(
         by.centers + 2 * among.centers + prior.centers * moved,  # Ψ is symmetric: a centre is a row and an atom
         np.zeros_like(by.log_widths),

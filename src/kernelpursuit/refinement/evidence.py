@@ -6,16 +6,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.optimize import minimize
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refinement.climb import Climb
 
 MOVES = ("nothing", "weights", "widths", "all")  # what may move: each has the parts of those before it
 SIGNAL, NOISE = (1e-6, 1e8), (1e-7, 4.0)  # variances of the coefficients and of the noise, of targets of variance 1
 FARTHEST = np.log(1e4)  # of a width or a weight from where it starts
-PATIENCE, LEAST_RISE = 10, 0.05  # iterations that together raise the evidence by less than this are the last
+PATIENCE, LEAST_RISE = 10, 0.2  # iterations that together raise the evidence by less than this are the last
 
 
 class Prior(NamedTuple):
@@ -124,14 +125,28 @@ class _Solved(NamedTuple):
     log_determinant: float
 
 
+def inverse_factor(matrix: np.ndarray) -> tuple[np.ndarray, float]:
+    """L⁻¹ with L Lᵀ the matrix, and the logarithm of its determinant; LinAlgError if it is not positive definite.
+
+    LAPACK is called as it is: of small matrices the checks of SciPy take longer than the work.
+    """
+    L, failed = dpotrf(matrix, lower=1, clean=1)
+    if failed or not np.all(np.isfinite(L[-1:, -1:])):
+        raise np.linalg.LinAlgError("matrix is not positive definite")
+    return dtrtri(L, lower=1)[0], 2 * float(np.log(L.diagonal()).sum())
+
+
+def plus_identity(matrix: np.ndarray, factor: float = 1.0) -> np.ndarray:
+    """The matrix plus so many times the identity, in place."""
+    matrix.ravel()[:: len(matrix) + 1] += factor
+    return matrix
+
+
 def _solve(phi: Array, Y: Array, ratio: float) -> _Solved:
     """Ridge regression through a factor of I + ratio ΦᵀΦ: never through the inverse of ΦᵀΦ + I / ratio."""
-    k = phi.shape[1]
     try:
-        L = np.linalg.cholesky(np.eye(k) + ratio * to_host(phi.T @ phi))
-        inverse = solve_triangular(L, np.eye(k), lower=True, check_finite=False)
+        inverse, log_determinant = inverse_factor(plus_identity(ratio * to_host(phi.T @ phi)))
         beta = ratio * (inverse.T @ (inverse @ to_host(phi.T @ Y)))
-        log_determinant = 2 * float(np.sum(np.log(np.diag(L))))
     except np.linalg.LinAlgError:  # targets without noise: the rounding of ΦᵀΦ, times the ratio, is larger than I
         Q, R = namespace(phi).linalg.qr(phi)
         U, sizes, Vt = np.linalg.svd(to_host(R))
@@ -178,22 +193,26 @@ def negative_evidence(
     phi = rows.weigh(values - rows.mean(values))
     Y = rows.weigh(rows.Y)
     solved = _solve(phi, Y, s / v)
-    xp = namespace(phi)
-    squared = float(xp.sum(solved.residual * solved.residual))
-    fit = (squared + float(np.sum(solved.beta**2)) * v / s) / v  # ⟨Y, R⟩ = ‖R‖² + (v/s)‖β‖², without cancellation
+    squared, length = (
+        float(to_host(solved.residual.T @ solved.residual).trace()),
+        float(np.vdot(solved.beta, solved.beta)),
+    )
+    fit = (squared + length * v / s) / v  # ⟨Y, R⟩ = ‖R‖² + (v/s)‖β‖², without cancellation
     value = 0.5 * (q * ((n - 1) * log_noise + solved.log_determinant) + fit)
-    covariance = (s / v) * (solved.inverse_factor.T @ solved.inverse_factor)
-    G = q * (phi @ from_host(covariance, phi)) - solved.residual @ from_host(solved.beta.T / v, phi)
-    by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, rows.weigh(G) * values)))
-    determined = k - float(np.sum(solved.inverse_factor**2))
-    by_signal = 0.5 * (q * determined - float(np.sum(solved.beta**2)) / s)
+    covariance = (q * s / v) * (solved.inverse_factor.T @ solved.inverse_factor)
+    G = phi @ from_host(covariance, phi)
+    G -= solved.residual @ from_host(solved.beta.T / v, phi)
+    G = rows.weigh(G)
+    G *= values
+    by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, G)))
+    determined = k - float(np.vdot(solved.inverse_factor, solved.inverse_factor))
+    by_signal = 0.5 * (q * determined - length / s)
     by_noise = 0.5 * (q * (n - 1 - determined) - squared / v)
 
     moved = atoms.centers - start
     weights, widths = (part - np.mean(part) for part in (atoms.log_weights, atoms.log_widths))
-    value += 0.5 * (
-        prior.weights * np.sum(weights**2) + prior.widths * np.sum(widths**2) + prior.centers * np.sum(moved**2)
-    )
+    value += 0.5 * float(prior.weights * (weights @ weights) + prior.widths * (widths @ widths))
+    value += 0.5 * prior.centers * float(np.vdot(moved, moved))
     by = Atoms(
         by.centers + prior.centers * moved,
         by.log_widths + prior.widths * widths,
@@ -202,22 +221,8 @@ def negative_evidence(
     return value, by, by_signal, by_noise
 
 
-def maximise_evidence(
-    atoms: Atoms,
-    rows: Rows,
-    *,
-    objective: Callable[..., tuple[float, Atoms, float, float]] = negative_evidence,
-    prior: Prior = Prior(),  # noqa: B008
-    moves: str = "all",
-    signal: float = 1.0,
-    noise: float = 0.3,
-    most_signal: float = SIGNAL[1],
-    max_iter: int = 100,
-    report: Callable[[int, Evidence], bool | None] | None = None,
-) -> Evidence:
-    """Move atoms to where the evidence of the targets is largest.
-
-    An interrupt ends the climb; the best model so far is returned, marked.
+class Rise:
+    """Atoms on their way to where the evidence of the targets is largest. It can be left and taken up again.
 
     Parameters
     ----------
@@ -233,62 +238,96 @@ def maximise_evidence(
         Start of the variances.
     most_signal : float
         Largest variance of the coefficients.
-    max_iter : int
-    report : callable, optional
-        ``report(step, evidence)`` after each iteration, with the model it came to; a true answer ends the climb.
-
-    Returns
-    -------
-    Evidence
+    least_rise : float
+        Some iterations that together raise the evidence by less are the last.
     """
-    if moves not in MOVES:
-        raise ValueError(f"moves must be one of {MOVES}, got {moves!r}")
-    free = MOVES.index(moves)
-    sizes = np.cumsum([part.size for part in atoms])
-    shape, start = atoms.centers.shape, np.array(atoms.centers)
-    best: list[Any] = [np.inf, None, 0]
-    trail: list[float] = []
 
-    def unpack(theta: np.ndarray) -> Atoms:
-        centers, widths, weights = np.split(theta[:-2], sizes[:2])
-        return Atoms(centers.reshape(shape), widths, weights)
+    def __init__(
+        self,
+        atoms: Atoms,
+        rows: Rows,
+        *,
+        objective: Callable[..., tuple[float, Atoms, float, float]] = negative_evidence,
+        prior: Prior = Prior(),  # noqa: B008
+        moves: str = "all",
+        signal: float = 1.0,
+        noise: float = 0.3,
+        most_signal: float = SIGNAL[1],
+        least_rise: float = LEAST_RISE,
+    ):
+        if moves not in MOVES:
+            raise ValueError(f"moves must be one of {MOVES}, got {moves!r}")
+        free, start = MOVES.index(moves), np.array(atoms.centers)
+        self._shape, self._ends = start.shape, np.cumsum([part.size for part in atoms]).tolist()
+        self._least_rise = least_rise
+        still = np.repeat([free < 3, free < 2, free < 1], [part.size for part in atoms])
+        still = np.append(still, [False, False])
 
-    def at(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, by, by_signal, by_noise = objective(unpack(theta), theta[-2], theta[-1], rows, prior, start)
-        if value < best[0]:
-            best[:2] = value, theta.copy()
-        parts = (by.centers.ravel() * (free >= 3), by.log_widths * (free >= 2), by.log_weights * (free >= 1))
-        return value, np.concatenate([*parts, [by_signal, by_noise]])
+        def at(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            value, by, *of_variances = objective(self._atoms(theta), theta[-2], theta[-1], rows, prior, start)
+            by_all = np.concatenate([by.centers.ravel(), by.log_widths, by.log_weights, of_variances])
+            by_all[still] = 0
+            return value, by_all
 
-    def count(theta: np.ndarray) -> None:
-        best[2] += 1
-        if report is not None and report(best[2], found(theta)):
-            raise StopIteration
-        trail.append(best[0])
-        if len(trail) > PATIENCE and trail[-1 - PATIENCE] - trail[-1] < LEAST_RISE:
-            at_rest.append(True)
-            raise StopIteration
+        variances = np.log([min(signal, most_signal), noise])
+        theta = np.concatenate([start.ravel(), atoms.log_widths, atoms.log_weights, variances])
+        room = np.repeat([np.inf, FARTHEST, FARTHEST, 0], [*(part.size for part in atoms), 2])
+        lowest, highest = theta - room, theta + room
+        lowest[-2:] = np.log([SIGNAL[0], rows.least_noise])
+        highest[-2:] = np.log([most_signal, NOISE[1]])
+        self._climb, self._trail = Climb(at, theta, lowest, highest), [np.inf]
 
-    def found(theta: np.ndarray) -> Evidence:
-        signal, noise = np.exp(theta[-2:]).tolist()
-        return Evidence(unpack(theta), signal, noise, best[0], best[2])
+    def _atoms(self, theta: np.ndarray) -> Atoms:
+        first, second, third = self._ends
+        return Atoms(theta[:first].reshape(self._shape), theta[first:second], theta[second:third])
 
-    theta = np.concatenate(
-        [atoms.centers.ravel(), atoms.log_widths, atoms.log_weights, np.log([min(signal, most_signal), noise])]
-    )
-    near = [(value - FARTHEST, value + FARTHEST) for value in theta[sizes[0] : -2]]
-    bounds = [(None, None)] * int(sizes[0]) + near
-    bounds += [np.log((SIGNAL[0], most_signal)), np.log((rows.least_noise, NOISE[1]))]
-    interrupted, at_rest = False, []
-    try:
-        ended = minimize(
-            at, theta, method="L-BFGS-B", jac=True, bounds=bounds, callback=count,
-            options={"maxiter": max_iter, "maxcor": 20},
-        )  # fmt: skip
-        at_rest += [True] * (ended.status in (0, 2))  # small steps or gradients, or none that leads upwards
-    except KeyboardInterrupt:
-        interrupted = True
-    return found(theta if best[1] is None else best[1])._replace(interrupted=interrupted, at_rest=bool(at_rest))
+    @property
+    def found(self) -> Evidence:
+        """The model so far."""
+        climb = self._climb
+        signal, noise = np.exp(climb.theta[-2:]).tolist()
+        at_rest = climb.at_rest or self._is_level()
+        return Evidence(self._atoms(climb.theta), signal, noise, climb.value, len(self._trail) - 1, at_rest=at_rest)
+
+    def _is_level(self) -> bool:
+        return len(self._trail) > PATIENCE and self._trail[-1 - PATIENCE] - self._trail[-1] < self._least_rise
+
+    def go(self, steps: int, report: Callable[[int, Evidence], bool | None] | None = None) -> Evidence:
+        """Iterate until there have been so many steps, or until the evidence rises no more.
+
+        An interrupt ends it; the best model so far is returned, marked.
+
+        Parameters
+        ----------
+        steps : int
+            In total, with those before.
+        report : callable, optional
+            ``report(step, evidence)`` after each iteration, with the model it came to; a true answer ends the climb.
+
+        Returns
+        -------
+        Evidence
+        """
+        try:
+            while len(self._trail) <= steps and not self._is_level() and self._climb.step():
+                self._trail.append(self._climb.value)
+                if report is not None and report(len(self._trail) - 1, self.found):
+                    break
+        except KeyboardInterrupt:
+            return self.found._replace(interrupted=True)
+        return self.found
+
+
+def maximise_evidence(
+    atoms: Atoms,
+    rows: Rows,
+    *,
+    max_iter: int = 100,
+    report: Callable[[int, Evidence], bool | None] | None = None,
+    **options: Any,
+) -> Evidence:
+    """Move atoms to where the evidence of the targets is largest, in one go. See `Rise`."""
+    return Rise(atoms, rows, **options).go(max_iter, report)
 
 
 def settle(atoms: Atoms, rows: Rows) -> Evidence:
