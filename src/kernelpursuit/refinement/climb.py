@@ -73,23 +73,26 @@ class Climb:
         return True
 
     def _newton(self) -> np.ndarray:
-        """Minus the gradient times the inverse of the curvature, by the recursion of two loops."""
-        q, factors = self._inwards(self._gradient), []
-        if not self._pairs:
+        """Minus the gradient times the inverse of the curvature, by the recursion of two loops.
+
+        All within the parameters that no bound holds back.
+        """
+        free = np.where(self._gradient > 0, self.theta > self._lowest, self.theta < self._highest)
+        q, pairs = np.where(free, self._gradient, 0.0), self._pairs
+        if not free.all():
+            pairs = [(step * free, change * free, 0.0) for step, change, _ in pairs]
+            pairs = [(step, change, 1 / (step @ change)) for step, change, _ in pairs if step @ change > 0]
+        if not pairs:
             return -q / max(1.0, float(np.linalg.norm(q)))
-        for step, change, inverse in reversed(self._pairs):
+        factors = []
+        for step, change, inverse in reversed(pairs):
             factors.append(inverse * (step @ q))
             q = q - factors[-1] * change
-        _, change, inverse = self._pairs[-1]
+        _, change, inverse = pairs[-1]
         q = q / (inverse * (change @ change))
-        for (step, change, inverse), factor in zip(self._pairs, reversed(factors), strict=True):
+        for (step, change, inverse), factor in zip(pairs, reversed(factors), strict=True):
             q = q + (factor - inverse * (change @ q)) * step
-        return self._inwards(-q)
-
-    def _inwards(self, vector: np.ndarray) -> np.ndarray:
-        """Without the parts in which a bound holds the descent back."""
-        at_bound = np.where(self._gradient > 0, self.theta <= self._lowest, self.theta >= self._highest)
-        return np.where(at_bound, 0.0, vector)
+        return -q
 
     def _search(self, direction: np.ndarray) -> tuple[np.ndarray, float, np.ndarray] | None:
         """A point along a line, bent at the bounds, that Wolfe's conditions accept; None if none is lower."""
