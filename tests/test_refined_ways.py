@@ -223,14 +223,28 @@ def test_the_last_descent_is_on_all_rows(monkeypatch):
     monkeypatch.setattr("kernelpursuit.estimators._refined.BY_EVIDENCE", {"logistic": 0})
     rows, plain = [], by_descent.descend
 
-    def noted(start, X, *others, **options):
-        rows.append(len(X))
-        return plain(start, X, *others, **options)
+    def noted(start, X, *others, epochs, begun, **options):
+        rows.append((len(X), epochs - begun))
+        return plain(start, X, *others, epochs=epochs, begun=begun, **options)
 
     monkeypatch.setattr(by_descent, "descend", noted)
     model = RefinedKMPClassifier(n_atoms=8, epochs=20, random_state=0).fit(X, y)
-    assert rows == [600] and model.moved_ == "all"
+    assert [one[0] for one in rows] == [600] and 1 <= rows[0][1] <= 6 and model.moved_ == "all"
     assert model.score(X, y) > 0.9
+
+
+def test_the_last_epochs_alone_have_the_low_rates():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, :1] > 0, 1.0, -1.0)
+    start = Model(np.zeros((3, 1)), np.zeros(1), atoms_at(X[:3], 0.5))
+    seen = []
+    options = {"loss": "logistic", "epochs": 20, "batch": 100, "report": lambda epoch, model: bool(seen.append(epoch))}
+    moved = [
+        np.abs(descend(start, X, y, rng=np.random.default_rng(0), begun=begun, **options)[0].coef).max()
+        for begun in (0, 18)
+    ]
+    assert seen[-3:] == [20, 19, 20] and moved[1] < 0.1 * moved[0]
 
 
 def test_a_teacher_serves_many_terms(monkeypatch):
@@ -248,7 +262,7 @@ def test_a_teacher_serves_many_terms(monkeypatch):
 
     monkeypatch.setattr(by_descent, "descend_from", noted)
     model = RefinedKMPClassifier(n_atoms=20, epochs=40, random_state=0).fit(X, y)
-    assert taught == [False, False, True]
+    assert taught[:3] == [False, False, True] and len(taught) == 4  # the last goes on
     assert model.score(X, y) > 0.85
 
 

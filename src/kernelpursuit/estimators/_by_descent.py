@@ -38,7 +38,9 @@ ON_CUDA = 4  # times as many, where a step costs so little
 BATCHES = ((20_000, 256), (200_000, 1024), (np.inf, 4096))  # up to so many rows, so many at a time
 GAIN = 0.02  # by which twice the terms must lower the loss, for "auto" on many rows
 SHORT = 6  # part of the epochs that a number of terms is tried for
-SHAKEN = 20_000  # rows up to which their inputs are shaken, and the descent is repeated on all of them
+SCREENED = 4  # part of the epochs after which only the best of several descents goes on
+LAST = 0.3  # share of the epochs that are made on all rows at the end
+SHAKEN = 20_000  # rows up to which their inputs are shaken, and those held out are learned from at the end
 JITTER = ((100, 0.1), (np.inf, 0.3))  # up to so many inputs, how much
 LESSON_JITTER = 0.3  # of the rows that a teacher is asked about
 TEACHING_FROM = 50  # terms: fewer cannot follow a teacher
@@ -95,7 +97,7 @@ def by_descent(
     held_out = (held, values_of(found.model, parts[1].X))
     inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
     if way is not None and found.epoch > 0 and not found.interrupted and n <= SHAKEN:
-        found = descents.repeated(task, found, way)
+        found = descents.on_all(task, found, way)
     moved = ("all", found.epoch) if found.epoch else ("nothing", 0)
     if way is not None and way.moved and found.epoch == 0:
         moved = ("all", WARM_UP)
@@ -141,20 +143,24 @@ class Descents:
         return task._replace(Y=(task.Y + 1) / 2) if self._loss == "softmax" else task
 
     def best(self, terms: int, epochs: int) -> tuple[Descended, Way]:
-        """The descent that ends lowest; of some that hardly differ the last, as few rows cannot tell them apart."""
+        """Several descents are made for a part of the epochs, then the one that ended lowest as far as it goes."""
         found: list[tuple[Descended, Way]] = []
         try:
-            for way in self._ways(terms, epochs):
-                found.append((self._descend(way), way))
+            ways = list(self._ways(terms, epochs))
+            for way in ways if len(ways) > 1 else []:
+                found.append((self._descend(way._replace(epochs=max(1, way.epochs // SCREENED))), way))
                 if found[-1][0].interrupted:
                     raise KeyboardInterrupt
+            lowest = min((one.loss for one, _ in found), default=0.0)
+            # Of some that hardly differ the last, as few rows cannot tell them apart.
+            way = [way for one, way in found if one.loss * (1 - GAIN) <= lowest][-1] if found else ways[0]
+            found.append((self._descend(way), way))
         except KeyboardInterrupt:
             if not found:  # nothing but a choice has been made
                 raise
-            best, way = min(found, key=lambda one: one[0].loss)
-            return best._replace(interrupted=True), way
-        lowest = min(one.loss for one, _ in found)
-        return [one for one in found if one[0].loss * (1 - GAIN) <= lowest][-1]
+            found[-1] = found[-1][0]._replace(interrupted=True), found[-1][1]
+        best, way = min(found, key=lambda one: one[0].loss)
+        return best._replace(interrupted=found[-1][0].interrupted), way
 
     def _descend(self, way: Way) -> Descended:
         options: dict[str, Any] = {"batch": batch_of(len(self._task.Y)), "rates": Rates(), "rng": self._rng}
@@ -184,19 +190,17 @@ class Descents:
         """Epochs of as many steps on more rows."""
         return max(1, epochs * len(self._task.Y) // len(rows.Y))
 
-    def repeated(self, task: Task, found: Descended, way: Way) -> Descended:
-        """The descent that was best again, on all rows and as far."""
-        self._say(f"again on all rows, {found.epoch} epochs")
+    def on_all(self, task: Task, found: Descended, way: Way) -> Descended:
+        """The model that was best goes on, on all rows and at the low rates of the last epochs."""
+        begun = way.epochs - max(1, int(LAST * found.epoch))
+        self._say(f"on all rows, the last {way.epochs - begun} epochs again")
         rows = self._lessons(task) if way.taught else self._coded(task)
         loss = "squared" if way.taught else self._loss
         model, interrupted = descend(
-            way.start, *in_single(rows), loss=loss, epochs=way.epochs, batch=batch_of(len(task.Y)), rates=Rates(),
-            penalty=way.penalty / len(task.Y), jitter=way.jitter, rng=self._rng, stages=self._stages,
-            report=lambda epoch, model: epoch >= found.epoch,
+            found.model, *in_single(rows), loss=loss, epochs=way.epochs, batch=batch_of(len(task.Y)), rates=Rates(),
+            penalty=way.penalty / len(task.Y), jitter=way.jitter, rng=self._rng, stages=self._stages, begun=begun,
         )  # fmt: skip
-        if interrupted:
-            return found._replace(interrupted=True)
-        return found._replace(model=model)
+        return found._replace(interrupted=True) if interrupted else found._replace(model=model)
 
 
 def penalty_for(rows: int, parameters: int) -> float:

@@ -30,8 +30,7 @@ from kernelpursuit.refinement.evidence import (
     settle,
 )
 
-CHOSEN_FROM, CHOSEN_A_TERM = 1000, 4  # rows that atoms are chosen on, in all and for each: they will move anyway
-CLASSES_FROM = 4000  # the same for classes, of which some stay where they are
+CHOSEN_FROM, CHOSEN_A_TERM = {True: 1500, False: 1000}, 4  # rows that atoms are chosen on, of classes and of values
 WEAKNESS = 0.5  # how near to the best each chosen atom must come
 PURSUED = 300  # atoms chosen by pursuit; of more than that, rows drawn at random do as well once they have moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
@@ -257,7 +256,7 @@ def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:
 
 def some_rows(task: Task, k: int, rng: np.random.Generator) -> Task:
     """Rows enough to choose `k` atoms from."""
-    n, most = len(task.Y), CLASSES_FROM if task.classes else max(CHOSEN_FROM, CHOSEN_A_TERM * k)
+    n, most = len(task.Y), max(CHOSEN_FROM[task.classes], CHOSEN_A_TERM * k)
     return task if n <= most else task.subset(np.sort(rng.permutation(n)[:most]))
 
 

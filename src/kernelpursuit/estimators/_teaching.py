@@ -12,7 +12,7 @@ from kernelpursuit.estimators._refining import Task
 from kernelpursuit.refinement.atoms import Atoms, evaluate
 from kernelpursuit.refinement.descent import Model, normal
 
-JUDGED_ON = 1000  # rows that width and penalty are chosen on
+JUDGED_ON = 600  # rows that width and penalty are chosen on
 WIDTHS, PENALTIES = (0.3, 1.0, 3.0), (1e-3, 1e-2, 1e-1, 1.0)  # gamma times the variance of the inputs; the ridge
 TAUGHT = 8000  # rows up to which there is a teacher: its matrix has their square
 LESSONS, COPIES = 40_000, (2, 10)  # rows that it is asked about, as copies of each training row

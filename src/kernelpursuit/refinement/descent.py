@@ -134,11 +134,12 @@ class _Flat:
     def join(self, model: Model) -> Array:
         parts = (model.coef, model.intercept, *model.atoms)
         xp = namespace(parts[0])
-        return xp.concat([xp.reshape(part, (-1,)) for part in parts])
+        return xp.concat([part if part.ndim == 1 else xp.reshape(part, (-1,)) for part in parts])
 
     def split(self, vector: Array) -> Model:
-        xp, starts = namespace(vector), [0, *self.ends]
-        parts = [xp.reshape(vector[a:b], shape) for a, b, shape in zip(starts, self.ends, self.shapes, strict=False)]
+        parts = [vector[a:b] for a, b in zip([0, *self.ends], self.ends, strict=False)]
+        for part in (0, 2):  # the others are vectors
+            parts[part] = namespace(vector).reshape(parts[part], self.shapes[part])
         return Model(parts[0], parts[1], Atoms(*parts[2:]))
 
 
@@ -155,6 +156,7 @@ def descend(
     penalty: float = 1e-6,
     jitter: float = 0.0,
     rng: np.random.Generator,
+    begun: int = 0,
     report: Callable[[int, Model], bool] | None = None,
     stages: Any = None,
 ) -> tuple[Model, bool]:
@@ -179,6 +181,8 @@ def descend(
         is not to be learned.
     rng : numpy.random.Generator
         Shuffles the rows, and draws the noise.
+    begun : int
+        Epochs that are left out at the beginning: a model that has descended before only needs the last.
     report : callable, optional
         ``report(epoch, model)`` after each epoch; a true answer ends the descent.
     stages : Stages, optional
@@ -196,8 +200,8 @@ def descend(
     batch = n // steps
     flat, adam = _Flat(model), _Adam(rates, epochs * steps)
     here = adam.start(flat, model.like(X))
-    interrupted, tenth, begun, last = False, max(1, epochs // 10), 0, epochs
-    for epoch in range(tenth, epochs + 1, tenth):
+    interrupted, tenth, last = False, max(1, epochs // 10), epochs
+    for epoch in range(begun - begun % tenth + tenth, epochs + 1, tenth):
         found = None if stages is None else stages.recorded(f"epoch {epoch} of {epochs}, {flat.shapes}", rng)
         if found is None:
             break
@@ -264,6 +268,8 @@ def _spread(X: Array, stack: ExitStack) -> Callable[[Callable[[slice], Array], s
         run = stack.enter_context(ThreadPoolExecutor(threads)).map  # type: ignore[assignment]
 
     def by_chunks(of_rows: Callable[[slice], Array], span: slice) -> Array:
+        if span.stop - span.start <= CHUNK:
+            return of_rows(span) / (span.stop - span.start)
         parts = list(run(of_rows, spans(span.start, span.stop, CHUNK)))
         return np.sum(parts, axis=0) / (span.stop - span.start)
 
