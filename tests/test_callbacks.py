@@ -9,7 +9,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelpursuit
-from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRanker, KMPRegressor, KMPRegressorCV, SparseKernelPCA
+from kernelpursuit import (
+    ConformalRegressor,
+    KMPClassifier,
+    KMPRanker,
+    KMPRegressor,
+    KMPRegressorCV,
+    RefinedKMPRegressor,
+    SparseKernelPCA,
+)
 from registry import CLASSES, DEFAULTS, SMALLER, targets
 
 callback = pytest.importorskip("sklearn.callback")
@@ -243,3 +251,19 @@ def test_long_searches_say_fold_width_and_best_so_far(capfd, jobs):
     assert lines[0].startswith("[kernelpursuit] gamma=1: mean score") and lines[0].endswith("; the best so far")
     assert "gamma=0.0001: mean score" in lines[1] and "; best so far gamma=1: mean score" in lines[1]
     assert "chosen: gamma=1" in lines[2]
+
+
+def test_refined_fits_tell_of_their_stages_and_can_be_stopped(monkeypatch):
+    X, y = data(120)
+    heard = Heard()
+    RefinedKMPRegressor(3, epochs=10, random_state=0).set_callbacks(heard).fit(X, y)
+    stages = [path[1] for kind, path in heard.events if kind == "end" and len(path) == 2]
+    assert stages[-1] == "all rows" and any("bound" in one and "fold 5 of 5" in one for one in stages)
+    second = Heard(stop=lambda context: "fold 2" in context.task_name)
+    model = RefinedKMPRegressor(3, epochs=10, random_state=0).set_callbacks(second).fit(X, y)  # nothing is raised
+    assert model.moved_ == "nothing" and model.score(X, y) > 0
+    monkeypatch.setattr("kernelpursuit.estimators._refining.AFFORDABLE", 0)
+    third = Heard(stop=lambda context: "epoch 3" in context.task_name)
+    model = RefinedKMPRegressor(3, epochs=10, random_state=0).set_callbacks(third).fit(X, y)
+    assert len([path for kind, path in third.events if kind == "end" and "epoch" in path[-1]]) == 3
+    assert np.all(np.isfinite(model.predict(X)))

@@ -33,7 +33,8 @@ STEPS = (5, 10, 20, 40, 80, 160)  # iterations of the evidence after which rows 
 AFTER_BOUND = 80  # the most after the bound; where there are few rows, or classes, it is 40
 RISE = 1.2  # a fold goes no further when its error is this many times the lowest it had
 BEHIND = 1.3  # and a way that has so many times the error of the best on the first fold is not followed on the others
-ROUGH_RISE = 0.5  # of the bound on a fold: it is only to be judged; see `LEAST_RISE`
+BEHIND_KNOWN = 1.1  # the same against what is known to be reached otherwise
+ROUGH_RISE = 0.5  # of the bound on a fold: it is only to be judged. See `LEAST_RISE`
 FEWEST = 6  # terms that "auto" tries
 TRIMMED, LARGEST = 0.99, 30.0  # the error of a row counts 30 times the mean of the smallest 99 % of errors at most
 FEW = 200  # rows up to which little is tried
@@ -105,10 +106,15 @@ class Trial:
         """Where the bound of a fold is largest: from all starts the first time, then from the best of these."""
         key = (fold, terms, likeness)
         if key not in self._bounds:
-            start, (atoms, *variances) = self._stages(f"bound {key}", lambda: self._raised(*key))
+            start, (atoms, *variances) = self._stages(
+                self._named(fold, f"{terms} terms, bound, likeness {likeness:g}"), lambda: self._raised(*key)
+            )
             self._best_start[terms] = Start(*start)
             self._bounds[key] = Evidence(Atoms(*atoms), *variances)
         return self._bounds[key]
+
+    def _named(self, fold: int, what: str) -> str:
+        return f"{what}, fold {fold + 1} of {len(self._folds)}"
 
     def _raised(self, fold: int, terms: int, likeness: float) -> tuple[Start, Evidence]:
         starts = [self._best_start[terms]] if terms in self._best_start else bound_starts(self.task)
@@ -122,16 +128,18 @@ class Trial:
         """Centres that a setting started from on a fold."""
         return self._atoms(fold, setting.start, setting.terms).centers
 
-    def refined(self, settings: Sequence[Setting]) -> list[Judged]:
+    def refined(self, settings: Sequence[Setting], known: float = np.inf) -> list[Judged]:
         """Errors of several ways after so many iterations that raise the evidence, `STEPS` up to those of the setting.
 
-        On the first fold all are followed; on the others those not far behind, and four times as far as was best.
+        On the first fold all are followed; on the others those not far behind the best of them, or behind the error
+        that is `known` to be reached there by other means, and four times as far as was best.
         """
         passes = int(min(self.task.passes, STEPS[-1]))
         settings = [setting._replace(steps=min(setting.steps, passes)) for setting in settings]
         found = {setting: [self._followed(0, setting, setting.steps)] for setting in settings}
         lowest = {setting: min(map(self._mean, said[0].values())) for setting, said in found.items()}
-        near = [setting for setting in settings if lowest[setting] <= BEHIND * min(lowest.values())]
+        highest = min(BEHIND * min(lowest.values()), BEHIND_KNOWN * known)
+        near = [setting for setting in settings if lowest[setting] <= highest]
         judged = []
         for setting in near:
             best = min(found[setting][0], key=lambda step: self._mean(found[setting][0][step]))
@@ -145,7 +153,13 @@ class Trial:
 
     def _followed(self, fold: int, setting: Setting, steps: int) -> dict[int, Said]:
         """What the rows held out in a fold say after some numbers of steps, up to `steps`."""
-        found = self._stages(f"refined {fold} {tuple(setting)} {steps}", lambda: self._follow(fold, setting, steps))
+        after = (
+            f" after the bound, likeness {setting.likeness:g}"
+            if setting.bound
+            else f" from width {setting.start.width:g}"
+        )
+        name = self._named(fold, f"{setting.terms} terms, all moved{after}, at most {steps} steps")
+        found = self._stages(name, lambda: self._follow(fold, setting, steps))
         return {step: (*told[:3], Place(Atoms(*told[3][0]), *told[3][1:])) for step, told in found}
 
     def _follow(self, fold: int, setting: Setting, most: int) -> list[tuple[int, Said]]:
@@ -175,6 +189,9 @@ class Trial:
     def _mean(self, said: Said) -> float:
         return float(np.mean(np.minimum(said[0], self._cap)))
 
+    def _on_first_fold(self, judged: Judged) -> float:
+        return float(np.mean(np.minimum(judged.errors[: len(self._folds[0][1].Y)], self._cap)))
+
     def _join(self, setting: Setting, parts: list[Said]) -> Judged:
         errors, values = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         return Judged(setting, errors, values, float(np.mean([part[2] for part in parts])), [part[3] for part in parts])
@@ -190,6 +207,12 @@ class Trial:
         """Mean error of the rows held out, each up to the cap."""
         return float(np.average(np.minimum(judged.errors, self._cap), weights=self._weights()))
 
+    def wrong(self, judged: Judged) -> float:
+        """Share of rows held out that are of another class."""
+        Y, values = self.task.Y[self.rows], judged.values
+        wrong = (Y * values <= 0)[:, 0] if Y.shape[1] == 1 else np.argmax(Y, axis=1) != np.argmax(values, axis=1)
+        return float(np.average(wrong, weights=self._weights()))
+
     def _weights(self) -> np.ndarray:
         return np.ones(len(self.rows)) if self.task.weights is None else self.task.weights[self.rows]
 
@@ -204,7 +227,7 @@ class Trial:
         all inputs alike as well, and not to move at all.
         """
         n, classes = len(self.task.Y), self.task.classes
-        few, likeness = n <= FEW, likeness_for(*self.task.X.shape)
+        few, likeness = n <= FEW, likeness_for(self.task.X.shape[1])
         safe = self.bound(terms, likeness)
         if classes:
             safe += self.bound(terms, ALIKE)
@@ -218,12 +241,14 @@ class Trial:
             ways.append(everything._replace(start=FREE[0]))
         if classes or not few:
             ways.append(everything._replace(bound=True, steps=min(most, AFTER_BOUND)))
-        free = self.refined(ways)
+        free = self.refined(ways, min(map(self._on_first_fold, safe)) if classes else np.inf)
         if not classes and min(map(self.error, (*safe, *free))) > HARDLY:  # a function that turns often, or noise
             free += self.refined([everything._replace(start=start) for start in NARROWER])
-        safest, best = (min(some, key=self.error) for some in (safe, free))
-        doubt = next(doubt for rows, doubt in DOUBTS if n <= rows)
-        kept = best if self.better(best, safest, DOUBT_OF_CLASSES if classes else doubt) else safest
+        safest = min(safe, key=self.error)
+        best = min(free, key=self.error, default=safest)
+        doubt = DOUBT_OF_CLASSES if classes else next(doubt for rows, doubt in DOUBTS if n <= rows)
+        gains = self.better(best, safest, doubt) and (not classes or self.wrong(best) <= self.wrong(safest))
+        kept = best if gains else safest
         say(
             f"{terms} terms: error of rows held out {self.error(safest):.4g} with {safest.setting.moved} moved, "
             f"{self.error(best):.4g} with all moved by {best.setting.steps} steps; kept: {kept.setting.moved}"

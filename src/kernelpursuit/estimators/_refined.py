@@ -103,7 +103,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
                 ConvergenceWarning,
             )
         self._keep(X, outcome)
-        return outcome
+        return outcome._replace(interrupted=outcome.interrupted and not stages.stopped)
 
     def _keep(self, X: Array, outcome: Outcome) -> None:
         """Atoms in the units of X."""
@@ -166,7 +166,8 @@ def by_evidence(
     try:
         trial = Trial(task, foldings(strata, rng), most, rng, stages)
         judged = trial.of_terms(most, say) if wanted else best_size(trial, say)
-        found, start = refined_on_all(task, judged, trial, rng, say)
+        with stages.told("all rows"):
+            found, start = refined_on_all(task, judged, trial, rng, say)
     except KeyboardInterrupt:
         return unmoved._replace(interrupted=True)
     outcome = outcome_of(solve(found, task), task, (trial.rows, judged))

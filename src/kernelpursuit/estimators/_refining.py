@@ -38,8 +38,10 @@ LEAST_WEIGHT = 9.0  # a weight of 0 is taken for exp(-9)
 MEANS_STEPS = 30  # of k-means, whose clusters need not be settled: their means only have to be spread out
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
 SCREENED = 20  # of these, after which only the highest of several starts goes on
-LIKENESS = (3.0, 10.0)  # precision of ln w around its mean, for the bound: of many rows, of few
-OVER_ROWS, OVER_INPUTS = 1500, 120  # over the number of rows it is between them; over that of inputs at most
+LIKENESS, OVER_INPUTS = (
+    (1.0, 3.0),
+    120,
+)  # precision of ln w around its mean, for the bound: this over the inputs, within limits
 MOST_SIGNAL = 10.0  # most variance of the weights of moved atoms; that of the targets is 1. More extrapolates wildly
 PRIORS = {False: Prior(weights=1.0, widths=1.0), True: Prior(weights=2.0, widths=2.0)}  # of values, of classes
 
@@ -278,12 +280,12 @@ def means(task: Task, k: int, width: float, rng: np.random.Generator) -> Atoms:
     return Atoms(centers, np.full(len(centers), np.log(width / task.variance())), np.zeros(d))
 
 
-def likeness_for(rows: int, inputs: int) -> float:
+def likeness_for(inputs: int) -> float:
     """How much the weights of the inputs are held together.
 
-    Few rows cannot tell inputs apart; but of many inputs most are useless, and their weights must be free to fall.
+    Of many inputs most are useless, and their weights must be free to fall.
     """
-    return float(max(1.0, min(np.clip(OVER_ROWS / rows, *LIKENESS), OVER_INPUTS / inputs)))
+    return float(np.clip(OVER_INPUTS / inputs, *LIKENESS))
 
 
 def first(atoms: Atoms, k: int) -> Atoms:

@@ -8,7 +8,8 @@ parameters and the generator; so it ends with the bits of a fit that was never d
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,13 @@ class Stages:
     ----------
     journal : Journal, optional
         The file; without one nothing is kept.
+    task : FitTask, optional
+        Whose callbacks hear of each stage.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether a callback asked to stop: this ends a stage as an interrupt would.
 
     Examples
     --------
@@ -30,8 +38,9 @@ class Stages:
     2
     """
 
-    def __init__(self, journal: Journal | None = None):
+    def __init__(self, journal: Journal | None = None, task: Any = None):
         self.journal: Any = journal
+        self._task, self.stopped = task, False
         self._known = [] if journal is None else journal.lines
         self._reached = 0 if journal is None else journal.begun  # bytes of the file
 
@@ -48,9 +57,27 @@ class Stages:
         """
         found = self.recorded(name, rng)
         if found is None:
-            found = compute()
+            with self.told(name):
+                found = compute()
             self.keep(name, found, rng)
         return found
+
+    @contextmanager
+    def told(self, name: str) -> Iterator[None]:
+        """Callbacks hear that a stage begins and ends."""
+        if self._task is None:
+            yield
+            return
+        self._task.begin(None)
+        context = self._task.part(name, 0)
+        try:
+            yield
+        finally:
+            self.stopped = bool(
+                context.call_on_fit_task_end(estimator=self._task.estimator, **self._task.given)
+            )  # fmt: skip
+        if self.stopped:
+            raise KeyboardInterrupt
 
     def recorded(self, name: str, rng: np.random.Generator | None = None) -> Any:
         """The result of the next stage, and its generator, if the file holds them; None: compute and `keep` it."""
@@ -78,11 +105,12 @@ def stages_of(estimator: Any, seed: int, *arrays: Any) -> tuple[Stages, int]:
 
     Where several fits share a file, `estimator._stages` is set to its stages, and the seed is known.
     """
-    found = getattr(estimator, "_stages", None)
+    found, task = getattr(estimator, "_stages", None), getattr(estimator, "_fit_task", None)
     if found is None and estimator.checkpoint is None:
-        return Stages(), seed
+        return Stages(task=task), seed
     if found is None:
-        found = Stages(Journal(estimator.checkpoint, type(estimator).__name__, described_parameters(estimator), seed))
+        journal = Journal(estimator.checkpoint, type(estimator).__name__, described_parameters(estimator), seed)
+        found = Stages(journal, task)
         seed = found.journal.seed
     rows = fingerprint(*arrays)
     if found("rows", lambda: rows) != rows:

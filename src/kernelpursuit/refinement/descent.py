@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -186,7 +186,7 @@ def descend(
     report : callable, optional
         ``report(epoch, model)`` after each epoch; a true answer ends the descent.
     stages : Stages, optional
-        Keeps each tenth of the descent. Of those that it has there is only a report at the end.
+        Hears of each epoch, and keeps each tenth of them. Of those that it has there is only a report at the end.
 
     Returns
     -------
@@ -221,8 +221,9 @@ def descend(
         try:
             for epoch in range(begun + 1, last + 1):
                 data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
-                for rows in spans(0, batch * steps, batch):
-                    here = step(here, data, rows, adam.rate())
+                with nullcontext() if stages is None else stages.told(f"epoch {epoch} of {epochs}"):
+                    for rows in spans(0, batch * steps, batch):
+                        here = step(here, data, rows, adam.rate())
                 if stages is not None and epoch % tenth == 0:
                     stages.keep(f"epoch {epoch} of {epochs}, {flat.shapes}", [to_host(part) for part in here], rng)
                 if report is not None and report(epoch, flat.split(here.theta)):
