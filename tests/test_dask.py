@@ -14,7 +14,7 @@ import dask.array as da
 from dask import delayed
 from distributed import Client, LocalCluster
 
-from kernelpursuit import KMPClassifier, KMPRegressor, PursuitNystroem, SparseKernelPCA
+from kernelpursuit import KMPClassifier, KMPRegressor, PursuitNystroem, SparseKernelFDA, SparseKernelPCA
 from kernelpursuit.sharded.cluster import Actors
 from registry import CLASSES
 
@@ -91,6 +91,31 @@ def test_points_are_those_of_one_machine(client, model, weights, sizes):
     lazy = found.transform(chunks(rows))
     assert isinstance(lazy, da.Array)
     np.testing.assert_allclose(lazy.compute(), wanted.transform(rows), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "model, y, weights, sizes",
+    [
+        (SparseKernelFDA(6), Y > 0, None, (300,)),
+        (SparseKernelFDA(6, weakness=0.5, memory=0, class_weight={"mid": 3.0}), LABELS, W, (150, 150)),
+        (SparseKernelFDA(6, candidates=60, random_state=0), LABELS, W / 100, (100, 1, 199)),
+        (SparseKernelFDA(6, labels="raw"), LABELS, W, (1, 50, 0, 49, 100, 60, 40)),
+    ],
+)
+def test_discriminants_are_those_of_one_machine(client, model, y, weights, sizes):
+    """Duplicates included."""
+    rows = np.concatenate([X[:250], X[:50]])
+    wanted = clone(model).fit(rows, y, weights)
+    w = None if weights is None else chunks(weights)
+    found = clone(model).fit(chunks(rows, sizes), da.from_array(y, chunks=150), w)
+    assert found.support_.tolist() == wanted.support_.tolist()
+    np.testing.assert_allclose(found.path_.values("loss"), wanted.path_.values("loss"), rtol=1e-8)
+    lazy = {name: getattr(found, name)(chunks(rows)) for name in ("transform", "predict", "predict_proba")}
+    assert all(isinstance(one, da.Array) for one in lazy.values())
+    values = da.compute(lazy)[0]
+    np.testing.assert_allclose(values["transform"], wanted.transform(rows), atol=1e-5)
+    np.testing.assert_allclose(values["predict_proba"], wanted.predict_proba(rows), atol=1e-5)
+    assert np.array_equal(values["predict"], wanted.predict(rows))
 
 
 def test_many_rows_have_some_of_them_for_points(client, monkeypatch):

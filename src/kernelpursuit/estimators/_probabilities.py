@@ -90,18 +90,25 @@ def calibrated(
 
 
 def calibrated_discriminants(
-    found: Discriminants, columns: np.ndarray, path: Path, index: np.ndarray, labels: str, weights: np.ndarray | None
+    found: Discriminants,
+    expansion: Expansion,
+    path: Path,
+    index: Any,
+    labels: str,
+    data: TrainingData,
+    class_sizes: np.ndarray,
 ) -> Calibration:
     """From the values of the discriminants without the row, every class with equal say as in the discriminants.
 
-    `columns` are the values of all atoms at the training rows.
+    `index` has the class of each row, and `class_sizes` are those of all rows, weights counted in their unit.
     """
-    sizes = sizes_to_calibrate(path)
-    unit = 1.0 if weights is None else unit_of_weights(weights)
-    values = left_out_values(found, columns @ found.axes, index, labels, weights, sizes, unit)
-    n_c = np.bincount(index, weights=weights)
-    equal = (1.0 if weights is None else weights) * (n_c.sum() / (len(n_c) * n_c))[index]
-    return calibration_of(sizes, values, index, equal)
+    sizes, here = sizes_to_calibrate(path), rows_here(data.X)
+    unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
+    weights, index = None if data.weights is None else to_host(here(data.weights)), here(index)
+    seen = to_host(expansion.columns(here(data.X))) @ found.axes
+    values = left_out_values(found, seen, index, labels, weights, sizes, unit, class_sizes)
+    share = class_sizes.sum() / (len(class_sizes) * class_sizes)
+    return calibration_of(sizes, values, index, (1.0 if weights is None else weights) * share[index])
 
 
 def calibration_of(

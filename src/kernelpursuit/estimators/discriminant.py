@@ -16,6 +16,7 @@ from kernelpursuit._array import from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.estimators._atoms import atoms_of
+from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._parameters import (
@@ -25,7 +26,7 @@ from kernelpursuit.estimators._parameters import (
     STOP_CONSTRAINTS,
 )
 from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._placement import beside, check_new, host_dtype, like_labels
+from kernelpursuit.estimators._placement import beside, check_new, host_dtype, is_collection, like_labels
 from kernelpursuit.estimators._probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.estimators._task_parameters import CLASS_CONSTRAINTS
 from kernelpursuit.estimators._training import (
@@ -34,12 +35,19 @@ from kernelpursuit.estimators._training import (
     refuse_weights,
     training_data,
 )
-from kernelpursuit.estimators.classification import ClassModel, two_or_more_classes
+from kernelpursuit.estimators.classification import (
+    ClassModel,
+    as_labels,
+    classes_on_shards,
+    refuse_matrix,
+    two_or_more_classes,
+)
 from kernelpursuit.heads.discriminants import LABELS, Discriminants
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
+from kernelpursuit.sharded.arrays import elementwise
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
 _PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose")
@@ -73,6 +81,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         assert isinstance(weights, WeightPath)
         return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
 
+    @lazily
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
@@ -94,6 +103,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
     def _log_probabilities(self, X: Any, method: str) -> Any:
         return log_softmax(opposed(self._calibrated(self._raw(X, method))))
 
+    @lazily
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.
 
@@ -187,6 +197,7 @@ class SparseKernelFDA(FisherModel):
     (8, True, (150, 2))
     """
 
+    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         "n_atoms": [rule for rule in STOP_CONSTRAINTS["n_atoms"] if not isinstance(rule, StrOptions)],
         "stop": [StrOptions({"bound"}), None],
@@ -245,6 +256,8 @@ class SparseKernelFDA(FisherModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Or a Dask array or dataframe, with y and the weights alike: its rows stay on the workers of the cluster, and
+            of more than 50,000 rows 10,000 drawn at random are the points to choose from.
         y : array-like of shape (n_samples,)
             Classes, two or more.
         sample_weight : array-like of shape (n_samples,), optional
@@ -254,13 +267,22 @@ class SparseKernelFDA(FisherModel):
         -------
         self
         """
+        if is_collection(X):
+            refuse_matrix(y)
+            with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
+                self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
+                return self._fit_rows(data, classes)
         X, y = check_training(self, X, y)
         check_classification_targets(y)
         data = training_data(X, on_host(y), sample_weight)
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
+        return self._fit_rows(data, classes)
+
+    def _fit_rows(self, data: TrainingData, classes: np.ndarray) -> SparseKernelFDA:
+        """Fit to rows wherever they are."""
         self._one_target = len(classes) == 2
-        fitted, found = self._pursue(data, np.searchsorted(classes, data.y))
+        fitted, found = self._pursue(data, elementwise(np.searchsorted, classes, data.y))
         self._projections = found.codes, found.means, found.scale
         self._set(fitted._replace(weights=thresholds_moved(fitted, classes, self.class_weight)))
         return self
@@ -294,8 +316,8 @@ class SparseKernelFDA(FisherModel):
         taken = path.truncate(len(path) + len(path.discarded))
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         expansion = family.expansion(atoms)
-        seen = to_host(expansion.columns(data.X))
-        calibration = calibrated_discriminants(found, seen, path, index, self.labels, data.weights)
+        sizes = criterion.within.sizes
+        calibration = calibrated_discriminants(found, expansion, path, index, self.labels, data, sizes)
         fitted = Fitted(path, family.support(atoms), expansion, weights_along_path(found), calibration=calibration)
         return fitted, found
 

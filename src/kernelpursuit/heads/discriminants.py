@@ -23,11 +23,11 @@ class Within:
     Parameters
     ----------
     index : ndarray of int, shape (n_samples,)
-        Class of each sample, 0 .. C - 1, none of them empty.
+        Class of each sample, 0 .. C - 1, none of them empty. On the host, or on shards if the samples are.
     like : array
         Sets namespace, device and dtype.
     counts : ndarray of shape (n_samples,), optional
-        Weights of the samples. All vectors are then multiplied by the roots of the weights.
+        Weights of the samples, where the classes are. All vectors are then multiplied by the roots of the weights.
 
     Examples
     --------
@@ -36,14 +36,14 @@ class Within:
     array([-0.66666667,  0.66666667,  0.        ])
     """
 
-    def __init__(self, index: np.ndarray, like: Array, counts: np.ndarray | None = None):
-        self.index = index
-        self.roots = np.ones(len(index)) if counts is None else np.sqrt(counts)
-        self.sizes = np.bincount(index, weights=self.roots**2)
+    def __init__(self, index: Array, like: Array, counts: Array | None = None):
+        xp = namespace(index)
+        self.roots = xp.ones_like(index, dtype=np.float64) if counts is None else xp.sqrt(counts)
+        self.sizes = class_sizes(index, counts)
         self.harmonic = float(len(self.sizes) / np.sum(1 / self.sizes))
-        self.weights = self.harmonic / self.sizes[index]
-        member = index[:, None] == np.arange(len(self.sizes))
-        self._indicators = from_host(self.roots[:, None] * member / np.sqrt(self.sizes), like)
+        self.member = members(index, len(self.sizes))
+        self.weights = self.harmonic / (self.member @ self.sizes)
+        self._indicators = from_host(self.roots[:, None] * self.member / np.sqrt(self.sizes), like)
         self._weights = from_host(self.weights[:, None], like)
 
     def centre(self, columns: Array) -> Array:
@@ -64,13 +64,27 @@ class Within:
         return to_host(self._indicators.T @ columns) / np.sqrt(self.sizes)[:, None]
 
 
-def class_codes(index: np.ndarray, labels: str, counts: np.ndarray | None = None) -> np.ndarray:
+def members(index: Array, n_classes: int) -> Array:
+    """Which class each sample is of, (n_samples, n_classes)."""
+    return index[:, None] == np.arange(n_classes)
+
+
+def class_sizes(index: Array, counts: Array | None = None) -> np.ndarray:
+    """How many samples each class has, by weight."""
+    if isinstance(index, np.ndarray):
+        return np.bincount(index, weights=counts).astype(np.float64)
+    xp = namespace(index)
+    member = members(index, int(to_host(xp.max(index))) + 1)
+    return to_host(xp.sum(member if counts is None else member * counts[:, None], axis=0))
+
+
+def class_codes(index: Array, labels: str, counts: Array | None = None, sizes: np.ndarray | None = None) -> Array:
     """Labels as numbers: columns u whose products with an atom d say how far apart the classes are in d.
 
     Two classes make one column: y = ±1 for ``"raw"``, and y − ȳ for ``"centred"``. C > 2 classes make C columns, each
     divided by √2. "raw" has ±1 for class c against the rest. "centred" has the columns with u_cᵀd = 2h(d̄_c − d̄), where
     d̄_c are the class means and d̄ is their mean. For C = 2 these formulas would give columns of the same ‖Uᵀd‖² as the
-    single one. `counts` are the weights of the samples.
+    single one. `counts` are the weights of the samples, `sizes` those of the classes where the samples stand for more.
 
     Examples
     --------
@@ -78,14 +92,14 @@ def class_codes(index: np.ndarray, labels: str, counts: np.ndarray | None = None
     >>> class_codes(np.array([0, 1, 1]), "raw")[:, 0], class_codes(np.array([0, 1, 1]), "centred")[:, 0].round(2)
     (array([-1.,  1.,  1.]), array([-1.33,  0.67,  0.67]))
     """
-    sizes = np.bincount(index, weights=counts).astype(np.float64)
+    sizes = class_sizes(index, counts) if sizes is None else sizes
     n_classes = len(sizes)
-    member = index[:, None] == np.arange(n_classes)
+    member = members(index, n_classes)
     if labels == "raw":
-        codes = np.where(member, 1.0, -1.0)
+        codes = namespace(index).where(member, 1.0, -1.0)
     else:
-        harmonic = n_classes / np.sum(1 / sizes)
-        codes = 2 * harmonic * (member - 1 / n_classes) / sizes[index][:, None]
+        harmonic = float(n_classes / np.sum(1 / sizes))
+        codes = 2 * harmonic * (member - 1 / n_classes) / (member @ sizes)[:, None]
     return codes[:, 1:] if n_classes == 2 else codes / np.sqrt(2)
 
 
@@ -168,10 +182,13 @@ def check_index(classes_index: Any) -> np.ndarray:
 def scatter_root(Q: Array, within: Within, means: np.ndarray) -> np.ndarray:
     """Upper triangular N with NᵀN = QBQᵀ, from blocks of samples; `means` are the class means of the directions."""
     k, n = Q.shape
+    if not isinstance(within.roots, np.ndarray):  # on shards
+        spread = namespace(Q).sqrt(within.weights)[:, None] * (Q.T - within.roots[:, None] * (within.member @ means))
+        return triangle(to_host(namespace(Q).root(spread)))
     root = np.zeros((k, k))
     for start in range(0, n, 4096):
         rows = slice(start, min(start + 4096, n))
-        block = to_host(Q[:, rows]).T - within.roots[rows][:, None] * means[within.index[rows]]
+        block = to_host(Q[:, rows]).T - within.roots[rows][:, None] * (within.member[rows] @ means)
         root = triangle(np.concatenate([root, np.sqrt(within.weights[rows])[:, None] * block]))
     return root
 

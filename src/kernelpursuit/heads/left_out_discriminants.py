@@ -19,6 +19,7 @@ def left_out_values(
     counts: np.ndarray | None,
     sizes: list[int],
     unit: float = 1.0,
+    class_sizes: np.ndarray | None = None,
 ) -> Iterator[np.ndarray]:
     """Values f(x_i), or f_c(x_i) for each class, of the discriminants that were made without row i.
 
@@ -40,6 +41,8 @@ def left_out_values(
         Numbers of atoms, each a model of its own.
     unit : float
         What the weights were divided by when the discriminants were made.
+    class_sizes : ndarray of shape (n_classes,), optional
+        Of all rows, in that unit, where these are only some of them.
 
     Yields
     ------
@@ -47,7 +50,7 @@ def left_out_values(
     """
     n = len(Z)
     w = np.ones(n) if counts is None else counts
-    n_c = np.bincount(index, weights=w) / unit
+    n_c = np.bincount(index, weights=w) / unit if class_sizes is None else class_sizes
     n_classes, harmonic = len(n_c), len(n_c) / np.sum(1 / n_c)
     share = np.minimum(w, 1) / unit
     rest = n_c[index] - share
@@ -56,7 +59,7 @@ def left_out_values(
     centre = found.means.mean(axis=0) - D * moved / n_classes
     gap = 1 - harmonic * moved * np.cumsum(D * D, axis=1)
     spread = np.where(gap > _DETERMINED, harmonic * moved / np.where(gap > _DETERMINED, gap, 1), 0.0)
-    codes = class_codes(index, labels, w / unit)
+    codes = class_codes(index, labels, sizes=n_c)
     values = []
     for column in range(codes.shape[1]):
         own = column if n_classes > 2 else 1

@@ -17,6 +17,7 @@ from kernelpursuit._array import (
 )
 from kernelpursuit.dictionaries.protocol import Dictionary, pieces, sweep
 from kernelpursuit.heads.discriminants import LABELS, Discriminants, Within, check_index, class_codes
+from kernelpursuit.pursuit.ahead import Ahead
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step
@@ -32,7 +33,9 @@ class Turned(NamedTuple):
     """What `Fisher` computes of directions q that wait: vectors w = (I − QQᵀ)Bq, and products of all atoms."""
 
     vectors: list[Array]
+    forms: list[tuple[Array, Array]]  # qᵀw = qᵀBq, as q ⊥ Q, and wᵀw
     products: np.ndarray | None  # (n_atoms, 2 b), with the q and then with the w; None without running moments
+    ahead: Ahead | None  # where each number that is read has a long way
 
 
 class Fisher(TakingDirections):
@@ -63,7 +66,7 @@ class Fisher(TakingDirections):
     dictionary : Dictionary
         The atoms, (n_samples, n_atoms).
     classes_index : ndarray of int, shape (n_samples,)
-        Class of each sample, 0 .. C - 1.
+        Class of each sample, 0 .. C - 1; on shards if the samples are.
     labels : {"centred", "raw"}
         Centred codes give the Fisher ratio; raw ones the formula as it was published, which agrees with it for classes
         of equal size only.
@@ -91,14 +94,16 @@ class Fisher(TakingDirections):
     ):
         if labels not in LABELS:
             raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
-        index = check_index(classes_index)
-        if len(index) != dictionary.shape[0]:
-            raise ValueError(
-                f"classes_index must have as many rows as the dictionary, got {len(index)} and {dictionary.shape[0]}"
-            )
         like = dictionary.columns(np.array([0]))
+        self._far = hasattr(like, "surface")  # on shards
+        index = classes_index if self._far else check_index(classes_index)
+        if index.shape[0] != dictionary.shape[0]:
+            raise ValueError(
+                "classes_index must have as many rows as the dictionary, "
+                f"got {index.shape[0]} and {dictionary.shape[0]}"
+            )
         self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
-        counts = None if weights is None else to_host(weights) / self.atoms.unit
+        counts = None if weights is None else (weights if self._far else to_host(weights)) / self.atoms.unit
         self._codes = self.atoms.weigh(from_host(class_codes(index, labels, counts), in_double(like)))
         self.within = Within(index, self._codes, counts)
         self._u = self._codes
@@ -159,19 +164,27 @@ class Fisher(TakingDirections):
         before = self.atoms.basis.size
         directions = self.atoms.extend(block)
         turned = self._turn(directions, before)
-        waiting = Turned(turned, self._correlate(directions, turned))
-        return [direction.atom for direction in directions], (directions, waiting)
+        forms = [(one.sample @ w, w @ w) for one, w in zip(directions, turned, strict=True)]
+        ahead: Ahead | None = None
+        if self._far and directions:
+            ahead = Ahead(self._u, np.zeros((0, self._u.shape[1])), directions, 1.0, True)
+        products = self._correlate(directions, turned)  # this is read, and the others come along
+        if ahead is not None:
+            ahead.go(self._u, None)
+        return [direction.atom for direction in directions], (directions, Turned(turned, forms, products, ahead))
 
     def _accept(self, waiting: tuple[list[Direction], Turned], place: int, atom: int, score: float) -> Step:
-        directions, (turned, products) = waiting
+        directions, (_, forms, products, ahead) = waiting
         q = directions[place].sample
-        length = to_host(q @ self._u)
+        length = to_host(q @ self._u) if ahead is None else ahead.lengths[place]
         self._u = self._u - q[:, None] * from_host(length, self._u)[None, :]
-        loss = self._loss()
+        known = None if ahead is None else ahead.energy(place)
+        loss = self._loss() if known is None else known / self.atoms.total_weight
         self.atoms.chosen(atom)
         if products is not None:
             p, g = products[:, place], products[:, len(directions) + place]
-            self._downdate(p, g, q, turned[place], length)
+            energy, squared = (float(to_host(form)) for form in forms[place])
+            self._downdate(p, g, energy, squared, length)
             if self._lost_digits(loss):
                 self._a = self.atoms.correlate(self._u, _NO_TAIL)
         self._steps.append(atom)
@@ -184,8 +197,8 @@ class Fisher(TakingDirections):
         p = len(J)
         gram, scatter = np.empty((p, p)), np.empty((p, p))
         for one, two, mine, theirs in pairs(J, self.atoms.D.tile, lambda part: self.atoms.deflate(part).columns):
-            gram[one, two] = to_host(mine.T @ theirs)
-            scatter[one, two] = to_host(mine.T @ self.within.apply(theirs))
+            reads = mine.T @ self.within.apply(theirs), mine.T @ theirs
+            scatter[one, two], gram[one, two] = (to_host(read) for read in reads)
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
         self.atoms.passes += p / len(self.alive)
         return FisherRehearsal(
@@ -246,10 +259,10 @@ class Fisher(TakingDirections):
         samples = [direction.sample for direction in directions] + turned
         return self.atoms.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
 
-    def _downdate(self, p: np.ndarray, g: np.ndarray, q: Array, w: Array, length: np.ndarray) -> None:
-        """Take direction q out of the running moments of all atoms."""
+    def _downdate(self, p: np.ndarray, g: np.ndarray, energy: float, squared: float, length: np.ndarray) -> None:
+        """Take a direction q out of the running moments of all atoms; `energy` is qᵀw and `squared` is wᵀw."""
         assert self._a is not None
-        energy, turned = float(to_host(q @ w)), float(to_host(w @ w)) ** 0.5  # q ⊥ Q: qᵀw = qᵀBq
+        turned = squared**0.5
         self._a -= p[:, None] * length[None, :]
         # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
         self._error += 2 * self.atoms.eps * np.sqrt(self._raw) * (np.abs(g) + np.abs(p) * (energy + turned))

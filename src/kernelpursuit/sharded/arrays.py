@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernelpursuit.sharded.shard import Command, Read, Ref, Rows, joined
+from kernelpursuit.sharded.shard import Command, Read, Ref, Rows, joined, root
 
 NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
 
@@ -352,6 +352,10 @@ class Surface:
         """The smallest entries."""
         return _reduction("min", x, axis)
 
+    def root(self, x: Any) -> Any:
+        """Upper triangular N with NᵀN = xᵀx."""
+        return x.program.reduce(root, x, how="root")
+
 
 def _joined_along(arrays: Sequence[Any], axis: int, new: bool) -> Any:
     some = [one for one in arrays if isinstance(one, Sharded)]
@@ -371,7 +375,8 @@ def _reduction(name: str, x: Any, axis: int | None, **options: Any) -> Any:
     if not isinstance(x, Sharded):
         return function(x, axis=axis, **options)
     if axis is None or axis % x.ndim == x.axis:
-        options |= NOTHING.get(name, {})  # a shard may have no rows
+        if name in NOTHING:  # a shard may have no rows, and the largest of no numbers is no whole one
+            x, options = SURFACE.astype(x, np.result_type(x.dtype, np.float32)), options | NOTHING[name]
         return x.program.reduce(function, x, how=name, axis=axis, **options)
     axis = axis % x.ndim
     like = function(x.like, axis=axis, **options)

@@ -48,7 +48,17 @@ class Read(NamedTuple):
     how: str | None
 
 
-JOINS: dict[str, Callable] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+def root(rows: np.ndarray) -> np.ndarray:
+    """Upper triangular N with NᵀN = rowsᵀrows; of few rows it has as many rows as they are."""
+    return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
+def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """The same for rows of which two parts have theirs."""
+    return root(np.concatenate([one, two]))
+
+
+JOINS: dict[str, Callable] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "root": root_of_both}
 
 
 def joined(parts: Iterable[Any], how: str) -> np.ndarray:
