@@ -14,7 +14,15 @@ import dask.array as da
 from dask import delayed
 from distributed import Client, LocalCluster
 
-from kernelpursuit import KMPClassifier, KMPRegressor, PursuitNystroem, SparseKernelFDA, SparseKernelPCA
+from kernelpursuit import (
+    KMPClassifier,
+    KMPRegressor,
+    PursuitNystroem,
+    RefinedKMPClassifier,
+    RefinedKMPRegressor,
+    SparseKernelFDA,
+    SparseKernelPCA,
+)
 from kernelpursuit.sharded.cluster import Actors
 from registry import CLASSES
 
@@ -285,3 +293,49 @@ def test_workers_without_the_package(client, monkeypatch):
     monkeypatch.setattr("kernelpursuit.estimators._collections.prepared_chunk", absent)
     with pytest.raises(RuntimeError, match="the workers cannot import kernelpursuit"):
         KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+@pytest.mark.parametrize(
+    "model, y, weights",
+    [
+        (RefinedKMPRegressor(6, epochs=4, random_state=0), Y, None),
+        (RefinedKMPRegressor(6, epochs=2, random_state=0), np.stack([Y, 1e6 * X[:, 0]], axis=1), W),
+        (RefinedKMPClassifier(6, epochs=4, random_state=0), LABELS, W),
+    ],
+)
+def test_refined_models_of_many_rows(client, model, y, weights, monkeypatch):
+    """Some rows come, the others take part where they are; the model is about as good as that of one machine."""
+    monkeypatch.setattr("kernelpursuit.estimators._refined_shards.SAMPLE", 120)
+    w = None if weights is None else chunks(weights)
+    found = clone(model).fit(chunks(X), chunks(y), w)
+    here = clone(model).fit(X, y, weights)
+    assert found.score(X, y) > here.score(X, y) - 0.1
+    assert found.moved_ == "all" and found.centers_.shape == (6, 3) and found.n_features_in_ == 3
+    again = clone(model).fit(chunks(X), chunks(y), w)
+    assert again.dual_coef_.tobytes() == found.dual_coef_.tobytes()
+    lazy = found.predict(chunks(X))
+    assert isinstance(lazy, da.Array) and lazy.dtype == found.predict(X).dtype
+    same = lazy.compute() == found.predict(X) if is_classifier(model) else np.isclose(lazy.compute(), found.predict(X))
+    assert np.all(same)
+
+
+def test_refined_models_of_few_rows_are_those_of_one_machine(client):
+    """No more rows than would come anyway: they all do."""
+    model = RefinedKMPRegressor(3, epochs=5, random_state=0)
+    found = clone(model).fit(chunks(X[:60], (20, 40)), chunks(Y[:60], (60,)))
+    assert found.dual_coef_.tobytes() == clone(model).fit(X[:60], Y[:60]).dual_coef_.tobytes()
+    values, deviations = found.predict(chunks(X), return_std=True)
+    wanted = found.predict(X, return_std=True)
+    np.testing.assert_allclose(values.compute(), wanted[0])
+    np.testing.assert_allclose(deviations.compute(), wanted[1])
+
+
+def test_refined_checkpoint_on_many(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.estimators._refined_shards.SAMPLE", 120)
+    model = RefinedKMPClassifier(5, epochs=4, random_state=0, checkpoint=tmp_path / "file")
+    wanted = model.fit(chunks(X), chunks(LABELS)).dual_coef_.tobytes()
+    content = (tmp_path / "file").read_bytes()
+    (tmp_path / "file").write_bytes(content[: len(content) // 2])
+    assert model.fit(chunks(X), chunks(LABELS)).dual_coef_.tobytes() == wanted
+    with pytest.raises(ValueError, match="made on other data"):
+        model.fit(chunks(X + (X == X[0, 0])), chunks(LABELS))

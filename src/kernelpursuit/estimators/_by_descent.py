@@ -74,9 +74,9 @@ def by_descent(
     `spread` is that of the inputs before they were standardised.
     """
     n = len(task.Y)
-    if epochs == "auto":
-        epochs = int(np.clip(STEPS * batch_of(n) // n, FEWEST_EPOCHS, MOST_EPOCHS))
-        epochs *= ON_CUDA if on_cuda(task.X) else 1
+    if epochs == "auto" and on_cuda(task.X):
+        epochs = ON_CUDA * steps_of_epochs(n, epochs)[0]
+    epochs, _ = steps_of_epochs(n, epochs)
     units = None
     if task.classes and n <= SHAKEN:
         units = in_common_units(some(task, rng), spread)
@@ -87,24 +87,41 @@ def by_descent(
     held = np.flatnonzero(numbers == 0)
     parts = [task.subset(J) for J in (np.flatnonzero(numbers != 0), held)]
     descents = Descents(parts[0], parts[1], loss, rng, say, stages)
-    tried = None
-    if wanted is None:
-        wanted, tried = most_useful(n, lambda k: descents.best(k, max(1, epochs // SHORT))[0], say)
-    if tried is not None and tried.interrupted:
-        found, way = tried, None
-    else:
-        found, way = descents.best(min(wanted, len(parts[0].Y)), epochs)
-    held_out = (held, values_of(found.model, parts[1].X))
-    inflation = float(np.mean((parts[1].Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
+    found, way = best_descent(descents, wanted, n, len(parts[0].Y), epochs, say)
+    outcome = outcome_of_descent(found, way, held, parts[1])
     if way is not None and found.epoch > 0 and not found.interrupted and n <= SHAKEN:
         found = descents.on_all(task, found, way)
+        outcome = outcome._replace(model=found.model, interrupted=found.interrupted)
+    return in_standard_units(outcome, units)
+
+
+def steps_of_epochs(n: int, epochs: Any) -> tuple[int, int]:
+    """Passes over the rows, of which "auto" is some number, and rows of a step."""
+    if epochs == "auto":
+        epochs = int(np.clip(STEPS * batch_of(n) // n, FEWEST_EPOCHS, MOST_EPOCHS))
+    return epochs, batch_of(n)
+
+
+def best_descent(
+    descents: Descents, wanted: int | None, n: int, most: int, epochs: int, say: Say
+) -> tuple[Descended, Way | None]:
+    """The descent that ends lowest with so many terms, `most` at most, or with as many as `n` rows pay for."""
+    if wanted is None:
+        wanted, tried = most_useful(n, lambda k: descents.best(k, max(1, epochs // SHORT))[0], say)
+        if tried.interrupted:
+            return tried, None
+    return descents.best(min(wanted, most), epochs)
+
+
+def outcome_of_descent(found: Descended, way: Way | None, held: np.ndarray, aside: Task) -> Outcome:
+    """The model of a descent, and what the rows `held` out, those of `aside`, say of it."""
+    held_out = (held, values_of(found.model, aside.X))
+    inflation = float(np.mean((aside.Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
     moved = ("all", found.epoch) if found.epoch else ("nothing", 0)
     if way is not None and way.moved and found.epoch == 0:
         moved = ("all", WARM_UP)
     setting = Setting(len(found.model.coef), Start(0), False, *moved)
-    started = found.start.atoms.centers
-    outcome = Outcome(found.model, None, setting, held_out, inflation, found.interrupted, started)
-    return in_standard_units(outcome, units)
+    return Outcome(found.model, None, setting, held_out, inflation, found.interrupted, found.start.atoms.centers)
 
 
 def in_standard_units(outcome: Outcome, units: np.ndarray | None) -> Outcome:
@@ -133,10 +150,11 @@ class Descents:
 
     def __init__(self, task: Task, held: Task, loss: str, rng: np.random.Generator, say: Say, stages: Stages):
         self._task, self._loss, self._rng, self._say, self._stages = task, loss, rng, say, stages
-        self._held = self._coded(held)
-        few = len(task.Y) <= SHAKEN
+        self._held, self._n = self._coded(held), len(task.Y)  # rows of a descent
+        few = self._n <= SHAKEN
         self._jitter = next(size for limit, size in JITTER if task.X.shape[1] <= limit) if few and task.classes else 0.0
         self._ridge: Any = None
+        self._teaches = task.classes and task.given is None and self._n <= TAUGHT
 
     def _coded(self, task: Task) -> Task:
         """Targets as the loss wants them."""
@@ -162,21 +180,26 @@ class Descents:
         best, way = min(found, key=lambda one: one[0].loss)
         return best._replace(interrupted=found[-1][0].interrupted), way
 
+    def _descent(self, way: Way) -> tuple[Task, int]:
+        """Rows that a descent is made on, and how many of them at a time."""
+        return way.task, batch_of(self._n)
+
     def _descend(self, way: Way) -> Descended:
-        options: dict[str, Any] = {"batch": batch_of(len(self._task.Y)), "rates": Rates(), "rng": self._rng}
+        rows, batch = self._descent(way)
+        options: dict[str, Any] = {"batch": batch, "rates": Rates(), "rng": self._rng}
         return descend_from(
-            way.start, way.task, self._held, self._loss, epochs=way.epochs, penalty=way.penalty / len(self._task.Y),
+            way.start, rows, self._held, self._loss, epochs=way.epochs, penalty=way.penalty / self._n,
             jitter=way.jitter, taught=way.taught, say=self._say, stages=self._stages, **options,
         )  # fmt: skip
 
     def _ways(self, terms: int, epochs: int) -> Iterator[Way]:
         """From the chosen atoms; from where the evidence takes them; and, taught, from atoms of the teacher's width."""
-        n, task = len(self._task.Y), self._coded(self._task)
+        n, task = self._n, self._coded(self._task)
         penalties = (penalty_for(n, terms * (self._task.X.shape[1] + 2)), MOVED_PENALTY)
         starts = starts_of(self._task, terms, self._loss, self._rng, self._say)
         for start, penalty, moved in zip(starts, penalties, (False, True), strict=False):
             yield Way(start, penalty, task, epochs, self._jitter, moved)
-        if self._task.classes and self._task.given is None and n <= TAUGHT and terms >= TEACHING_FROM:
+        if self._teaches and terms >= TEACHING_FROM:
             self._ridge = best_ridge(some(self._task, self._rng)) if self._ridge is None else self._ridge
             rows = self._lessons(self._task)
             atoms = choose(self._task, terms, self._ridge.gamma * self._task.variance(), self._rng)

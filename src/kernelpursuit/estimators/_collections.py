@@ -153,7 +153,7 @@ def row_dtype(X: Any) -> np.dtype:
 
 def check_settings(estimator: Any) -> None:
     """Raise an error for settings that need all rows in one place."""
-    if is_precomputed(estimator.kernel):
+    if is_precomputed(getattr(estimator, "kernel", None)):
         raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
     if getattr(estimator, "loss", "squared") != "squared":
         raise ValueError(f"loss={estimator.loss!r} is not for Dask collections: 'squared' is")

@@ -117,8 +117,10 @@ def descend_from(
     return Descended(best[1], first_loss, best[0], best[2], interrupted, start)
 
 
-def in_single(task: Task) -> tuple[Array, Array, Array | None]:
-    """Rows, targets and weights, of mean 1, in single precision."""
+def in_single(task: Task) -> tuple[Array, Array | None, Array | None]:
+    """Rows, targets and weights, of mean 1, in single precision; rows elsewhere have theirs with them."""
+    if hasattr(task.X, "mean_gradient"):
+        return task.X, None, None
     xp = namespace(task.X)
     weights = None if task.weights is None else from_host(task.weights / np.mean(task.weights), task.X)
     single = [None if part is None else xp.astype(part, xp.float32) for part in (from_host(task.Y, task.X), weights)]

@@ -30,7 +30,7 @@ def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
         raise TypeError(
             f"{type(estimator).__name__}.{method} does not take Dask collections, and does not bring them into memory "
             "unasked: give it X.compute() if that fits, or one of those that do: KMPRegressor, KMPClassifier, "
-            "SparseKernelFDA, SparseKernelPCA, PursuitNystroem"
+            "RefinedKMPRegressor, RefinedKMPClassifier, SparseKernelFDA, SparseKernelPCA, PursuitNystroem"
         )
 
 

@@ -27,6 +27,7 @@ from kernelpursuit.estimators._judging import (
 )
 from kernelpursuit.estimators._pipeline import draw_seed, say
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
+from kernelpursuit.estimators._refined_shards import descent_on_shards
 from kernelpursuit.estimators._refining import (
     MOST_TERMS,
     ROWS_A_TERM,
@@ -65,6 +66,7 @@ POLISHED = 20  # most steps of the evidence on all rows, after those on a fold
 class RefinedModel(EstimatorSupport, BaseEstimator):
     """Parameters, fit and prediction of the refined estimators."""
 
+    _fits_collections = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_atoms": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -80,22 +82,25 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         return tags
 
     def _refine(
-        self, X: Array, Y: np.ndarray, weights: np.ndarray | None, error: Any, strata: np.ndarray, loss: str
+        self, X: Array, Y: Array, weights: Array | None, error: Any, strata: np.ndarray | None, loss: str
     ) -> Outcome:
-        """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units."""
+        """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units.
+
+        All of them may be on shards; then there are no `strata`.
+        """
         stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
         rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)
-        rows, passes = self._frame(widest(X)), np.inf if self.epochs == "auto" else self.epochs
-        task = Task(rows, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
+        passes = np.inf if self.epochs == "auto" else self.epochs
+        task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
         if (given := getattr(self, "_given", None)) is not None:
             task = task._replace(given=self._frame.inside(*given))
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
-        if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
-            outcome = by_evidence(task, wanted, strata, rng, self._say, stages)
+        if strata is None:
+            outcome = descent_on_shards(task, wanted, loss, self.epochs, self._frame, rng, self._say, stages)
+            X = self._frame.center[None, :].astype(X.dtype)  # a row that stands for all
         else:
-            spread = self._frame.spread
-            outcome = by_descent(task, wanted, strata, loss, self.epochs, spread, rng, self._say, stages)
+            outcome = self._refine_here(task._replace(X=self._frame(widest(X))), wanted, strata, loss, rng, stages)
         k = len(outcome.model.coef)
         if wanted is not None and k < wanted:
             warn(
@@ -104,6 +109,15 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
             )
         self._keep(X, outcome)
         return outcome._replace(interrupted=outcome.interrupted and not stages.stopped)
+
+    def _refine_here(
+        self, task: Task, wanted: int | None, strata: np.ndarray, loss: str, rng: np.random.Generator, stages: Stages
+    ) -> Outcome:
+        """The same for rows of this process, standardised."""
+        Y = task.Y
+        if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
+            return by_evidence(task, wanted, strata, rng, self._say, stages)
+        return by_descent(task, wanted, strata, loss, self.epochs, self._frame.spread, rng, self._say, stages)
 
     def _keep(self, X: Array, outcome: Outcome) -> None:
         """Atoms in the units of X."""

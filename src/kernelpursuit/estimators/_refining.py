@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._array import Array, eps, from_host, gather, namespace, on_host, to_host
+from kernelpursuit._array import Array, eps, from_host, gather, namespace, to_host
 from kernelpursuit.dictionaries.kernel import KernelDictionary
 from kernelpursuit.estimators._placement import widest
 from kernelpursuit.kernels import make_kernel
@@ -75,7 +75,7 @@ class Frame(NamedTuple):
         return self.center + np.where(known, centers * np.where(known, self.spread, 1.0), 0)
 
 
-def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
+def frame_of(X: Array, weights: Array | None) -> Frame:
     """Weighted mean and standard deviation of each column, whatever its units; of two values, their distance.
 
     The standard deviation of a rare indicator would put the few rows that have it far from all others.
@@ -85,14 +85,16 @@ def frame_of(X: Array, weights: np.ndarray | None) -> Frame:
     largest = to_host(xp.max(xp.abs(X), axis=0))
     unit = np.where(largest > 0, largest, 1.0)
     scaled = X / from_host(unit, X)
-    shares = np.full(X.shape[0], 1 / X.shape[0]) if weights is None else weights / np.sum(weights)
-    of_rows = from_host(shares, scaled)
-    mean = of_rows @ scaled
-    variance = to_host(of_rows @ ((scaled - mean) * (scaled - mean)))
+    shares = xp.ones_like(X[:, 0]) / X.shape[0]
+    if weights is not None:
+        shares = from_host(weights / float(to_host(namespace(weights).sum(weights))), scaled)
+    mean = shares @ scaled
+    variance = to_host(shares @ ((scaled - mean) * (scaled - mean)))
     low, high = xp.min(scaled, axis=0), xp.max(scaled, axis=0)
-    two_valued = on_host(xp.all((scaled == low) | (scaled == high), axis=0))
-    spread = np.where(two_valued, to_host(high - low), np.sqrt(variance))
-    flat = (variance <= (16 * precision) ** 2) | (to_host(high - low) <= 16 * precision)  # a mean is not exact
+    two_valued = to_host(xp.min(xp.astype((scaled == low) | (scaled == high), xp.float32), axis=0)) > 0
+    width = to_host(high) - to_host(low)
+    spread = np.where(two_valued, width, np.sqrt(variance))
+    flat = (variance <= (16 * precision) ** 2) | (width <= 16 * precision)  # a mean is not exact
     return Frame(to_host(mean) * unit, np.where(flat, np.inf, spread * unit))
 
 

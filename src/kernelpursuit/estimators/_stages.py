@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.estimators._checkpoint import Journal, described_parameters, fingerprint, other_data
+from kernelpursuit.estimators._checkpoint import Journal, described_parameters, fingerprint_of, other_data
+from kernelpursuit.estimators._training import TrainingData
 
 
 class Stages:
@@ -100,8 +101,8 @@ class Stages:
             self.journal.append({"stage": name, "value": written(value), "rng": state})
 
 
-def stages_of(estimator: Any, seed: int, *arrays: Any) -> tuple[Stages, int]:
-    """The stages of a fit to these arrays, and the seed of its draws.
+def stages_of(estimator: Any, seed: int, X: Any, Y: Any, weights: Any) -> tuple[Stages, int]:
+    """The stages of a fit to these rows, and the seed of its draws.
 
     Where several fits share a file, `estimator._stages` is set to its stages, and the seed is known.
     """
@@ -112,7 +113,7 @@ def stages_of(estimator: Any, seed: int, *arrays: Any) -> tuple[Stages, int]:
         journal = Journal(estimator.checkpoint, type(estimator).__name__, described_parameters(estimator), seed)
         found = Stages(journal, task)
         seed = found.journal.seed
-    rows = fingerprint(*arrays)
+    rows = fingerprint_of(TrainingData(X, Y, weights, None, 0))
     if found("rows", lambda: rows) != rows:
         raise ValueError(other_data(found.journal.name))
     return found, seed

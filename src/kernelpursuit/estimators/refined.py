@@ -11,21 +11,33 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._array import namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions, fit_context
+from kernelpursuit.estimators._collections import lazily, map_rows, rows_on_cluster
 from kernelpursuit.estimators._placement import (
     beside,
     follow,
+    is_collection,
     labels_on_host,
     like_labels,
+    refuse_collections,
     take_classes,
     validated,
     x_options,
 )
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
+from kernelpursuit.estimators._refined_shards import few
 from kernelpursuit.estimators._tasks import told
-from kernelpursuit.estimators._training import host_weights, training_data
-from kernelpursuit.estimators.classification import code_classes, two_or_more_classes
-from kernelpursuit.estimators.regression import cast_targets
+from kernelpursuit.estimators._training import TrainingData, host_weights, training_data
+from kernelpursuit.estimators.classification import (
+    as_labels,
+    classes_on_shards,
+    code_classes,
+    codes_on_shards,
+    refuse_matrix,
+    two_or_more_classes,
+)
+from kernelpursuit.estimators.regression import as_targets, cast_targets
 from kernelpursuit.refinement.descent import best_slope, softmax
+from kernelpursuit.sharded.arrays import Sharded
 
 UNHELD_SLOPE = 2.0  # log odds for a value of a regression on ±1, near 0: f = 2p - 1
 
@@ -121,7 +133,8 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            In any units.
+            In any units. Or a Dask array or dataframe, with y and the weights alike: at most 20,000 rows come here, and
+            all others stay on the workers of the cluster.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w rows.
@@ -130,20 +143,29 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         -------
         self
         """
+        if is_collection(X):
+            self._one_target = getattr(y, "ndim", 1) == 1
+            with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
+                return self._fit_rows(few(data) or data)
+        refuse_collections(self, "fit", y, sample_weight)
         X, y = validated(self, X, y, multi_output=True, y_numeric=True, **x_options("precomputed", X))
         self._one_target = y.ndim == 1
-        data = training_data(X, cast_targets(on_host(y), np.float64), sample_weight)
-        largest = np.max(np.abs(data.y), axis=0)
+        return self._fit_rows(training_data(X, cast_targets(on_host(y), np.float64), sample_weight))
+
+    def _fit_rows(self, data: TrainingData) -> RefinedKMPRegressor:
+        """Fit to rows wherever they are."""
+        xp = namespace(data.y)
+        largest = to_host(xp.max(xp.abs(data.y), axis=0))
         unit = np.where(largest > 0, largest, 1.0)
         scaled = data.y / unit  # first, so that no square overflows
-        mean = np.average(scaled, axis=0, weights=data.weights)
-        spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=data.weights))
+        mean = mean_of_rows(scaled, data.weights)
+        spread = np.sqrt(mean_of_rows((scaled - mean) ** 2, data.weights))
         spread = np.where(spread > 1e-14, spread, 1.0)
-        one_stratum = np.zeros(len(scaled), dtype=np.intp)
+        one_stratum = None if isinstance(data.X, Sharded) else np.zeros(len(scaled), dtype=np.intp)
         outcome = self._refine(
             data.X, (scaled - mean) / spread, host(data.weights), squared_errors, one_stratum, "squared"
         )  # fmt: skip
-        self._set(X, outcome, mean * unit, spread * unit)
+        self._set(self.centers_, outcome, mean * unit, spread * unit)
         return self._done(outcome)
 
     def _set(self, X: Any, outcome: Outcome, mean: np.ndarray, unit: np.ndarray) -> None:
@@ -171,15 +193,20 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         std : array of the same shape
             If `return_std`.
         """
+        if is_collection(X):
+            values = map_rows(self, "predict", X)
+            return (values, map_rows(self, "_deviations", X)) if return_std else values
         X = self._check_new(X, "predict")
         values = self._values(X)
         values = values[:, 0] if self._one_target else values
-        if not return_std:
-            return values
+        return (values, self._deviations(X)) if return_std else values
+
+    def _deviations(self, X: Any) -> Any:
+        """Standard deviations of new targets, of rows that are checked."""
         fit, unit, inflation = self._uncertainty
         variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(X))
         std = np.sqrt(inflation * variance)[:, None] * unit
-        return values, beside(std[:, 0] if self._one_target else std, X)
+        return beside(std[:, 0] if self._one_target else std, X)
 
 
 class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
@@ -268,7 +295,8 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            In any units.
+            In any units. Or a Dask array or dataframe, with y and the weights alike: at most 20,000 rows come here, and
+            all others stay on the workers of the cluster.
         y : array-like of shape (n_samples,)
             Two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -278,6 +306,16 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         -------
         self
         """
+        if is_collection(X):
+            if self.class_weight is not None:
+                raise ValueError("class_weight is not for Dask collections: give sample_weight")
+            refuse_matrix(y)
+            with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
+                data = few(data) or data
+                labels = classes_on_shards(data.y) if isinstance(data.y, Sharded) else data.y
+                self.classes_ = classes = two_or_more_classes(labels)
+                return self._fit_rows(data, classes)
+        refuse_collections(self, "fit", y, sample_weight)
         X, y = validated(self, X, y, **x_options("precomputed", X))
         check_classification_targets(y)
         labels = labels_on_host(y)
@@ -288,16 +326,22 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         data = training_data(X, labels, sample_weight)
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
-        Y = code_classes(data.y, classes, np.float64)
+        return self._fit_rows(data, classes)
+
+    def _fit_rows(self, data: TrainingData, classes: np.ndarray) -> RefinedKMPClassifier:
+        """Fit to rows wherever they are."""
+        if isinstance(data.X, Sharded):
+            Y, strata = codes_on_shards(data.y, classes, np.float64), None
+        else:
+            Y, strata = code_classes(data.y, classes, np.float64), np.searchsorted(classes, data.y)
         self._one_target = Y.shape[1] == 1
-        strata = np.searchsorted(classes, data.y)
         loss = "logistic" if self._one_target else "softmax"
         outcome = self._refine(data.X, Y, host(data.weights), errors_within_margin, strata, loss)
-        slope = fitted_slope(outcome, Y, host(data.weights), loss)
-        model = outcome.model
-        self._set_coefficients(X, slope * model.coef, slope * model.intercept)
+        slope, model = fitted_slope(outcome, data.X, Y, host(data.weights), loss), outcome.model
+        self._set_coefficients(self.centers_, slope * model.coef, slope * model.intercept)
         return self._done(outcome)
 
+    @lazily
     def decision_function(self, X: Any) -> Any:
         """Log odds of the second of two classes, else a value for each class, of which `predict_proba` is the softmax.
 
@@ -312,6 +356,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         values = self._values(self._check_new(X, "decision_function"))
         return values[:, 0] if self._one_target else values
 
+    @lazily
     def predict(self, X: Any) -> Any:
         """Predict classes for X.
 
@@ -328,6 +373,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         index = xp.astype(values[:, 0] > 0, xp.int64) if self._one_target else xp.argmax(values, axis=1)
         return take_classes(self.classes_, index)
 
+    @lazily
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class.
 
@@ -341,6 +387,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         """
         return self._probabilities(X, "predict_proba")
 
+    @lazily
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithm of `predict_proba`.
 
@@ -363,9 +410,17 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         return softmax(values)
 
 
-def host(weights: np.ndarray | None) -> np.ndarray | None:
-    """Weights in double precision."""
-    return None if weights is None else to_host(weights)
+def host(weights: Any) -> Any:
+    """Weights in double precision; those on shards have it."""
+    return weights if weights is None or isinstance(weights, Sharded) else to_host(weights)
+
+
+def mean_of_rows(values: Any, weights: Any) -> np.ndarray:
+    """Weighted mean of each column, wherever the rows are."""
+    if not isinstance(values, Sharded):
+        return np.average(values, axis=0, weights=weights)
+    weights = values.surface.ones_like(values[:, 0]) if weights is None else weights
+    return to_host(weights @ values) / to_host(values.surface.sum(weights))
 
 
 def squared_errors(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -378,10 +433,13 @@ def errors_within_margin(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.sum((Y - np.clip(values, -1, 1)) ** 2, axis=1)
 
 
-def fitted_slope(outcome: Outcome, Y: np.ndarray, weights: np.ndarray | None, loss: str) -> float:
+def fitted_slope(outcome: Outcome, X: Any, Y: Any, weights: Any, loss: str) -> float:
     """Factor of the values that makes probabilities fit rows held out best."""
     if outcome.held_out is None:
         return UNHELD_SLOPE
     rows, values = outcome.held_out
-    targets = (Y[rows] + 1) / 2 if loss == "softmax" else Y[rows]
-    return best_slope(loss, targets, values, None if weights is None else weights[rows])[0]
+    targets, of_rows = (
+        None if one is None else X.rows_at(rows, one)[0] if isinstance(one, Sharded) else one[rows]
+        for one in (Y, weights)
+    )
+    return best_slope(loss, (targets + 1) / 2 if loss == "softmax" else targets, values, of_rows)[0]

@@ -146,7 +146,7 @@ class _Flat:
 def descend(
     model: Model,
     X: Array,
-    Y: Array,
+    Y: Array | None,
     weights: Array | None = None,
     *,
     loss: str,
@@ -167,7 +167,8 @@ def descend(
     model : Model
         Start, on the host.
     X : array of shape (n, d)
-        Centred, of order 1; its dtype is the precision of the descent.
+        Centred, of order 1; its dtype is the precision of the descent. Or rows that are elsewhere, with their targets
+        and weights: an object with `shape`, `like`, ``shuffled(rng)`` and ``mean_gradient(...)``.
     Y : array of shape (n, q)
     loss : {"squared", "logistic", "softmax"}
     weights : array of shape (n,), optional
@@ -199,7 +200,8 @@ def descend(
     steps = -(-n // batch)  # of an epoch, all of one size; fewer rows than steps are left over in each epoch
     batch = n // steps
     flat, adam = _Flat(model), _Adam(rates, epochs * steps)
-    here = adam.start(flat, model.like(X))
+    elsewhere = hasattr(X, "mean_gradient")
+    here = adam.start(flat, model.like(X.like if elsewhere else X))
     interrupted, tenth, last = False, max(1, epochs // 10), epochs
     for epoch in range(begun - begun % tenth + tenth, epochs + 1, tenth):
         found = None if stages is None else stages.recorded(f"epoch {epoch} of {epochs}, {flat.shapes}", rng)
@@ -211,16 +213,21 @@ def descend(
             break
     adam.taken = begun * steps
 
-    def state_after(state: State, data: Batch, rows: slice, rate: Any) -> State:
-        return adam.after(state, spread(partial(_flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
+    def state_after(state: State, data: Any, rows: slice, rate: Any) -> State:
+        if elsewhere:
+            return adam.after(state, X.mean_gradient(flat, state.theta, data, (loss, penalty), rows), rate)
+        return adam.after(state, spread(partial(flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
 
     with ExitStack() as stack:
-        spread = _spread(X, stack)
-        first = Batch(X, Y, weights).rows(slice(0, batch))
-        step = recorded(state_after, here, first) if on_cuda(X) else state_after
+        spread, step = _spread(X, stack), state_after
+        if on_cuda(X):
+            step = recorded(state_after, here, Batch(X, Y, weights).rows(slice(0, batch)))
         try:
             for epoch in range(begun + 1, last + 1):
-                data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
+                if elsewhere:
+                    data = X.shuffled(rng)
+                else:
+                    data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
                 with nullcontext() if stages is None else stages.told(f"epoch {epoch} of {epochs}"):
                     for rows in spans(0, batch * steps, batch):
                         here = step(here, data, rows, adam.rate())
@@ -253,7 +260,7 @@ class Batch(NamedTuple):
         return Batch(*(None if part is None else part[rows, ...] for part in self))
 
 
-def _flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:
+def flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:
     """Sum over some rows."""
     weights = None if data.weights is None else data.weights[rows]
     return flat.join(gradient(flat.split(theta), data.X[rows, :], data.Y[rows, :], weights, loss, penalty))

@@ -257,7 +257,8 @@ def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
     some = [arg for arg in args if isinstance(arg, Sharded)]
     if not some:
         return function(*args, **options)
-    args = tuple(np.asarray(arg) if isinstance(arg, Reduced) else arg for arg in args)
+    # `Rows` is a number here, and not a length: that of all rows, wherever it goes.
+    args = tuple(np.asarray(a) if isinstance(a, Reduced) else int(a) if isinstance(a, Rows) else a for a in args)
     like = function(*map(_without_rows, args), **options)
     (from_the_end,) = {arg.ndim - arg.axis for arg in some}
     program = some[0].program

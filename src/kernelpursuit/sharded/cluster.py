@@ -172,7 +172,7 @@ class Actors:
             elif not command.writes:
                 self._live.add(command.out)
         self._live -= given
-        self._log += self._on_the_way
+        self._log += needed(self._on_the_way, self._live)  # what was only read need not be made again
         self._first += len(self._batches)
         self._on_the_way, self._batches = [], []
         if len(self._log) > self._long:
