@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -126,6 +127,30 @@ def test_discriminants_are_those_of_one_machine(client, model, y, weights, sizes
     assert np.array_equal(values["predict"], wanted.predict(rows))
 
 
+@pytest.mark.parametrize(
+    "y, weights, sizes",
+    [(Y, None, (300,)), (LABELS, W, (100, 1, 199)), (np.stack([Y, X[:, 0] > 1], axis=1), W, (150, 150))],
+)
+def test_landmarks_by_y_are_those_of_one_machine(client, y, weights, sizes):
+    model = PursuitNystroem(selection="prefit", n_components=25, gamma=0.3)
+    wanted = clone(model).fit(X, y, weights)
+    w = None if weights is None else chunks(weights)
+    found = clone(model).fit(chunks(X, sizes), da.from_array(y, chunks=150), w)
+    assert found.component_indices_.tolist() == wanted.component_indices_.tolist()
+    np.testing.assert_allclose(found.residual_trace_, wanted.residual_trace_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.transform(chunks(X)).compute(), wanted.transform(X), atol=1e-6)
+
+
+def test_whole_numbers_are_classes_or_values_as_on_one_machine(client):
+    counts = np.round(30 * Y)
+    for y, warns in [(np.digitize(Y, [-1, 0, 1]), False), (counts, False), (counts.astype(int), True)]:
+        model = PursuitNystroem(selection="prefit", n_components=4, gamma=0.3)
+        with pytest.warns(UserWarning, match="more than 20 distinct") if warns else nullcontext():
+            found = clone(model).fit(chunks(X), chunks(y))
+        with pytest.warns(UserWarning, match="more than 20 distinct") if warns else nullcontext():
+            assert found.component_indices_.tolist() == clone(model).fit(X, y).component_indices_.tolist()
+
+
 def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
     monkeypatch.setattr("kernelpursuit.estimators._atoms.MOST_CENTRES", 200)
     monkeypatch.setattr("kernelpursuit.estimators._atoms.DRAWN", 90)
@@ -225,8 +250,10 @@ def test_bad_input(client):
     ]:
         with pytest.raises(ValueError, match=reason):
             clone(model).set_params(**options).fit(chunks(X), chunks(Y))
-    with pytest.raises(ValueError, match="selection='prefit' is not for Dask"):
-        PursuitNystroem(selection="prefit").fit(chunks(X), chunks(Y))
+    with pytest.raises(ValueError, match="selection='prefit' chooses landmarks by y, which is None"):
+        PursuitNystroem(selection="prefit").fit(chunks(X))
+    with pytest.raises(ValueError, match="task='regression' needs numbers in y"):
+        PursuitNystroem(selection="prefit", task="regression").fit(chunks(X), chunks(LABELS))
     with pytest.raises(ValueError, match="stop='bound'"):
         SparseKernelPCA(stop="bound").fit(chunks(X))
     big = da.random.default_rng(0).normal(size=(60_000, 1), chunks=30_000)

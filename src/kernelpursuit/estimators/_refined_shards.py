@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelpursuit._array import to_host
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._by_descent import (
     Descents,
@@ -21,12 +22,13 @@ from kernelpursuit.estimators._by_descent import (
 from kernelpursuit.estimators._refining import Frame, Outcome, Say, Task
 from kernelpursuit.estimators._stages import Stages
 from kernelpursuit.estimators._training import TrainingData
-from kernelpursuit.refinement.descent import Batch, flat_gradient
+from kernelpursuit.refinement.descent import Batch, best_slope, flat_gradient
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
 
 SAMPLE = 20_000  # rows that come here: that many are enough to choose atoms, widths and first coefficients
 HELD_OUT = 8  # one of them in so many is held out
 MOST_STEPS = 24_000  # of a descent
+UNHELD_SLOPE = 2.0  # log odds for a value of a regression on ±1, near 0: f = 2p - 1
 AT_ONCE = 1024  # rows whose kernel values are in memory at a time, at a shard
 
 
@@ -149,20 +151,48 @@ def descent_on_shards(
     X, targets and weights of `task` are on shards, as they come.
     """
     X: Any = task.X
+    Y: Any = task.Y
+    weights: Any = task.weights
     n, d = int(X.shape[0]), int(X.shape[1])
     epochs, batch = steps_of_epochs(n, epochs)
     batch = max(batch, -(-n * epochs // MOST_STEPS))
     positions = np.sort(rng.choice(n, size=SAMPLE, replace=False))
     rows, numbers = X.rows_at(positions)
-    targets, weights = (None if one is None else X.rows_at(positions, one)[0] for one in (task.Y, task.weights))
-    here = task._replace(X=frame(rows.astype(np.float64)), Y=targets, weights=weights)
+    of_rows = None if weights is None else X.rows_at(positions, weights)[0]
+    here = task._replace(X=frame(rows.astype(np.float64)), Y=X.rows_at(positions, Y)[0], weights=of_rows)
     aside = np.arange(SAMPLE) % HELD_OUT == 0
-    unit = 1.0 if task.weights is None else float(task.weights.surface.sum(task.weights)) / n
+    unit = 1.0 if weights is None else float(weights.surface.sum(weights)) / n
     how = (frame, numbers[aside], unit, loss == "softmax")
-    standard = X.program.add(standardised, X, task.Y, task.weights, X.numbered.rows, *how)
+    standard = X.program.add(standardised, X, Y, weights, X.numbered.rows, *how)
     elsewhere = RowsElsewhere(X.program, Handle(X.program, standard), (n - int(np.sum(aside)), d), batch)
     parts = [here.subset(np.flatnonzero(J)) for J in (~aside, aside)]
     say(f"{n:,} rows on shards: {len(parts[0].Y):,} here to start from, {len(parts[1].Y):,} held out, {batch:,} a step")
     descents = DescentsOnShards(elsewhere, *parts, loss, rng, say, stages)
     found, way = best_descent(descents, wanted, n, len(parts[0].Y), epochs, say)
     return outcome_of_descent(found, way, positions[aside], parts[1])
+
+
+def host(weights: Any) -> Any:
+    """Weights in double precision; those on shards have it."""
+    return weights if weights is None or isinstance(weights, Sharded) else to_host(weights)
+
+
+def mean_of_rows(values: Any, weights: Any) -> np.ndarray:
+    """Weighted mean of each column, wherever the rows are."""
+    if not isinstance(values, Sharded):
+        return np.average(values, axis=0, weights=weights)
+    weights = values.surface.ones_like(values[:, 0]) if weights is None else weights
+    return to_host(weights @ values) / to_host(values.surface.sum(weights))
+
+
+def fitted_slope(outcome: Outcome, X: Any, Y: Any, weights: Any, loss: str) -> float:
+    """Factor of the values that makes probabilities fit rows held out best."""
+    if outcome.held_out is None:
+        return UNHELD_SLOPE
+    rows, values = outcome.held_out
+
+    def held_out(one: Any) -> np.ndarray:
+        return X.rows_at(rows, one)[0] if isinstance(one, Sharded) else one[rows]
+
+    targets, of_rows = held_out(Y), None if weights is None else held_out(weights)
+    return best_slope(loss, (targets + 1) / 2 if loss == "softmax" else targets, values, of_rows)[0]

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
+from kernelpursuit._array import namespace
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._placement import labels_on_host
+from kernelpursuit.sharded.arrays import Sharded
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # more distinct whole numbers than this are taken for values
@@ -48,12 +50,39 @@ def target_columns(y: Any, task: str = "auto", n_rows: float | None = None) -> n
     if values.ndim == 2 and values.shape[1] > 1 and task != "classification":
         return values.astype(np.float64)
     labels = column_or_1d(values)
-    if not _are_classes(labels, task, len(labels) if n_rows is None else n_rows):
-        if labels.dtype.kind not in "biuf":
-            raise ValueError(f"task='regression' needs numbers in y, got {labels[0]!r}")
-        return labels.astype(np.float64)[:, None]
-    classes = np.unique(labels)
-    return (labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]).astype(np.float64)
+    classes = _are_classes(labels, task, len(labels) if n_rows is None else n_rows)
+    return columns_of_labels(labels, np.unique(labels) if classes else None)
+
+
+def columns_of_labels(labels: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """An indicator of each class, of two classes one; or the labels as values, where there are no classes."""
+    if classes is not None:
+        return (labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]).astype(np.float64)
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(f"task='regression' needs numbers in y, got {labels[0]!r}")
+    return labels.astype(np.float64)[:, None]
+
+
+def columns_on_shards(y: Any, task: str) -> Any:
+    """The same as `target_columns` for y on shards, of which no more than `MOST_CLASSES` labels come here by number."""
+    if y.ndim == 2 and y.shape[1] > 1:
+        if task == "classification":
+            raise ValueError(f"task='classification' needs one column in y, got {y.shape[1]}")
+        return namespace(y).astype(y, np.float64)
+    labels = y if y.ndim == 1 else y[:, 0]
+    found = np.concatenate(labels.program.collect(some_labels, labels, task))
+    classes = np.unique(found) if _are_classes(found, task, float(labels.shape[0])) else None
+    like = columns_of_labels(found, classes)[:0]
+    return Sharded(labels.program, labels.program.add(columns_of_labels, labels, classes), like, 0)
+
+
+def some_labels(labels: np.ndarray, task: str) -> np.ndarray:
+    """Distinct labels of a block: all that may be classes, or enough to see that they are none."""
+    distinct = np.unique(check_array(labels, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0))
+    if task == "classification" or distinct.dtype.kind not in "iuf":
+        return distinct
+    fractions = distinct[distinct != np.rint(distinct)]
+    return fractions[:1] if len(fractions) else distinct[: MOST_CLASSES + 1]
 
 
 def _are_classes(labels: np.ndarray, task: str, n_rows: float) -> bool:
@@ -70,8 +99,9 @@ def _are_classes(labels: np.ndarray, task: str, n_rows: float) -> bool:
     crowded = distinct <= n_rows / 2
     classes = distinct <= MOST_CLASSES and crowded
     if (classes and labels.dtype.kind == "f") or (not classes and crowded and labels.dtype.kind != "f"):
+        how_many = distinct if classes else f"more than {MOST_CLASSES}"
         warn(
-            f"y has {distinct} distinct whole numbers in {n_rows:.0f} rows: they are taken for "
+            f"y has {how_many} distinct whole numbers in {n_rows:.0f} rows: they are taken for "
             f"{'classes, not values' if classes else 'values, not classes'}; "
             "task='classification' or task='regression' says which",
         )

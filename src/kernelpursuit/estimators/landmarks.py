@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, eps, gather, to_host
+from kernelpursuit._array import Array, eps, gather, in_double, to_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._atoms import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
@@ -32,14 +32,15 @@ from kernelpursuit.estimators._placement import (
     x_options,
 )
 from kernelpursuit.estimators._span import SpanParameters, elsewhere, finite_values, rayleigh
-from kernelpursuit.estimators._targets import TASKS, target_columns
+from kernelpursuit.estimators._targets import TASKS, columns_on_shards, target_columns
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data
-from kernelpursuit.estimators.regression import cast_targets, scale_targets
+from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.pursuit.loop import Path, StopRule
-from kernelpursuit.pursuit.rayleigh import SELECTIONS, Rayleigh
+from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, tolerance
+from kernelpursuit.sharded.arrays import Sharded
 
 
 @described
@@ -179,7 +180,7 @@ class PursuitNystroem(
         self
         """
         if is_collection(X):
-            return self._fit_collection(X, sample_weight)
+            return self._fit_collection(X, y, sample_weight)
         if self.selection == "prefit" and y is None:
             validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
         X = check_training(self, X)
@@ -190,14 +191,17 @@ class PursuitNystroem(
         data = training_data(X, labels, sample_weight)
         self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(data.X)
         self.path_, dictionary = self._choose_landmarks(data, Settings.of(self))
-        self._set(data, dictionary, data.total)
+        self._set(data, dictionary, data.total, None, data.weights)
         return self
 
-    def _fit_collection(self, X: Any, sample_weight: Any) -> PursuitNystroem:
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> PursuitNystroem:
         """Fit to rows that stay on the workers of a cluster."""
-        if self.selection == "prefit":
-            raise ValueError("selection='prefit' is not for Dask collections: 'rayleigh', 'diagonal' and 'random' are")
-        with rows_on_cluster(self, X, None, sample_weight, np.asarray) as data:
+        supervised = self.selection == "prefit"
+        if supervised and y is None:
+            raise ValueError(
+                "selection='prefit' chooses landmarks by y, which is None: give a Dask array with a value a row"
+            )
+        with rows_on_cluster(self, X, y if supervised else None, sample_weight, np.asarray) as data:
             settings = Settings.of(self)
             centres, positions = centres_on_shards(data, settings.rng, drawn_if_many(data))
             self._kernel = self._make_kernel(centres.X)
@@ -205,7 +209,7 @@ class PursuitNystroem(
             family.kernels = [self._kernel]
             shared = ShardedAtoms(data.X, family, positions)
             self.path_, dictionary = self._choose_landmarks(data, settings, shared)
-            self._set(centres, dictionary, data.total)
+            self._set(centres, dictionary, data.total, *elsewhere(data, shared))
         return self
 
     def _choose_landmarks(
@@ -218,7 +222,9 @@ class PursuitNystroem(
         far, weights = (None, data.weights) if shared is None else elsewhere(data, shared)
         supervised, X = self.selection == "prefit", data.X
         targets: Any = None
-        if supervised:
+        if supervised and shared is not None:
+            targets = scale_targets(cast_on_shards(columns_on_shards(data.y, self.task), X.dtype))[0]
+        elif supervised:
             columns = cast_targets(target_columns(data.y, self.task), host_dtype(X))
             targets = beside(scale_targets(columns)[0], X)
 
@@ -253,7 +259,7 @@ class PursuitNystroem(
             steps=self.n_components,
         )
         if supervised and len(path) < self.n_components and path.reason != "interrupted":
-            path = fill(rayleigh(ready, "rayleigh", data.weights), path, self.n_components, settings)
+            path = fill(rayleigh(ready, "rayleigh", weights, far=far), path, self.n_components, settings)
             warn_if_short(path, self.n_components, "n_components")
         return path, ready
 
@@ -279,14 +285,19 @@ class PursuitNystroem(
         """Training rows that the landmarks are, in the order chosen, NumPy wherever X lives."""
         return np.array(self._chosen, dtype=np.intp)
 
-    def _set(self, data: TrainingData, dictionary: Any, total: float) -> None:
-        """Attributes, as `Nystroem` computes them; `data` are the points to choose from, of `total` rows."""
+    def _set(
+        self, data: TrainingData, dictionary: Any, total: float, far: Elsewhere | None, weights: np.ndarray | None
+    ) -> None:
+        """Attributes, as `Nystroem` computes them; `data` are the points to choose from, of `total` rows.
+
+        `far` is what is known of these rows where they are on shards, and `weights` are those of the points.
+        """
         X, atoms = data.X, self.path_.atoms
         self._chosen = data.rows[atoms].tolist()
         U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
         self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
         self.components_ = take_rows(X, atoms)
-        self.residual_trace_ = follow(self._traces(dictionary, data.weights) * total, X)
+        self.residual_trace_ = follow(self._traces(dictionary, far, weights) * total, X)
         if self._kernel is None:
             self._expansion = Expansion(self.components_, precomputed=self.component_indices_)
         else:
@@ -296,11 +307,12 @@ class PursuitNystroem(
         self.gamma_ = gamma_of(self._expansion.kernels)
         self._n_features_out = len(atoms)
 
-    def _traces(self, dictionary: Any, weights: np.ndarray | None) -> np.ndarray:
+    def _traces(self, dictionary: Any, far: Elsewhere | None, weights: np.ndarray | None) -> np.ndarray:
         """Mean of the diagonal of K - K̃ after each landmark; the path of landmarks chosen by y has other losses."""
         if self.selection != "prefit":
             return self.path_.values("loss")
-        criterion = Rayleigh(dictionary, selection="diagonal", weights=weights)  # which needs no pass to take an atom
+        # This one needs no pass to take an atom.
+        criterion = Rayleigh(dictionary, selection="diagonal", weights=weights, elsewhere=far)
         losses = [criterion.start().loss]
         for atom in self.path_.atoms:
             losses += [step.loss for step in criterion.take([int(atom)], weakness=0.0)] or losses[-1:]
@@ -331,7 +343,8 @@ class PursuitNystroem(
 def worth_of(targets: Array, data: TrainingData) -> StopRule:
     """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
     n = max(len(data.rows), data.total)
-    return gcv(n, search_charge(to_host(targets), data.weights), patience=10)
+    seen = in_double(targets) if isinstance(targets, Sharded) else to_host(targets)
+    return gcv(n, search_charge(seen, data.weights), patience=10)
 
 
 def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:

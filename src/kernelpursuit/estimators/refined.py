@@ -24,7 +24,7 @@ from kernelpursuit.estimators._placement import (
     x_options,
 )
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
-from kernelpursuit.estimators._refined_shards import few
+from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, mean_of_rows
 from kernelpursuit.estimators._tasks import told
 from kernelpursuit.estimators._training import TrainingData, host_weights, training_data
 from kernelpursuit.estimators.classification import (
@@ -36,10 +36,8 @@ from kernelpursuit.estimators.classification import (
     two_or_more_classes,
 )
 from kernelpursuit.estimators.regression import as_targets, cast_targets
-from kernelpursuit.refinement.descent import best_slope, softmax
+from kernelpursuit.refinement.descent import softmax
 from kernelpursuit.sharded.arrays import Sharded
-
-UNHELD_SLOPE = 2.0  # log odds for a value of a regression on ±1, near 0: f = 2p - 1
 
 
 class RefinedKMPRegressor(RegressorMixin, RefinedModel):
@@ -410,19 +408,6 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         return softmax(values)
 
 
-def host(weights: Any) -> Any:
-    """Weights in double precision; those on shards have it."""
-    return weights if weights is None or isinstance(weights, Sharded) else to_host(weights)
-
-
-def mean_of_rows(values: Any, weights: Any) -> np.ndarray:
-    """Weighted mean of each column, wherever the rows are."""
-    if not isinstance(values, Sharded):
-        return np.average(values, axis=0, weights=weights)
-    weights = values.surface.ones_like(values[:, 0]) if weights is None else weights
-    return to_host(weights @ values) / to_host(values.surface.sum(weights))
-
-
 def squared_errors(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Squared error of each row, summed over targets."""
     return np.sum((Y - values) ** 2, axis=1)
@@ -431,15 +416,3 @@ def squared_errors(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
 def errors_within_margin(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The same for classes, where a value beyond the label is no error."""
     return np.sum((Y - np.clip(values, -1, 1)) ** 2, axis=1)
-
-
-def fitted_slope(outcome: Outcome, X: Any, Y: Any, weights: Any, loss: str) -> float:
-    """Factor of the values that makes probabilities fit rows held out best."""
-    if outcome.held_out is None:
-        return UNHELD_SLOPE
-    rows, values = outcome.held_out
-    targets, of_rows = (
-        None if one is None else X.rows_at(rows, one)[0] if isinstance(one, Sharded) else one[rows]
-        for one in (Y, weights)
-    )
-    return best_slope(loss, (targets + 1) / 2 if loss == "softmax" else targets, values, of_rows)[0]
