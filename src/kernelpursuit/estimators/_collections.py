@@ -22,7 +22,7 @@ from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.estimators._placement import is_collection, is_precomputed
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
-from kernelpursuit.sharded.cluster import Actors, workers_of
+from kernelpursuit.sharded.cluster import Actors, limits_of_memory
 from kernelpursuit.sharded.shard import Rows
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
@@ -124,21 +124,16 @@ def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
 
     None where they do: the limits are those that Dask was told (`memory_limit`).
     """
-    free = [worker["memory_limit"] - worker["metrics"].get("memory", 0) for worker in limited(client)]
+    free = limits_of_memory(client)
     if not free:
         return None
     n, columns = X.shape
     atoms = getattr(estimator, "n_atoms", None) or getattr(estimator, "n_components", None)
     atoms = min(n, atoms) if isinstance(atoms, Integral) else MANY_ATOMS
     row = 2 * columns * row_dtype(X).itemsize + 8 * (atoms + TEMPORARIES)  # kernels keep the rows once more
-    if n * row / len(workers_of(client)) < min(free) / 2:
+    if n * row / len(free) < min(free) / 2:
         return None
     return max(LEAST_ROOM, int(min(free)) // 8)
-
-
-def limited(client: Any) -> list[dict[str, Any]]:
-    """What is known of workers that have a limit of memory."""
-    return [worker for worker in workers_of(client).values() if worker.get("memory_limit")]
 
 
 def rows_within(room: int, X: Any) -> int:

@@ -22,7 +22,7 @@ from kernelpursuit.sharded.scratch import StoredBlock, in_files
 from kernelpursuit.sharded.shard import Block, Command, Read, Shard, needed
 
 PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
-RESTART = 30.0  # seconds that a cluster without workers has to start one
+RESTART = 30.0  # seconds that a cluster without workers has to start one; then the fit ends with an error
 LONG = 2000  # commands from which on the log is shortened to what is still needed
 ATTEMPTS = 3  # to make a shard again
 CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
@@ -30,6 +30,10 @@ CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has 
 
 class Lost(Exception):
     """The worker of a shard is gone."""
+
+
+class NoWorkers(RuntimeError):
+    """There is nobody who could do the work: nothing is tried again."""
 
 
 class Actors:
@@ -61,21 +65,13 @@ class Actors:
 
             self._scratch, to_files = f"kernelpursuit-{uuid.uuid4().hex}", delayed(chunk_in_files)
             self._chunks = [to_files(chunk, rows_at_once, self._scratch) for chunk in self._chunks]
-        workers = sorted(workers_of(client))
-        if not workers:
-            raise RuntimeError("the cluster of the current client has no workers")
+        workers = sorted(self._some_workers())
         # Neighbours together, as many for each worker: the order of sums depends on the numbers of both alone.
         shares = np.array_split(np.arange(len(self._chunks)), min(len(workers), len(self._chunks)))
         self.members = [share.tolist() for share in shares]
         self._workers = workers[: len(shares)]
         self._actors: list[Any] = []
-        places = list(range(len(shares)))
-        try:
-            futures = self._compute(places)
-        except Lost:
-            self._workers = [one if one in workers_of(client) else self._free_worker() for one in self._workers]
-            futures = self._compute(places)
-        self._actors = [self._start(some, worker) for some, worker in zip(futures, self._workers, strict=True)]
+        self._begin()
         self._log: list[Command] = []  # carried out by all shards
         self._live: set[int] = set()  # numbers of the values that they hold
         self._on_the_way: list[Command] = []
@@ -84,6 +80,19 @@ class Actors:
         self._long = LONG
         self._acknowledged = [0] * len(self.members)
         self.bytes_sent = self.bytes_received = self.lost = 0
+
+    def _begin(self) -> None:
+        """Make all shards; once more where a worker was lost meanwhile."""
+        for attempt in range(ATTEMPTS):
+            try:
+                futures = self._compute(list(range(len(self.members))))
+                self._actors = [self._start(some, worker) for some, worker in zip(futures, self._workers, strict=True)]
+                return
+            except Lost:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                here = self._some_workers()
+                self._workers = [one if one in here else self._free_worker() for one in self._workers]
 
     def _compute(self, places: list[int]) -> list[list[Any]]:
         """Futures of the chunks of some shards, at their workers; there is one at a time where they go to files."""
@@ -96,26 +105,22 @@ class Actors:
                 where = {"workers": [self._workers[place]], "allow_other_workers": self._scratch is None}
                 some += self._client.compute(chunks, **where)
             for some, place in zip(futures, places, strict=True):
-                self._wait_for(some, self._workers[place])
+                self._wait_for(some, None if self._scratch is None else self._workers[place])
         return futures
 
-    def _wait_for(self, futures: list[Any], worker: str) -> None:
-        """Wait for chunks; files can only be made where they are wanted, and nobody waits for a worker that is gone."""
-        seen = time.monotonic()
+    def _wait_for(self, futures: list[Any], only: str | None) -> None:
+        """Wait for what workers make, `only` one of them if so wanted; nobody waits for a worker that is gone."""
         while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
-            workers = workers_of(self._client)
-            seen = time.monotonic() if workers else seen
-            if time.monotonic() - seen > RESTART:
-                raise RuntimeError(f"no worker is left, and none was started within {RESTART:g} s")
-            if self._scratch is not None and worker not in workers:
-                raise Lost(worker)
+            if only not in {None, *self._some_workers()}:
+                raise Lost(only)
             wait_some(unfinished)
         check_finished(futures)
 
     def _start(self, futures: list[Any], worker: str) -> Any:
         options = {"actor": True, "pure": False, "workers": [worker], "allow_other_workers": False}
-        made = HeldRows if self._scratch is None else StoredRows
-        return self._client.submit(made, *futures, **options).result()
+        made = self._client.submit(HeldRows if self._scratch is None else StoredRows, *futures, **options)
+        self._wait_for([made], worker)
+        return made.result()
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """Send to all shards at once; those that were lost are made again and asked again."""
@@ -185,6 +190,8 @@ class Actors:
             try:
                 self._make_again(place)
                 return
+            except NoWorkers:
+                raise
             except (Lost, OSError, RuntimeError, CancelledError):  # that worker is gone as well
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -202,14 +209,18 @@ class Actors:
             if not well:
                 raise error
 
-    def _free_worker(self) -> str:
-        """The worker with the fewest shards; a cluster without workers is given time to start one."""
+    def _some_workers(self) -> dict[str, int]:
+        """The workers that are there; a cluster without any is given time to start one."""
         begun = time.monotonic()
         while not (workers := workers_of(self._client)):
             if time.monotonic() - begun > RESTART:
-                raise RuntimeError(f"no worker is left, and none was started within {RESTART:g} s")
+                raise NoWorkers(f"the cluster has no workers, and none was started within {RESTART:g} s")
             time.sleep(0.1)
-        return min(workers, key=lambda one: (sum(one == home for home in self._workers), one))
+        return workers
+
+    def _free_worker(self) -> str:
+        """The worker with the fewest shards."""
+        return min(self._some_workers(), key=lambda one: (sum(one == home for home in self._workers), one))
 
     def close(self) -> None:
         """Let the workers drop their rows."""
@@ -251,9 +262,27 @@ def clear_scratch(name: str, dask_worker: Any) -> None:
     shutil.rmtree(os.path.join(dask_worker.local_directory, name), ignore_errors=True)
 
 
-def workers_of(client: Any) -> dict[str, Any]:
-    """What the scheduler knows of its workers, by their addresses: of all of them."""
-    return client.scheduler_info(n_workers=-1)["workers"]
+def workers_of(client: Any) -> dict[str, int]:
+    """Addresses of the workers that the scheduler knows now, and their threads.
+
+    `Client.scheduler_info` would do, but another thread of the client may have emptied what it returns.
+    """
+    try:
+        if client.status == "running":
+            return client.nthreads()
+    except OSError as error:
+        raise NoWorkers(f"the scheduler of the cluster does not answer: {error}") from error
+    raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
+
+
+def limits_of_memory(client: Any) -> list[int]:
+    """Bytes that workers may still take, of those that were told a limit."""
+    for _ in range(ATTEMPTS):  # see `workers_of`
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        if workers:
+            break
+    limited = [worker for worker in workers if worker.get("memory_limit")]
+    return [worker["memory_limit"] - worker["metrics"].get("memory", 0) for worker in limited]
 
 
 def size_of(value: Any) -> int:
