@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from kernelpursuit import FeatureWidths, KMPClassifier, SparseKernelFDA
+from kernelpursuit import FeatureWidths, KMPClassifier, KMPClassifierCV, SparseKernelFDA
 from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, table
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 Setting = dict[str, Any]  # width, penalty, atoms and inputs of a method
 Found = dict[str, dict[str, Any]]  # what `_summary` gives
 Fold = tuple[Array, Array, Array, Array, float]  # rows and labels to fit to, to predict; scale of the width
+Folded = tuple[Array, Array, StratifiedKFold]  # rows, labels, and how they are folded
 
 TITLE = "Matching pursuit kernel Fisher discriminants on the thirteen IDA benchmarks"
 # Error and its standard deviation of KFDA; of MPKFDA, with terms; of the SVM, with support vectors: the only table of
@@ -132,27 +134,60 @@ def tune(task: Task, parts: Sequence[tuple[Array, Array, int]]) -> Record:
 
     A part is rows, labels and which folding it is. A coarse grid comes first, then a fine one around its best point.
     """
-    method, step = task["method"], 3 if task["quick"] else 1
+    method, step, n_folds = task["method"], 3 if task["quick"] else 1, 2 if task["quick"] else 5
     seed = int(generator(task, "set").integers(2**31))
+    foldings = [StratifiedKFold(n_folds, shuffle=True, random_state=seed + i) for _, _, i in parts]
+    folded = [(X, y, folding) for (X, y, _), folding in zip(parts, foldings, strict=True)]
     found = []
     for kind in INPUTS if method == "ours" else INPUTS[:1]:
-        folds = [fold for X, y, i in parts for fold in _folds(kind, X, y, seed + i, 2 if task["quick"] else 5)]
-        coarse = search(method, kind, folds, WIDTHS[kind][::step], PENALTIES[method][::step], task["atoms"])
+        look = partial(search_ours, kind, folded) if method == "ours" else partial(search, method, _folds(folded))
+        coarse = look(WIDTHS[kind][::step], PENALTIES[method][::step], task["atoms"])
         widths = [coarse[1]["width"] * factor for factor in ((0.5, 2) if task["quick"] else (0.5, 1, 2))]
         penalties = sorted({coarse[1]["penalty"] * factor for factor in ((1,) if task["quick"] else (0.3, 1, 3))})
-        found += [coarse, search(method, kind, folds, widths, penalties, task["atoms"])]
+        found += [coarse, look(widths, penalties, task["atoms"])]
     error, chosen = min(found, key=lambda pair: pair[0])
     return {"chosen": chosen, "cv_error": round(error, 6)}
 
 
 def search(
-    method: str, kind: str, folds: Sequence[Fold], widths: Sequence[float], penalties: Sequence[float], atoms: int
+    method: str, folds: Sequence[Fold], widths: Sequence[float], penalties: Sequence[float], atoms: int
 ) -> tuple[float, Setting]:
     """Lowest mean error over the folds and its setting; of equals the widest kernel, then the fewest atoms."""
-    grid = [
-        {"inputs": kind, "width": w, "penalty": float(f"{p:.3g}"), "atoms": atoms} for w in widths for p in penalties
-    ]
+    grid = _grid("plain", widths, penalties, atoms)
     errors = [np.mean([path_error(make(method, one, fold[4]), *fold[:4], atoms) for fold in folds], 0) for one in grid]
+    return _lowest(np.array(errors), grid)
+
+
+def search_ours(
+    kind: str, parts: Sequence[Folded], widths: Sequence[float], penalties: Sequence[float], atoms: int
+) -> tuple[float, Setting]:
+    """The same for ours, by the library's search: plain inputs fold by fold, because each has a width of its own."""
+    grid, errors = _grid(kind, widths, penalties, atoms), []
+    options = {"input_weights": "equal" if kind == "plain" else "learned", "alphas": _rounded(penalties)}
+    for X, y, folds in parts:
+        searches: list[tuple[Any, float]] = [(folds, 1.0)]
+        if kind == "plain":
+            searches = [([fold], median_gamma(X[fold[0]])) for fold in folds.split(X, y)]
+        for cv, scale in searches:
+            gammas = [width * scale for width in widths]
+            model = KMPClassifierCV(atoms, gammas=gammas, cv=cv, random_state=folds.random_state, **options)
+            scores = fitted(model, X, y).cv_results_["mean_test_score"]
+            errors.append(1 - scores.reshape(len(grid), atoms))
+    return _lowest(np.mean(errors, axis=0), grid)
+
+
+def _grid(kind: str, widths: Sequence[float], penalties: Sequence[float], atoms: int) -> list[Setting]:
+    """Settings to compare."""
+    return [{"inputs": kind, "width": w, "penalty": p, "atoms": atoms} for w in widths for p in _rounded(penalties)]
+
+
+def _rounded(penalties: Sequence[float]) -> list[float]:
+    """Three digits of each."""
+    return [float(f"{penalty:.3g}") for penalty in penalties]
+
+
+def _lowest(errors: Array, grid: list[Setting]) -> tuple[float, Setting]:
+    """Lowest error, of (settings, numbers of atoms), and its setting."""
     at, k = np.unravel_index(np.argmin(errors), np.shape(errors))
     return float(errors[at][k]), grid[at] | {"atoms": int(k) + 1}
 
@@ -177,13 +212,13 @@ def make(method: str, setting: Setting, scale: float) -> Any:
     return KMPClassifier(setting["atoms"], gamma=gamma, alpha=penalty)
 
 
-def _folds(kind: str, X: Array, y: Array, seed: int, n_folds: int) -> list[Fold]:
-    """Folds of the rows."""
-    folds = []
-    for train, test in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y):
-        kept, left_out, scale = inputs(kind, X[train], y[train], X[test], seed)
-        folds.append((kept, y[train], left_out, y[test], scale))
-    return folds
+def _folds(parts: Sequence[Folded]) -> list[Fold]:
+    """Folds of the rows of all parts."""
+    return [
+        (X[train], y[train], X[test], y[test], median_gamma(X[train]))
+        for X, y, folds in parts
+        for train, test in folds.split(X, y)
+    ]
 
 
 def page(records: Sequence[Record]) -> Page:
