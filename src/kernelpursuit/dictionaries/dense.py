@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import ctypes
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import numpy as np
-from scipy.linalg.blas import dsymv
+from scipy.linalg import cython_blas
 
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit._sklearn import usable_threads
@@ -43,10 +45,26 @@ def reads_one_triangle(matrix: Array, V: Array) -> bool:
     return few and matrix.dtype == np.float64 and (matrix.flags.c_contiguous or matrix.flags.f_contiguous)
 
 
+@cache
+def _dsymv() -> Callable[..., None]:
+    """The routine of SciPy's BLAS by its address: called through SciPy it would hold the lock of all Python threads."""
+    capsule = cython_blas.__pyx_capi__["dsymv"]
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_void_p] * 9)
+    return signature(pointer(capsule, name(capsule)))
+
+
 def symmetric_product(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
     """A symmetric matrix times the columns of V, one triangle read for each."""
-    ordered = matrix if matrix.flags.f_contiguous else matrix.T
-    return np.stack([dsymv(1.0, ordered, v) for v in V.T], axis=1)
+    n, vectors = len(matrix), np.ascontiguousarray(V.T)
+    out = np.empty_like(vectors)
+    address, size, one = matrix.ctypes.data, ctypes.byref(ctypes.c_int(n)), ctypes.byref(ctypes.c_int(1))
+    scale, start = ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_double(0.0))
+    for v, result in zip(vectors, out, strict=True):
+        _dsymv()(b"U", size, scale, address, size, v.ctypes.data, one, start, result.ctypes.data, one)
+    return out.T
 
 
 def matrix_product(matrix: Array, V: Array) -> np.ndarray:

@@ -21,7 +21,7 @@ from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, line
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
-from kernelpursuit.pursuit.loop import Path, Step, StopRule, count, pursue
+from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
@@ -41,6 +41,8 @@ class Settings:
         The path of the fit before, where ``warm_start`` asks to go on with it.
     fit_task : FitTask or None
         What callbacks hear of, where the estimator has any.
+    ending : callable or None
+        Says whether the fit is to end as by an interrupt, where it is one of several in threads.
     """
 
     rng: np.random.Generator
@@ -52,12 +54,14 @@ class Settings:
     checkpoint: Checkpoint | None = None
     path: Path | None = None
     fit_task: FitTask | None = None
+    ending: Callable[[], bool] | None = None
 
     @classmethod
     def of(cls, estimator: Any, unit: float = 1.0) -> Settings:
         """The settings among the parameters of an estimator, whose targets were divided by `unit`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
+        given |= {"ending": getattr(estimator, "_ending", None)}
         seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
         if file is not None:
             given["checkpoint"] = Checkpoint(file, estimator, seed)
@@ -137,7 +141,7 @@ def run(
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
     for leg in legs(record, settings.path):
         ready = criterion(*dictionaries)
-        stop = first_of(*limit, *rules(ready), *leg.rules)
+        stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
         path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
     if task is not None:
         task.end()
@@ -145,6 +149,16 @@ def run(
         raise KeyboardInterrupt(path.sentence)
     warn_if_short(path, wanted, name)
     return Pursued(path, ready, dictionaries)
+
+
+def ended_from_outside(ending: Callable[[], bool] | None) -> list[StopRule]:
+    """Rule that ends a path as an interrupt does, where somebody may ask for it."""
+
+    def rule(path: Path) -> Stop | None:
+        over = ending is not None and ending() and not path.ending
+        return Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}") if over else None
+
+    return [] if ending is None else [rule]
 
 
 def follow_criterion(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
@@ -18,8 +18,10 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._array import gather, on_host
 from kernelpursuit._warning import warn
-from kernelpursuit.dictionaries import KernelDictionary
+from kernelpursuit.dictionaries import tiles
 from kernelpursuit.dictionaries.dense import mirrored
+from kernelpursuit.dictionaries.passes import side_of_tiles
+from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
     kinds_to_try,
@@ -37,6 +39,7 @@ from kernelpursuit.estimators._score_table import (
     mean_scores,
     without_undefined_folds,
 )
+from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights
 from kernelpursuit.estimators.widths import FeatureWidths
@@ -190,6 +193,7 @@ def cross_validate(
     scorer = None if estimator.scoring is None else check_scoring(prototype, scoring=estimator.scoring)
     folds = list(check_cv(estimator.cv, y, classifier=is_classifier(prototype)).split(X, y))
     told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
+    ending = Ending()
     learned = [] if widths is None else learned_in_folds(widths, X, y, weights, folds, verbose)
 
     def paths() -> Iterator[Any]:
@@ -202,14 +206,14 @@ def cross_validate(
                 for fold, (train, test) in enumerate(folds):
                     label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
                     one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
-                    one._for_scores = scorer is None
+                    one._for_scores, one._ending = scorer is None, ending
                     heard, given = told.fold(place, fold), learned[fold].transform(X) if weighted else rows
-                    yield delayed(path_scores)(one, given, y, weights, train, test, scorer, metric, label, heard)
+                    yield one, given, y, weights, train, test, scorer, metric, label, heard
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
     jobs = takewhile(lambda job: not told.stopped, paths())
     try:
-        for scores in Parallel(n_jobs=estimator.n_jobs, return_as="generator")(jobs):
+        for scores in run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending):
             if told.stopped:  # other processes may have begun one or two more
                 continue
             table[divmod(done, len(folds))] = scores
@@ -222,6 +226,15 @@ def cross_validate(
             raise
         return Scored(table, done, interrupted=True, steps=steps)
     return Scored(table[: done // len(folds)], done)
+
+
+def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending) -> Iterator[np.ndarray]:
+    """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`."""
+    threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
+    if threads > 1:
+        return in_threads(path_scores, jobs, threads, ending)
+    given = (delayed(quiet_path_scores)(*job) for job in jobs)
+    return Parallel(n_jobs=estimator.n_jobs, return_as="generator")(given)
 
 
 def say_how_far(table: np.ndarray, settings: list[Setting], told: SearchTask, verbose: int) -> None:
@@ -245,20 +258,33 @@ def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
 
 
 def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | None:
-    """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs.
+    """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs."""
+    if not shares_matrix(estimator, X):
+        return None
+    options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
+    kernel = make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
+    n, points = X.shape[0], kernel.prepare(X)
+    K, blocks = np.empty((n, n)), spans(0, n, side_of_tiles(8))
 
-    That is so where the matrix is too large, where not all of it is looked at, and in float32, because the directions
-    of a pursuit are computed from the rows in float64.
+    def fill(block: tuple[slice, slice]) -> None:
+        K[block] = kernel.finite(points[block[0]], points[block[1]])
+
+    below = [(one, other) for place, one in enumerate(blocks) for other in blocks[: place + 1]]
+    tiles.in_threads(fill, below, kernel.parallel and n * n > tiles.FEW_ENTRIES)
+    return mirrored(K).T  # the same, each column in one piece
+
+
+def shares_matrix(estimator: Any, X: Any) -> bool:
+    """Whether folds take their kernel values from one matrix.
+
+    Not where it is too large, where not all of it is looked at, nor in float32, because the directions of a pursuit are
+    computed from the rows in float64.
     """
     others = ("functions", "centers", "candidates", "memory")
     whole = all(getattr(estimator, name, None) is None for name in others) and X.shape[0] <= MOST_ROWS
     named = isinstance(estimator.kernel, str) and not is_precomputed(estimator.kernel)
     dense = isinstance(X, np.ndarray) or sparse.issparse(X)
-    if not (whole and named and dense and X.dtype == np.float64):
-        return None
-    options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
-    kernel = make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
-    return mirrored(KernelDictionary(X, X, kernel, storage="dense").columns(np.arange(X.shape[0])))
+    return whole and named and dense and X.dtype == np.float64
 
 
 def best_known(scored: Scored, one_standard_error: bool) -> tuple[int, int]:
@@ -337,10 +363,8 @@ def path_scores(
     if w_test is not None and not np.any(w_test > 0):
         return np.full(model.n_atoms, np.nan)
     try:
-        with warnings.catch_warnings():  # the fit to all rows says it again
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            with inside(place, model, X_train, y[train]):
-                model.fit(X_train, y[train], **weight_option(w_train))
+        with inside(place, model, X_train, y[train]):
+            model.fit(X_train, y[train], **weight_option(w_train))
     except KeyboardInterrupt as interrupt:
         raise (Interrupted(len(model.path_)) if hasattr(model, "path_") else interrupt) from None
     options = weight_option(w_test)
@@ -356,6 +380,13 @@ def path_scores(
         seconds = time.perf_counter() - began
         say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
+
+
+def quiet_path_scores(*job: Any) -> np.ndarray:
+    """The same without warnings of the fit: that to all rows says it again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return path_scores(*job)
 
 
 def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:

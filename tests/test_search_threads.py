@@ -1,0 +1,150 @@
+"""Paths of a search in threads: the numbers of one after the other, and interrupts that end all of them."""
+
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context, get_config
+from sklearn.base import clone
+
+import kernelpursuit.estimators._search as search
+import kernelpursuit.estimators._side_by_side as side_by_side
+from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV, losses
+from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
+
+pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
+
+
+def data(n=90):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """Two threads for searches of any size; the names of those that worked."""
+    names = set()
+    path_scores = search.path_scores
+
+    def noting(*job):
+        names.add(threading.current_thread().name)
+        return path_scores(*job)
+
+    monkeypatch.setattr(search, "path_scores", noting)
+    monkeypatch.setattr(side_by_side, "FEW_ROWS", 0)
+    monkeypatch.setattr(side_by_side, "usable_threads", lambda: 2)
+    return names
+
+
+MODELS = [
+    KMPRegressorCV(8, cv=3, gammas=[0.1, 1.0], alphas=[0.0, 0.1]),
+    KMPRegressorCV(8, cv=3, gammas=[0.1, 1.0], scoring="r2"),
+    KMPClassifierCV(8, cv=3, gammas=[0.1, 1.0]),
+    SparseKernelFDACV(5, cv=3, gammas=[0.1, 1.0]),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_the_numbers_are_those_of_one_after_the_other(model, two_threads):
+    X, y = data()
+    y = y if isinstance(model, KMPRegressorCV) else y > 0
+    threaded = clone(model).fit(X, y)
+    assert len(two_threads) == 2
+    alone = clone(model).set_params(n_jobs=1).fit(X, y)
+    for name, values in alone.cv_results_.items():
+        np.testing.assert_allclose(threaded.cv_results_[name], values, rtol=1e-9, err_msg=name)
+    np.testing.assert_array_equal(threaded.predict(X), alone.predict(X))
+
+
+def test_warnings_of_folds_are_left_out_and_filters_stay_as_they_were(two_threads):
+    X, y = data(30)
+    X = np.round(X[:, :1])  # few distinct rows: paths end early
+    before = list(warnings.filters)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        KMPRegressorCV(12, cv=3, gammas=[0.5], alpha=0.0, one_standard_error=True).fit(X, y)
+    assert not [one for one in seen if "was asked for" in str(one.message)]
+    assert warnings.filters == before
+
+
+def test_threads_have_the_configuration_of_the_caller():
+    with config_context(working_memory=7):
+        seen = list(in_threads(lambda i: (i, get_config()["working_memory"]), [(1,), (2,), (3,)], 2, Ending()))
+    assert seen == [(1, 7), (2, 7), (3, 7)]
+
+
+def test_an_interrupt_ends_all_of_them(two_threads, monkeypatch):
+    """Ctrl-C while the second or third path is waited for; what is known by then is the model."""
+    X, y = data()
+    path_scores, begun = search.path_scores, []
+
+    def slow(model, *job):
+        begun.append(model)
+        if len(begun) > 2:
+            while not model._ending():
+                if threading.current_thread() is not threading.main_thread() and len(begun) == 4:
+                    begun.append(None)
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                time.sleep(0.001)
+        return path_scores(model, *job)
+
+    monkeypatch.setattr(search, "path_scores", slow)
+    model = KMPRegressorCV(8, cv=2, gammas=[0.1, 0.5, 1.0])
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after [12] of 6 paths"):
+        model.fit(X, y)
+    assert model.gamma_ == 0.1 and len(model.support_) == model.best_n_atoms_
+    assert np.all(np.isfinite(model.predict(X)))
+    assert threading.active_count() == 1 or not [t for t in threading.enumerate() if "ThreadPool" in t.name]
+
+
+def test_an_interrupted_path_says_how_far_it_came():
+    """The one whose turn it is; the others end, and those that have not begun never do."""
+    begun = []
+
+    def path(i, ending):
+        begun.append(i)
+        while not ending():
+            if i == 1:
+                raise ValueError("an error of one")
+            time.sleep(0.001)
+        raise search.Interrupted(5)
+
+    first, second = Ending(), Ending()
+
+    def interrupting():
+        yield 0, first
+        yield 2, first
+        time.sleep(0.02)
+        raise KeyboardInterrupt
+
+    with pytest.raises(search.Interrupted) as caught:
+        list(in_threads(path, interrupting(), 2, first))
+    assert caught.value.steps == 5 and sorted(begun) == [0, 2]
+    with pytest.raises(ValueError, match="an error of one"):
+        list(in_threads(path, [(i, second) for i in (1, 3, 4, 5)], 2, second))
+    assert second.now and 5 not in begun
+
+
+def test_where_there_is_one_thread(monkeypatch):
+    monkeypatch.setattr(side_by_side, "usable_threads", lambda: 4)
+    X, many = np.zeros((999, 2)), np.zeros((1000, 2))
+    assert threads_of_search(KMPRegressorCV(), X, 5) == 1 and threads_of_search(KMPRegressorCV(), many, 5) == 4
+    assert threads_of_search(KMPRegressorCV(), many, 3) == 3 and threads_of_search(SparseKernelFDACV(), many, 5) == 4
+    one = [
+        KMPRegressorCV(n_jobs=1), KMPRegressorCV(n_jobs=2), KMPRegressorCV(verbose=2),
+        KMPRegressorCV(loss=losses.huber(1.0)), KMPRegressorCV(scoring=lambda model, X, y: 0.0),
+    ]  # fmt: skip
+    assert all(threads_of_search(model, many, 5) == 1 for model in one)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_line_for_each_path(two_threads, capsys):
+    X, y = data()
+    KMPRegressorCV(4, cv=3, gammas=[0.1, 1.0], verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("fold" in line and "best score" in line for line in lines) == 6
+    assert all(line.startswith("[kernelpursuit] ") for line in lines)
