@@ -46,16 +46,19 @@ def forest_cover(folder: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def regression_split(
-    folder: str | None, name: str, rows: int, seed: int = 0
+    folder: str | None, name: str, rows: int, seed: int = 0, least: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """At most `rows` training rows and 2,000 others, columns standardised, targets of mean 0 and variance 1."""
+    """At most `rows` training rows and 2,000 others, columns standardised, targets of mean 0 and variance 1.
+
+    A quarter of the rows is for testing at least, or as many as `least` says.
+    """
     if name == "covtype":
         X, y = forest_cover(folder)
     else:
         found = load(name, folder)
         X, y = found.data, found.target.astype(np.float64)
     order = np.random.default_rng(seed).permutation(len(X))
-    train = order[: min(rows, 3 * len(X) // 4)]
+    train = order[: min(rows, 3 * len(X) // 4 if least is None else len(X) - least)]
     test = order[len(train) : len(train) + 2000]
     spread = X[train].std(axis=0)
     X = (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, 1)

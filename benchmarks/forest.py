@@ -7,7 +7,7 @@ time; beside scikit-learn's own SVC the ratios are 4 and 100.
 Measured in one run: KMP on inputs of which each has a width of its own, found by trying factors on 16,000 training rows
 (the search is part of the time); KMP on the inputs of the SVM; and the SVM on those of the first.
 
-Run: ``python benchmarks/forest.py --data DIR [--libsvm]`` where scikit-learn-intelex is installed; ``--libsvm`` adds
+Run: ``python benchmarks/forest.py --data DIR [--libsvm] [--same]`` where scikit-learn-intelex is; ``--libsvm`` adds
 scikit-learn's SVC, which takes minutes.
 """
 
@@ -88,7 +88,12 @@ def kmp(name: str, data: Any, *, before: float = 0.0, **options: Any) -> dict[st
     record = {"model": name, "fit_s": before + fit, "of_which_inputs_s": before, "predict_s": predict}
     record |= {"terms": len(model.support_), "error": errors[len(model.path_)], "passes": model.path_.passes}
     show(record)
-    return record | {"error_by_terms": errors, "options": {k: str(v) for k, v in options.items()}}
+    times = {k: model.path_.steps[k - 1].seconds for k in errors}
+    return record | {
+        "error_by_terms": errors,
+        "pursuit_s_by_terms": times,
+        "options": {k: str(v) for k, v in options.items()},
+    }
 
 
 def svm(name: str, machine: Any, data: Any, gamma: float) -> dict[str, Any]:
@@ -107,26 +112,29 @@ def main() -> None:
     """Print the records and write them."""
     options = parser(__doc__, "forest")
     options.add_argument("--libsvm", action="store_true")
+    options.add_argument("--atoms", type=int, default=1630, help="on the inputs of the SVM")
+    options.add_argument("--same", action="store_true", help="on the inputs of the SVM only")
     arguments = options.parse_args()
     X, X_test, y, y_test = inputs(arguments.data)
     same = (*scaled(X, X_test), y, y_test)
     KMPClassifier(5).fit(same[0][:2000], y[:2000])  # threads start
-    start = perf_counter()
-    factors = weights(X, y)
-    searching = perf_counter() - start
-    weighted = (X * factors, X_test * factors, y, y_test)
-    own_widths = {"n_atoms": 600, "gamma": 0.15, "centers": 4000, "weakness": 0.3}
-    same_inputs = {"n_atoms": 1630, "gamma": 1.5, "centers": 5000, "weakness": 0.5}
-    records = [
-        kmp("KMP, a width for each input", weighted, before=searching, **own_widths),
-        kmp("KMP, inputs of the SVM", same, **same_inputs),
-    ]
+    same_inputs = {"n_atoms": arguments.atoms, "gamma": 1.5, "centers": 5000, "weakness": 0.3}
+    records, factors = [kmp("KMP, inputs of the SVM", same, **same_inputs)], np.ones(0)
+    if not arguments.same:
+        start = perf_counter()
+        factors = weights(X, y)
+        searching = perf_counter() - start
+        weighted = (X * factors, X_test * factors, y, y_test)
+        own_widths = {"n_atoms": 600, "gamma": 0.15, "centers": 4000, "weakness": 0.3}
+        records.append(kmp("KMP, a width for each input", weighted, before=searching, **own_widths))
+    ours = list(records)
     machines = [("SVC of scikit-learn", SVC)] if arguments.libsvm else []
     try:
         from sklearnex.svm import SVC as FastSVC
 
         machines.insert(0, ("SVC of scikit-learn-intelex", FastSVC))
-        records.append(svm("SVC of scikit-learn-intelex, a width for each input", FastSVC, weighted, gamma=0.15))
+        if not arguments.same:
+            records.append(svm("SVC of scikit-learn-intelex, a width for each input", FastSVC, weighted, gamma=0.15))
     except ImportError:
         print("scikit-learn-intelex is not installed: no fast SVC")
     peers = [svm(name, machine, same, gamma=0.5) for name, machine in machines]
@@ -134,7 +142,7 @@ def main() -> None:
         {"model": record["model"], "peer": peer["model"], "error_difference": record["error"] - peer["error"]}
         | {"fit": record["fit_s"] / peer["fit_s"], "terms": record["terms"] / peer["terms"]}
         | {"times_faster_prediction": peer["predict_s"] / record["predict_s"]}
-        for record in records[:2]
+        for record in ours
         for peer in peers
     ]
     for ratio in ratios:

@@ -104,6 +104,16 @@ class KernelDictionary:
         return self._matrix is not None
 
     @property
+    def halves(self) -> bool:
+        """Whether a half of the matrix is all of it."""
+        return self._own_centers and self.kernel.symmetric
+
+    @property
+    def kept_by_halves(self) -> bool:
+        """Whether that is so of the matrix that is kept, and a product may read one triangle of it."""
+        return self.halves and isinstance(self._matrix, np.ndarray) and self._itemsize == 8
+
+    @property
     def parallel(self) -> bool:
         """Whether columns may be asked for in several threads at once."""
         return self.in_memory or self.kernel.parallel
@@ -156,12 +166,11 @@ class KernelDictionary:
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
-        symmetric = self._own_centers and self.kernel.symmetric
         if self._matrix is not None:
-            triangle = symmetric and reads_one_triangle(self._matrix, V)
+            triangle = self.halves and reads_one_triangle(self._matrix, V)
             return (symmetric_product if triangle else matrix_product)(self._matrix, V)
         if self._numpy:
-            return self._pass(V, symmetric)
+            return self._pass(V, self.halves)
         with self._explained():
             fused = None if self._fused is None else self._fused(V)
             return self._device_pass(V) if fused is None else to_host(fused.T.contiguous()).T  # turned on the device
@@ -204,6 +213,8 @@ class KernelDictionary:
 
     def _transposed_values(self) -> Array:
         """k(x, z) for all points and centres, one row for each centre."""
+        if self.halves and self._numpy:
+            return self._mirrored_values(self._X)
         if self.kernel.symmetric:
             return self._values(self._Z, self._X)
         xp, (n, m) = namespace(self._like), self.shape
@@ -229,6 +240,22 @@ class KernelDictionary:
             self.kernel.finite(P[rows], Q[J], values[rows, J])
 
         in_threads(fill, tasks, self.kernel.parallel)
+        return values
+
+    def _mirrored_values(self, P: Any) -> np.ndarray:
+        """Kernel values of prepared points with each other: tiles above the diagonal computed, those below copied."""
+        n = P.shape[0]
+        values = np.empty((n, n), dtype=self.dtype)
+        parts = spans(0, n, side_of_tiles(self._itemsize))
+
+        def fill(task: tuple[slice, slice]) -> None:
+            one, two = task
+            self.kernel.finite(P[one], P[two], values[one, two])
+            if one != two:
+                values[two, one] = values[one, two].T
+
+        tasks = [(one, two) for place, one in enumerate(parts) for two in parts[place:]]
+        in_threads(fill, tasks, self.kernel.parallel and n * n > FEW_ENTRIES)
         return values
 
     def _device_values(self, P: Any, Q: Any, double: bool) -> Array:

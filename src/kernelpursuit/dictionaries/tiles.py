@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from pathlib import PurePath
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -72,34 +73,54 @@ def _controller() -> ThreadpoolController:
 
 
 class _OneBlasThread:
-    """BLAS held at one thread while anybody works with tiles.
+    """BLAS held at one thread while anybody works with tiles, or reads one triangle of a matrix.
 
-    Counted, because two fits in two threads that each restored what they had found could leave BLAS at one thread.
+    The latter is a routine of SciPy's BLAS, which may keep its threads then: those of two libraries would keep each
+    other waiting. Counted, because two fits in two threads that each restored what they had found could leave BLAS at
+    one thread.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._inside = 0
-        self._limit: Any = None
+        self._holders = {"all": 0, "numpy": 0}
+        self._before: list[tuple[Any, int]] = []  # libraries and their threads when nobody held them
 
     @property
     def held(self) -> bool:
         """Whether it is so now."""
-        return self._inside > 0
+        return any(self._holders.values())
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __call__(self, scipy_too: bool = True) -> Iterator[None]:
+        who = "all" if scipy_too else "numpy"
         with self._lock:
-            if self._inside == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
-            self._inside += 1
+            if not self.held:
+                libraries = [one for one in _controller().lib_controllers if one.user_api == "blas"]
+                self._before = [(one, one.num_threads) for one in libraries]
+            self._holders[who] += 1
+            self._settle()
         try:
             yield
         finally:
             with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._limit.restore_original_limits()
+                self._holders[who] -= 1
+                self._settle()
+
+    def _settle(self) -> None:
+        for library, threads in self._before:
+            kept = self._holders["all"] == 0 and (_of_scipy(library.filepath) or not self.held)
+            library.set_num_threads(threads if kept else 1)
+
+
+def _of_scipy(path: str) -> bool:
+    """Whether a library came with SciPy.
+
+    Examples
+    --------
+    >>> _of_scipy("/lib/site-packages/scipy.libs/libopenblas.so"), _of_scipy("/lib/libopenblas.so")
+    (True, False)
+    """
+    return any(part in ("scipy", "scipy.libs") for part in PurePath(path).parts)
 
 
 one_blas_thread = _OneBlasThread()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from sklearn.utils import check_random_state
 from kernelpursuit._sklearn import fit_context
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import Dictionary
+from kernelpursuit.dictionaries.dense import worth_one_triangle
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import limit_spare, plan_memory
 from kernelpursuit.estimators._placement import is_collection, refuse_collections
@@ -139,10 +142,13 @@ def run(
         say(getattr(dictionary, "plan", ""))
     limit = [n_atoms(most, reason="memory")] if basis is None else []
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
-    for leg in legs(record, settings.path):
-        ready = criterion(*dictionaries)
-        stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
-        path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
+    one_by_one = settings.weakness == 1 and settings.candidates is None
+    by_halves = one_by_one and all(worth_one_triangle(dictionary) for dictionary in dictionaries)
+    with one_blas_thread(scipy_too=False) if by_halves else nullcontext():
+        for leg in legs(record, settings.path):
+            ready = criterion(*dictionaries)
+            stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
+            path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
     if task is not None:
         task.end()
     if path.reason == "interrupted" and not (path.steps or path.discarded):

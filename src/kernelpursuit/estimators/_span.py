@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,12 +12,12 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import Array, namespace
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit.bounds import compression_bound
-from kernelpursuit.dictionaries.tiles import one_blas_thread, spans
+from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, run
-from kernelpursuit.estimators._placement import host_dtype, model_precision, rows_between, widest
+from kernelpursuit.estimators._placement import model_precision, rows_between, widest
 from kernelpursuit.estimators._training import TrainingData, refuse_weights
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
@@ -189,24 +188,17 @@ class SpanParameters:
             bound = [] if patience is None else [bound_rule(n, ceiling, patience)]
             return [n_atoms(self.n_atoms), *enough, *bound]
 
-        with ExitStack() as quiet:
-
-            def criterion_of(dictionary: Any) -> Rayleigh:
-                if dictionary.in_memory and settings.weakness == 1 and host_dtype(data.X) == np.float64:
-                    quiet.enter_context(one_blas_thread())  # each step reads half of the matrix, see reads_one_triangle
-                return rayleigh(dictionary, self.selection, weights, settings.rng, far)
-
-            path, criterion, _ = run(
-                [family.dictionary],
-                criterion_of,
-                rules,
-                settings,
-                data,
-                basis=min(self.n_atoms, n),
-                worth_keeping=self.selection == "rayleigh",
-                wanted=self.n_atoms,
-                steps=self.n_atoms,
-            )
+        path, criterion, _ = run(
+            [family.dictionary],
+            lambda dictionary: rayleigh(dictionary, self.selection, weights, settings.rng, far),
+            rules,
+            settings,
+            data,
+            basis=min(self.n_atoms, n),
+            worth_keeping=self.selection == "rayleigh",
+            wanted=self.n_atoms,
+            steps=self.n_atoms,
+        )
         atoms = path.atoms
         inverse = solve_triangular(criterion.factor_at(atoms)[:, : len(atoms)], np.eye(len(atoms)), lower=True)
         coef = np.concatenate([np.zeros((1, len(atoms))), inverse.T])

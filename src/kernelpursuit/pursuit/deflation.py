@@ -108,7 +108,9 @@ class Deflation(Pools):
             else:  # each read has a long way
                 self.basis.begin(column, self.total_weight)
         self.size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
-        self._directions = (Joined if orthogonal else Apart)(self.basis, self.ridge, self.columns)
+        self._directions: Joined | Apart = Apart(self.basis, self.ridge, self.columns)
+        if orthogonal:
+            self._directions = Joined(self.basis, self.ridge, self.columns, self.products_kept)
         self.extend, self.give_back = self._directions.extend, self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)
@@ -363,6 +365,20 @@ class Deflation(Pools):
             for J, part in self._recompute(atoms):
                 a[J], error[J] = products(part), 0
                 self.bar(J, part)
+
+    def settle_one(
+        self, atom: int, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
+    ) -> bool:
+        """The same for one atom that is about to be taken, the best or not. Returns whether its score was not known."""
+        size, norm = float(np.linalg.norm(a[atom])), float((self.squared if jointly else self.start)[atom])
+        wide = float(self._error[atom]) if jointly else 0.0
+        high = (size + error[atom]) ** 2 / max(norm - wide, float(self._limit * self._raw[atom]))
+        if high <= (1 + KNOWN) * max(size - error[atom], 0.0) ** 2 / (norm + wide) or not error[atom] + wide > 0:
+            return False
+        for J, part in self._recompute(np.array([atom])):
+            a[J], error[J] = products(part), 0
+            self.bar(J, part)
+        return True
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""

@@ -12,6 +12,8 @@ from kernelpursuit._array import Array, namespace, squared_norms, to_host
 from kernelpursuit.basis import Basis
 from kernelpursuit.pursuit.ridge import Ridge
 
+Known = Callable[[np.ndarray, Array], "np.ndarray | None"]
+
 
 class Deflated(NamedTuple):
     """Some atoms with the span removed, in float64."""
@@ -61,18 +63,22 @@ class Joined:
     ridge : Ridge or None
     columns : callable
         ``columns(atoms)``, (n_samples, len(atoms)), weighted.
+    known : callable, optional
+        ``known(atoms, columns)``, their products with the directions as far as they are known, or None.
     """
 
-    def __init__(self, basis: Basis, ridge: Ridge | None, columns: Callable[[np.ndarray], Array]):
-        self._basis, self._ridge, self._columns = basis, ridge, columns
+    def __init__(
+        self, basis: Basis, ridge: Ridge | None, columns: Callable[[np.ndarray], Array], known: Known | None = None
+    ):
+        self._basis, self._ridge, self._columns, self._known = basis, ridge, columns, known
         self._constants = basis.size  # directions before the first atom: 1 with an intercept
 
     def extend(self, block: list[int]) -> list[Direction]:
         """Directions that the atoms of `block` add one after the other. The first that adds none ends the block."""
         atoms, basis = np.array(block), self._basis
         tails = np.zeros((len(block), 0)) if self._ridge is None else self._ridge.extend(atoms)
-        before = basis.size
-        taken = basis.extend(self._columns(atoms), tails)
+        before, columns = basis.size, self._columns(atoms)
+        taken = basis.extend(columns, tails, None if self._known is None else self._known(atoms, columns))
         return [
             Direction(atom, basis.directions[row, :], basis.tails[row, : tails.shape[1]])
             for row, atom in enumerate(block[:taken], start=before)

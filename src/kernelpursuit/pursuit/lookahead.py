@@ -9,6 +9,7 @@ import numpy as np
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
 MOST = 64  # atoms proposed for one pass, at most, where nobody says
 _START = 8
+_ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 
 
@@ -26,8 +27,9 @@ class LookAhead:
     """Proposes blocks of atoms, and learns how long a block should be from how many of its atoms were accepted.
 
     After a block of which all atoms were accepted, the next one is twice as long. Otherwise it is half as long again as
-    the part that was accepted. Half of the pool are the atoms with the highest scores. The other half is drawn in
-    proportion to the scores, because neighbours of the best atom score high too, but not any more once it is taken.
+    the part that was accepted; a long one at least half as long as before. Half of the pool are the atoms with the
+    highest scores. The other half is drawn in proportion to the scores, because neighbours of the best atom score high
+    too, but not any more once it is taken.
 
     Parameters
     ----------
@@ -80,6 +82,10 @@ class LookAhead:
     def learn(self, proposed: int, accepted: int) -> None:
         """Adapt the length of the next block."""
         wanted = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
+        if self._size > 2 * _ROUND:  # a single atom that nobody tried out may have ended a long block
+            wanted = max(wanted, self._size // 2)
+        if wanted >= _ROUND:
+            wanted = _ROUND * -(-wanted // _ROUND)
         self._size = min(max(wanted, 2), self._most)
 
     def pool(self, scores: np.ndarray) -> np.ndarray:

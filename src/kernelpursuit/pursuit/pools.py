@@ -15,7 +15,8 @@ from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
 
 PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
-_LITTLE = 1e-3  # share of ‖d‖² below which inner products of atoms in float32 are not differences of larger ones
+_LITTLE = 1e-3  # share of ‖d‖² below which a norm in float32 is not a difference of larger ones,
+_LEAST = 3e-5  # nor the inner products of a rehearsal, which may be wrong by a percent
 _FIRST = 4  # one in so many directions, the first, hold nearly all of an atom of which little is left
 _AT_ONCE = 256  # directions that are narrowed at once
 
@@ -104,9 +105,26 @@ class Pools:
         inside = self._kept.at(np.array(block))
         return Known(inside, gram[np.ix_(places, places)], self._kept.all())
 
+    def products_kept(self, J: np.ndarray, columns: Array) -> np.ndarray | None:
+        """Products of atoms `J`, given their columns, with the directions: most of them kept, so of a pass's digits.
+
+        None where few were kept, or where a block waits behind the directions in use.
+        """
+        if self._kept is None or self.size != self.basis.size or not isinstance(columns, np.ndarray):
+            return None
+        missing = self._kept.missing(self.size)
+        if 2 * sum(rows.stop - rows.start for rows in missing) > self.size:
+            return None
+        products = self._kept.at(J)
+        inside = np.empty((self.size, len(J)))
+        inside[self._kept.first : self._kept.first + len(products)] = products
+        for rows in missing:
+            inside[rows] = self._products([rows], J, [self.basis.directions[rows, :] @ columns])
+        return inside
+
     def little_is_left(self, J: np.ndarray) -> np.ndarray:
         """Of which of the atoms `J` inner products by differences would be wrong: columns must be deflated instead."""
-        return self.squared[J] < (_LITTLE if self.single else 0.0) * self._raw[J]
+        return self.squared[J] < (_LEAST if self.single else 0.0) * self._raw[J]
 
     def deflated_gram(self, J: np.ndarray, products: Callable[[Deflated], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Inner products of deflated atoms `J` from their columns, and `products` of them; their norms are settled.

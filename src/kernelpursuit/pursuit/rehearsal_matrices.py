@@ -102,7 +102,7 @@ class KeptProducts:
     """
 
     def __init__(self, first: int, n_atoms: int, dtype: Any, memory: int):
-        self._first = first
+        self.first = first  # directions before it
         self._count = 0
         self._rows = np.empty((0, n_atoms), dtype=dtype)
         self._most = memory // (self._rows.itemsize * n_atoms)
@@ -128,5 +128,5 @@ class KeptProducts:
 
     def missing(self, size: int) -> list[slice]:
         """Ranges of the first `size` directions that are not kept."""
-        ranges = slice(0, self._first), slice(self._first + self._count, size)
+        ranges = slice(0, self.first), slice(self.first + self._count, size)
         return [rows for rows in ranges if rows.stop > rows.start]

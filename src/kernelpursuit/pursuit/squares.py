@@ -160,6 +160,14 @@ class Squares(TakingDirections):
         left_out = self._left_out_error() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
         return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
 
+    def _certify(self, atom: int) -> tuple[float, float]:
+        """Where passes are in float32, the score of an atom that is not the best must be made exact too."""
+        jointly = self._variant == "prefit"
+        if self._a is not None and self.atoms.single and self.atoms.alive[atom]:
+            if self.atoms.settle_one(atom, self._a, self._error, self._products, jointly):
+                self._forget()
+        return super()._certify(atom)
+
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
         """The criterion on atoms `J` alone."""
         if self._a is None:
