@@ -72,6 +72,7 @@ def main() -> None:
     options = parser(__doc__, None)
     options.add_argument("--sets", nargs="+", default=list(SETS))
     options.add_argument("--splits", type=int, default=100)
+    options.add_argument("--first", type=int, default=0, help="number of the first split")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--usps", action="store_true")
     options.add_argument("--device", default="cpu", help="where the ten digits are fitted")
@@ -85,7 +86,7 @@ def main() -> None:
     tasks = [
         (name, split)
         for name in arguments.sets
-        for split in range(min(arguments.splits, len(load(f"ida_{name}", arguments.data).splits)))
+        for split in range(arguments.first, min(arguments.splits, len(load(f"ida_{name}", arguments.data).splits)))
     ]
     missing = sorted((task for task in tasks if task not in kept), key=lambda task: task[1])
     out.parent.mkdir(parents=True, exist_ok=True)

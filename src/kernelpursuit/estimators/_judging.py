@@ -29,9 +29,10 @@ UNMOVED = (Start(0.06), Start(0.25), Start(1.0))  # of atoms that stay where the
 BOUND = (Start(0.25), Start(1.0), Start(0.5, spread=True))  # of those that the bound moves
 FREE = (Start(1.0), Start(0.25))  # of those that move freely: narrow, which suits few terms and classes; and wide
 ALIKE = 100.0  # precision with which all inputs have one weight
-STEPS = (5, 10, 20, 40, 80, 160)  # iterations of the evidence after which rows held out are asked
+STEPS = (5, 10, 20, 40, 80, 160, 320)  # iterations of the evidence after which rows held out are asked
 AFTER_BOUND = 80  # the most after the bound; where there are few rows, or classes, it is 40
 RISE = 1.2  # a fold goes no further when its error is this many times the lowest it had
+LONG, LEAST_GAIN = 80, 0.995  # from so many steps on twice as many must each time leave no more than this share of it
 BEHIND = 1.3  # and a way that has so many times the error of the best on the first fold is not followed on the others
 BEHIND_KNOWN = 1.1  # the same against what is known to be reached otherwise
 ROUGH_RISE = 0.5  # of the bound on a fold: it is only to be judged. See `LEAST_RISE`
@@ -170,8 +171,9 @@ class Trial:
         def listen(step: int, evidence: Evidence) -> bool:
             if step not in steps:
                 return False
+            before = min(map(self._mean, said.values()), default=np.inf)
             said[step] = self._ask(evidence, train, held)
-            return self._mean(said[step]) > RISE * min(self._mean(one) for one in said.values())
+            return self._mean(said[step]) > (RISE if step < LONG else LEAST_GAIN) * before
 
         bounded = self._bounded(fold, setting.terms, setting.likeness) if setting.bound else None
         atoms = self._atoms(fold, setting.start, setting.terms) if bounded is None else bounded.atoms
