@@ -56,19 +56,17 @@ def evidence_ridge(R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np
     captured, S2 = (U.T @ lengths) ** 2, S**2
     floor = 16 * np.finfo(np.float64).eps * energy  # a residual that is rounding error says nothing
 
-    def surprise(ridge: float) -> float:
-        left = np.maximum(energy - (S2 / (S2 + ridge)) @ captured, floor)
-        return float(np.sum(n * np.log(left)) + len(energy) * np.sum(np.log1p(S2 / ridge)))
-
     ridges = S2[0] * np.geomspace(_SMALLEST, _LARGEST, _GRID)
-    curve = [surprise(ridge) for ridge in ridges]
+    strength = S2 / ridges[:, None]
+    left = np.maximum(energy - (strength / (1 + strength)) @ captured, floor)
+    curve = n * np.log(left).sum(axis=1) + len(energy) * np.log1p(strength).sum(axis=1)
     best = int(np.argmin(curve))
     if best == 0 or not np.isfinite(curve[best]):
         return 0.0
     if best < len(ridges) - 1:  # the lowest point of the parabola through three points, on the scale of logarithms
-        left, middle, right = curve[best - 1 : best + 2]
-        bend = left - 2 * middle + right
-        shift = 0.5 * (left - right) / bend if bend > 0 else 0.0
+        before, lowest, after = curve[best - 1 : best + 2]
+        bend = before - 2 * lowest + after
+        shift = 0.5 * (before - after) / bend if bend > 0 else 0.0
         return float(ridges[best] * (ridges[best + 1] / ridges[best]) ** shift)
     return float(ridges[best])
 
