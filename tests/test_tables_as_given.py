@@ -180,3 +180,18 @@ def test_the_link_in_notebooks(model, monkeypatch):
     monkeypatch.setattr("kernelpursuit._sklearn.documentation", lambda: "https://example.org/docs")
     page = f"https://example.org/docs/reference/generated/kernelpursuit.{name(model)}.html"
     assert model._get_doc_link() == page and page in model._repr_html_()
+
+
+def test_the_address_of_the_documentation(monkeypatch):
+    """It is the one that the installed package names; without one there is none."""
+    from email.message import Message
+
+    from kernelpursuit import _sklearn
+
+    given = Message()
+    monkeypatch.setattr(_sklearn, "metadata", lambda name: given)
+    assert _sklearn.documentation.__wrapped__() == ""
+    given["Project-URL"] = "Source, https://example.org/code"
+    assert _sklearn.documentation.__wrapped__() == ""
+    given["Project-URL"] = "Documentation, https://example.org/docs/"
+    assert _sklearn.documentation.__wrapped__() == "https://example.org/docs"

@@ -68,7 +68,7 @@ def worth_one_triangle(dictionary: Any) -> bool:
 
 def symmetric_product(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
     """A symmetric matrix times the columns of V, one triangle read for each."""
-    n, vectors = len(matrix), np.ascontiguousarray(V.T)
+    n, vectors = len(matrix), np.ascontiguousarray(V.T, dtype=np.float64)
     out = np.empty_like(vectors)
     address, size, one = matrix.ctypes.data, ctypes.byref(ctypes.c_int(n)), ctypes.byref(ctypes.c_int(1))
     scale, start = ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_double(0.0))
