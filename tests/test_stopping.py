@@ -227,7 +227,7 @@ def test_fewest_for_classes_follows_its_formula(level):
     rate = rates[: taken + 1].min()
     error = np.sqrt((1 - rate) / (rate * n))
     near, far = (int(np.flatnonzero(curve <= curve.min() * (1 + m * error))[0]) for m in (0.75, 4.5))
-    flat = int(np.flatnonzero(rates[: taken + 1] <= rate * (1 + 0.25 * error))[0])
+    flat = int(np.flatnonzero(rates[: taken + 1] <= rate * (1 + 0.75 * error))[0])
     keep = min(near, max(far, flat))
     assert far < near and (keep < near) == level
     assert verdict.keep == keep and verdict.reason == "gcv" and 2 * near + 10 <= taken < 199

@@ -94,7 +94,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
 
     The squared error of classes that are easily told apart falls long after their error rate does. A rate w on n rows
     has the standard error sqrt(w (1 - w) / n). Three quarters of it, as a share of w, is what a score may exceed the
-    lowest by; where the left-out error rate is within a quarter of it of its lowest, so that more atoms do not help the
+    lowest by; where the left-out error rate is within the same margin of its lowest, so that more atoms do not help the
     classes, four and a half times the standard error. The path ends where the score did not fall for `patience` steps,
     or after twice the steps that the narrower margin keeps: what is more would be given up again.
 
@@ -115,7 +115,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         lowest = float(np.clip(least, 1 / n, 0.5))
         error = np.sqrt((1 - lowest) / (lowest * n))  # relative standard error
         near, far = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NEAR, _FAR))
-        keep = min(near, max(far, int(np.argmax(known <= least + _SAME_RATE * error * lowest))))
+        keep = min(near, max(far, int(np.argmax(known <= least + _NEAR * error * lowest))))
         taken = len(curve) - 1
         if not path.ending and taken - best < patience and taken < _LOOK_ON * near + patience:
             return None
@@ -124,7 +124,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     return rule
 
 
-_NEAR, _FAR, _SAME_RATE = 0.75, 4.5, 0.25  # of the standard error: see docs/evidence/auto_classes.md
+_NEAR, _FAR = 0.75, 4.5  # of the standard error: see docs/evidence/auto_classes.md
 _LOOK_ON = 2  # times the steps of the narrower margin
 
 
