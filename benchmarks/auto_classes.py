@@ -5,7 +5,7 @@ lowest score; "hindsight" the lowest test error along its path. The promise: nev
 vectors, unless the test error with so many is larger by more than its standard error. The table of the page is
 written into it.
 
-Run: ``python benchmarks/auto_classes.py [--data DIR] [--rows 1000] [--splits 2] [--out FILE] [--page FILE]``
+Run: ``python benchmarks/auto_classes.py [--data DIR] [--rows 1000] [--splits 5] [--out FILE] [--page FILE]``
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main() -> None:
     made = parser(__doc__, "auto_classes")
     made.add_argument("--page", type=Path, default=PAGE)
     made.add_argument("--rows", type=int, default=1000)
-    made.add_argument("--splits", type=int, default=2)
+    made.add_argument("--splits", type=int, default=5)
     args = made.parse_args()
     records: list[dict[str, Any]] = []
     for name in DESIGN + JUDGE:
