@@ -29,6 +29,8 @@ from kernelpursuit.pursuit.ridge import Ridge
 from kernelpursuit.pursuit.rounding import KNOWN, doubtful, stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
+_DIFFERENCE = 1e-8  # share of ‖d‖² from which on a norm in float64 may be a difference
+
 
 class Deflation(Pools):
     """The atoms as vectors from which the chosen ones are taken out, step by step.
@@ -146,8 +148,12 @@ class Deflation(Pools):
     def _tails(self, J: np.ndarray) -> np.ndarray:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
 
-    def deflate(self, J: np.ndarray, columns: Array | None = None) -> Deflated:
-        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known."""
+    def deflate(self, J: np.ndarray, columns: Array | None = None, fully: bool = True) -> Deflated:
+        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known.
+
+        If not `fully`, norms are differences where these keep half of their digits, and the vectors keep what they have
+        inside the span. Their products with vectors outside of it are the same, at half the cost.
+        """
         columns, raw, start = self._read(exact_columns(self.D, J) if columns is None else columns)
         tails = self._tails(J)
         rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
@@ -157,6 +163,11 @@ class Deflation(Pools):
             columns = columns - constant.T @ (constant @ columns)
             start = energies(columns)
         squared = start
+        if self.size > self.intercept and not fully:
+            inside = self.basis.inside(columns, tails, self.size)
+            left = to_host(start) + penalty - np.sum(inside**2, axis=0)
+            if np.all(left > _DIFFERENCE * to_host(raw)):
+                return Deflated(columns, tails, left, to_host(start) + penalty, to_host(raw) + penalty)
         if self.size > self.intercept:
             columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
             squared = energies(columns)
@@ -366,24 +377,23 @@ class Deflation(Pools):
                 a[J], error[J] = products(part), 0
                 self.bar(J, part)
 
-    def settle_one(
-        self, atom: int, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
-    ) -> bool:
-        """The same for one atom that is about to be taken, the best or not. Returns whether its score was not known."""
+    def known(self, atom: int, a: np.ndarray, error: np.ndarray, jointly: bool) -> bool:
+        """Whether the score of one atom is known to `KNOWN`, given its product and a bound on the error of that."""
         size, norm = float(np.linalg.norm(a[atom])), float((self.squared if jointly else self.start)[atom])
         wide = float(self._error[atom]) if jointly else 0.0
         high = (size + error[atom]) ** 2 / max(norm - wide, float(self._limit * self._raw[atom]))
-        if high <= (1 + KNOWN) * max(size - error[atom], 0.0) ** 2 / (norm + wide) or not error[atom] + wide > 0:
-            return False
-        for J, part in self._recompute(np.array([atom])):
-            a[J], error[J] = products(part), 0
-            self.bar(J, part)
-        return True
+        low = max(size - error[atom], 0.0) ** 2 / (norm + wide)
+        return high <= (1 + KNOWN) * low or not error[atom] + wide > 0
+
+    def set_norm(self, atom: int, squared: float) -> None:
+        """The squared norm of an atom outside the span, found by making a direction of it."""
+        self.squared[atom] = self._reference[atom] = squared
+        self._error[atom], self._ties = 0, None
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
         for J in pieces(self.D, atoms):
-            part = self.deflate(J)
+            part = self.deflate(J, fully=not self.single)
             self.squared[J] = self._reference[J] = part.squared
             self._error[J] = 0
             yield J, part

@@ -100,6 +100,7 @@ class Squares(TakingDirections):
         self._r = self.atoms.centre(self.atoms.weigh(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._error = np.zeros(0)  # bound on the error of the running d̃ᵀr, where passes are in float32
+        self._waiting: dict[int, int] = {}  # atoms of the block under way, and which directions of the basis are theirs
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
@@ -135,6 +136,8 @@ class Squares(TakingDirections):
         far = not isinstance(self._r, np.ndarray)  # each number that is read has a long way
         found = at_once(self.atoms, block, self._r, self._r_tail) if far and self.atoms.orthogonal else None
         directions = self.atoms.extend(block) if found is None else found.directions
+        first = self.atoms.basis.size - len(directions)
+        self._waiting = {one.atom: row for row, one in enumerate(directions, first)} if self.atoms.orthogonal else {}
         ahead = None
         if directions and far and self.atoms.groups is None:
             known = None if found is None else (found.inside, found.energy)
@@ -162,11 +165,28 @@ class Squares(TakingDirections):
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Where passes are in float32, the score of an atom that is not the best must be made exact too."""
-        jointly = self._variant == "prefit"
         if self._a is not None and self.atoms.single and self.atoms.alive[atom]:
-            if self.atoms.settle_one(atom, self._a, self._error, self._products, jointly):
+            jointly = self._variant == "prefit"
+            if not self.atoms.known(atom, self._a, self._error, jointly):
+                self._make_exact(atom)
                 self._forget()
         return super()._certify(atom)
+
+    def _make_exact(self, atom: int) -> None:
+        """Norm and product of an atom from its direction q, which waits: d̃ = R q, so ‖d̃‖² = R² and d̃ᵀr = R qᵀr."""
+        assert self._a is not None
+        self._error[atom] = 0
+        row = self._waiting.get(atom)
+        if row is None:  # not in a block, or along the atom itself
+            part = self.atoms.deflate(np.array([atom]))
+            self._a[atom] = self._products(part)[0]
+            self.atoms.set_norm(atom, float(part.squared[0]))
+            return
+        basis, width = self.atoms.basis, min(self.atoms.basis.tails.shape[1], len(self._r_tail))
+        length = float(basis.R[row, row])
+        along = to_host(basis.directions[row, :] @ self._r) + basis.tails[row, :width] @ self._r_tail[:width]
+        self._a[atom] = length * along
+        self.atoms.set_norm(atom, length**2)
 
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
         """The criterion on atoms `J` alone."""
