@@ -96,7 +96,7 @@ class Pools:
 
     def rehearsed(self, block: list[int]) -> Known | None:
         """What the last rehearsal has brought about the atoms of `block`; None where it has not brought all of it."""
-        if self._pool is None or self._kept is None or self.single or self._kept.missing(self.size):
+        if self._pool is None or self._kept is None or self._kept.missing(self.size):
             return None
         size, J, gram = self._pool
         places = np.searchsorted(J, block)
@@ -143,15 +143,19 @@ class Pools:
             own.append(products(part))
         columns, tails = self._xp.concat(narrow, axis=1), np.concatenate(tailed)
         length = np.sqrt(np.concatenate(squared))
+        later = [slice(start, min(start + _AT_ONCE, self.size)) for start in range(first, self.size, _AT_ONCE)]
+        far = []  # where each read has a long way: they come along with the first
+        if hasattr(columns, "surface"):
+            far = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in later]
         gram = to_host(columns.T @ columns) + tails @ tails.T
         if self.ridge is not None:
             inside = self.ridge.tails(J)
             gram += self.ridge.gram(J) - inside @ inside.T
         taken, spread = np.zeros(len(J)), np.zeros(len(J))
-        for start in range(first, self.size, _AT_ONCE):
-            rows = slice(start, min(start + _AT_ONCE, self.size))
+        for place, rows in enumerate(later):
             T = self.basis.tails[rows, : tails.shape[1]]
-            found = to_host(self._narrowed(self.basis.directions[rows, :]) @ columns) + T @ tails[:, : T.shape[1]].T
+            inside = far[place] if far else self._narrowed(self.basis.directions[rows, :]) @ columns
+            found = to_host(inside) + T @ tails[:, : T.shape[1]].T
             gram -= found.T @ found
             taken += np.sum(found**2, axis=0)
             spread += np.sum(np.abs(found), axis=0)
@@ -162,6 +166,7 @@ class Pools:
         self._error[K] = error[better]
         self._ties = None
         self.passes += len(J) / len(self.alive)
+        self._pool = self.size, J, gram.copy()
         return gram, np.concatenate(own)
 
     def _nearly_deflated(self, J: np.ndarray, first: int) -> Deflated:
