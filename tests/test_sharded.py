@@ -9,12 +9,14 @@ import pytest
 from kernelpursuit import Squares, pursue
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries import KernelDictionary
+from kernelpursuit.estimators._atoms import AtomFamily, dictionary_at
+from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
 from kernelpursuit.sharded.dictionary import ShardedDictionary
 from kernelpursuit.sharded.scratch import StoredBlock, in_files, mapped
-from kernelpursuit.sharded.shard import Block, Ref, Shard, needed
+from kernelpursuit.sharded.shard import Block, Command, Ref, Shard, needed
 
 CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": [20, 20]}
 
@@ -217,3 +219,17 @@ def test_known_products_that_are_wrong_are_not_trusted():
             np.testing.assert_allclose(basis.directions.T @ basis.R[:, 2:], columns, atol=1e-13)
             basis.truncate(2)
     assert basis.size == 2
+
+
+def test_blocks_of_a_worker_share_their_centres():
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    data = TrainingData(x[:20], np.zeros(20), None, np.arange(20), 20)
+    family = AtomFamily(data, np.random.default_rng(0), kernel=["rbf", "poly"], gamma=0.5)
+    shard = Shard(*(Block([x[start : start + 20]]) for start in range(0, 60, 20)))
+    shard.execute([Command(1, dictionary_at, (Ref(0), family, 1e6, "tiles", None))], [])
+    first, *others = [block.values[1] for block in shard.blocks]
+    for parts in (lambda one: [part._Z for part in one.parts], lambda one: [part._in_double()[1] for part in one.parts]):
+        assert all(mine is theirs for other in others for mine, theirs in zip(parts(first), parts(other), strict=True))
+    for block in shard.blocks:
+        wanted = family.at(block.values[0]).dictionary(10**6, "tiles")
+        assert np.array_equal(block.values[1].columns(np.arange(40)), wanted.columns(np.arange(40)))

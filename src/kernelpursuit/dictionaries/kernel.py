@@ -47,6 +47,8 @@ class KernelDictionary:
         Bytes that the matrix, or one tile of it, may take.
     storage : {"auto", "dense", "tiles"}
         Keep the whole matrix, recompute tiles at each pass, or (auto) keep it if it fits `memory`.
+    shared : dict, optional
+        Where dictionaries of the same centres and kernel at several blocks of rows keep what they make of the centres.
 
     Attributes
     ----------
@@ -67,7 +69,16 @@ class KernelDictionary:
     array([1.39, 1.75, 1.77, 1.77, 1.75, 1.39])
     """
 
-    def __init__(self, X: Any, Z: Any, kernel: Kernel, *, memory: int = 1024 * MIB, storage: str = "auto"):
+    def __init__(
+        self,
+        X: Any,
+        Z: Any,
+        kernel: Kernel,
+        *,
+        memory: int = 1024 * MIB,
+        storage: str = "auto",
+        shared: dict[str, Any] | None = None,
+    ):
         check_same_place(X, Z)
         self.kernel = kernel
         self.dtype = X.dtype
@@ -85,7 +96,8 @@ class KernelDictionary:
         self._blocks = self._shape_of_blocks(itemsize, limit)
         raw = sparse.issparse(X) or sparse.issparse(Z)  # sparse data are not centred, so the others must not be either
         self._X = X if raw else kernel.prepare(X)
-        self._Z = self._X if Z is X else Z if raw else kernel.prepare(Z)
+        self._shared = {} if shared is None else shared
+        self._Z = self._X if Z is X else Z if raw else self._once("centres", lambda: kernel.prepare(Z))
         self._exact_points: tuple[Any, Any] | None = None  # both in float64, from the first time they are needed
         self._given = (X, Z)
         self._fused = FusedPass.for_points(self._X, self._Z)
@@ -159,10 +171,20 @@ class KernelDictionary:
         if self._exact_points is None:
             X, Z = self._given
             raw = sparse.issparse(X) or sparse.issparse(Z)
-            wide = [x.astype(np.float64) if self._numpy else in_double(x) for x in ((X,) if Z is X else (X, Z))]
-            ready = wide if raw else [self.kernel.prepare(x) for x in wide]
-            self._exact_points = ready[0], ready[-1]
+
+            def ready(x: Any) -> Any:
+                wide = x.astype(np.float64) if self._numpy else in_double(x)
+                return wide if raw else self.kernel.prepare(wide)
+
+            points = ready(X)
+            self._exact_points = points, points if Z is X else self._once("exact centres", lambda: ready(Z))
         return self._exact_points
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is made of the centres, by the first of the dictionaries that share it."""
+        if name not in self._shared:
+            self._shared[name] = make()
+        return self._shared[name]
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""

@@ -7,6 +7,7 @@ from copy import copy
 from functools import partial
 from numbers import Integral
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -74,15 +75,17 @@ class AtomFamily:
             self._Z = centers
             self._index, self.n_centers = np.arange(self._Z.shape[0]), self._Z.shape[0]
 
-    def dictionary(self, memory: int, storage: str) -> Dictionary:
-        """The atoms at the training rows."""
+    def dictionary(self, memory: int, storage: str, shared: list[dict] | None = None) -> Dictionary:
+        """The atoms at the training rows; `shared` of each kernel as in `KernelDictionary`."""
         if self.precomputed:
             columns = self._X if len(self._index) == self._X.shape[1] else gather(self._X, self._index, axis=1)
             drawn = columns if isinstance(self._drawn, slice) else take_rows(columns, self._drawn)
             return DenseDictionary(columns, gram=drawn)
+        how: dict[str, Any] = {"memory": memory // max(1, len(self.kernels)), "storage": storage}
+        of_centres = shared or [{} for _ in self.kernels]
         parts: list[Any] = [
-            KernelDictionary(self._X, self._Z, kernel, memory=memory // len(self.kernels), storage=storage)
-            for kernel in self.kernels
+            KernelDictionary(self._X, self._Z, kernel, shared=known, **how)
+            for kernel, known in zip(self.kernels, of_centres, strict=True)
         ]
         if self.functions:
             parts.append(DenseDictionary(evaluate(self.functions, self._X)))
@@ -149,6 +152,7 @@ def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 MOST_CENTRES = 50_000  # that every worker and this process hold
+SHARED: WeakKeyDictionary[AtomFamily, list[dict]] = WeakKeyDictionary()  # what blocks of rows have in common
 DRAWN = 10_000  # centres of estimators that have no parameter for them, where there are more rows than that
 
 
@@ -179,8 +183,12 @@ class ShardedAtoms:
 
 
 def dictionary_at(X: np.ndarray, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
-    """The dictionary of a block of rows; `memory` for each of them, or `room` for the block."""
-    return family.at(X).dictionary(max(1, int(memory * len(X))) if room is None else room, storage)
+    """The dictionary of a block of rows; `memory` for each of them, or `room` for the block.
+
+    The blocks of a worker share what is made of the centres.
+    """
+    shared = SHARED.setdefault(family, [{} for _ in family.kernels])
+    return family.at(X).dictionary(max(1, int(memory * len(X))) if room is None else room, storage, shared)
 
 
 def atoms_on_shards(
