@@ -228,7 +228,10 @@ def test_blocks_of_a_worker_share_their_centres():
     shard = Shard(*(Block([x[start : start + 20]]) for start in range(0, 60, 20)))
     shard.execute([Command(1, dictionary_at, (Ref(0), family, 1e6, "tiles", None))], [])
     first, *others = [block.values[1] for block in shard.blocks]
-    for parts in (lambda one: [part._Z for part in one.parts], lambda one: [part._in_double()[1] for part in one.parts]):
+    for parts in (
+        lambda one: [part._Z for part in one.parts],
+        lambda one: [part._in_double()[1] for part in one.parts],
+    ):
         assert all(mine is theirs for other in others for mine, theirs in zip(parts(first), parts(other), strict=True))
     for block in shard.blocks:
         wanted = family.at(block.values[0]).dictionary(10**6, "tiles")

@@ -141,6 +141,8 @@ def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         if sparse.issparse(X):
             mean, variance = mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)
+        elif (known := getattr(X, "moments", None)) is not None:  # of rows elsewhere
+            mean, variance = known[1], known[2] / known[0]
         else:
             xp, mean = namespace(X), _column_means(X, weights)
             wide = xp.astype(X, xp.float64, copy=False)

@@ -23,7 +23,7 @@ from kernelpursuit.estimators._placement import is_collection, is_precomputed
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
 from kernelpursuit.sharded.cluster import Actors, limits_of_memory
-from kernelpursuit.sharded.shard import Rows
+from kernelpursuit.sharded.shard import Rows, moments
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
@@ -227,7 +227,8 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     """The rows of the shards as those of a fit."""
     program = Program(actors, 0, len(HOLDS))
     X, y, weights, rows = (Handle(program, number) for number in range(len(HOLDS)))
-    shards = program.by_shard(look_at, X, y, rows)
+    of_rows, largest = program.reduce(moments, X, weights, how="moments"), program.reduce(largest_of, y, how="max")
+    shards = program.by_shard(look_at, X, y, rows)  # and these come along
     found = [block for blocks in shards for block in blocks]
     like_x, like_y, *_ = found[0]
     firsts, counts = np.array([(first, count) for *_, first, count, _ in found]).T
@@ -235,9 +236,11 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     program.n_rows = Rows(int(np.sum(counts)))
     if program.n_rows == 0:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    targets = Sharded(program, y.number, like_y, 0)
+    targets.largest = float(largest) if np.isfinite(float(largest)) else None
     return TrainingData(
-        ShardedRows(program, like_x, Numbered(firsts, counts, rows), free),
-        Sharded(program, y.number, like_y, 0),
+        ShardedRows(program, like_x, Numbered(firsts, counts, rows), free, np.asarray(of_rows)),
+        targets,
         Sharded(program, weights.number, np.empty(0), 0) if weighted else None,
         range(program.n_rows),
         sum(chunks),
@@ -247,6 +250,11 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
 def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[Any, Any, int, int, int]:
     """Empty arrays like those of a block, the number of its first row, how many rows it has, and how much is free."""
     return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows), free_beside(X)
+
+
+def largest_of(y: np.ndarray) -> float:
+    """The largest absolute value of targets; minus infinity where they are none, or not numbers."""
+    return float(np.max(np.abs(y))) if y.dtype.kind in "iuf" and y.size else -np.inf
 
 
 def first_of(rows: np.ndarray) -> int:
@@ -269,11 +277,13 @@ class ShardedRows(Sharded):
     ----------
     room : int or None
         Bytes of memory that a block of rows may take, where the rows are in files.
+    moments : ndarray of shape (3, n_features)
+        Of each column its weight, mean, and sum of squares around that.
     """
 
-    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered, free: float):
+    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered, free: float, of_rows: np.ndarray):
         super().__init__(program, 0, like, 0)
-        self.numbered, self._free_for_row = numbered, free
+        self.numbered, self._free_for_row, self.moments = numbered, free, of_rows
         self.room: int | None = None
 
     def rows_at(self, positions: np.ndarray, of: Any = None) -> tuple[np.ndarray, np.ndarray]:

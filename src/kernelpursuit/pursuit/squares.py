@@ -103,10 +103,15 @@ class Squares(TakingDirections):
         self._waiting: dict[int, int] = {}  # atoms of the block under way, and which directions of the basis are theirs
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
-        self._constant = np.zeros(targets.shape[1])
+        self._constant, energy = np.zeros(targets.shape[1]), None
         if intercept:
-            self._constant = self._advance(Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), 1.0)
-        self._refreshed_at = self._loss()
+            constant, length = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), None
+            if not isinstance(self._r, np.ndarray):  # each number that is read has a long way
+                ahead = Ahead(self._r, self._r_tail, [constant], 1.0, True)
+                ahead.go(self._r, None)
+                length, energy = ahead.lengths[0], ahead.energy(0)
+            self._constant = self._advance(constant, 1.0, length)
+        self._refreshed_at = self._loss() if energy is None else energy / self.atoms.total_weight
 
     def start(self) -> Step:
         """State before the first atom."""

@@ -93,15 +93,20 @@ class Program:
     def by_shard(self, function: Callable, *args: Any, **options: Any) -> list[list[Any]]:
         """The same, a list for each shard."""
         number = self.add(function, *args, **options)
-        return [values[0] for values in self._send([Read(number, None)])]
+        return [values[0] for values in self._read([Read(number, None)])]
 
     def read(self, wanted: Reduced) -> None:
         """Send what waits; all reductions that somebody still holds get their values."""
+        self._read([])
+
+    def _read(self, others: list[Read]) -> list[list[Any]]:
+        """The same, with what else is to be read; returns that."""
         unread = list(self._unread.values())
-        answers = self._send([Read(one.number, one.how) for one in unread])
-        for place, one in enumerate(unread):
+        answers = self._send([*others, *(Read(one.number, one.how) for one in unread)])
+        for place, one in enumerate(unread, start=len(others)):
             one.value = joined([answer[place] for answer in answers], one.how)
         self._unread.clear()
+        return [answer[: len(others)] for answer in answers]
 
     def _send(self, reads: list[Read]) -> list[list[Any]]:
         commands, self._waiting = self._waiting, []

@@ -58,7 +58,37 @@ def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return root(np.concatenate([one, two]))
 
 
-JOINS: dict[str, Callable] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "root": root_of_both}
+def moments(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Of each column its weight, mean, and sum of squares around that, (3, n_columns)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        shares = np.ones(len(rows)) if weights is None else weights
+        total = float(np.sum(shares))
+        mean = shares @ rows / (total or 1.0)
+        return np.stack([np.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
+
+
+def moments_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """The same for rows of which two parts have theirs.
+
+    Examples
+    --------
+    >>> x = np.arange(4.0)[:, None]
+    >>> np.array_equal(moments_of_both(moments(x[:1], None), moments(x[1:], None)), moments(x, None))
+    True
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = one[0] + two[0]
+        share, apart = two[0] / np.where(total > 0, total, 1.0), two[1] - one[1]
+        return np.stack([total, one[1] + share * apart, one[2] + two[2] + one[0] * share * apart**2])
+
+
+JOINS: dict[str, Callable] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "root": root_of_both,
+    "moments": moments_of_both,
+}
 
 
 def joined(parts: Iterable[Any], how: str) -> np.ndarray:
