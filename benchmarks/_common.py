@@ -76,10 +76,10 @@ def parser(description: str | None, record: str | None) -> argparse.ArgumentPars
     return made
 
 
-def write(results: Any, out: Path) -> None:
-    """Write what was measured, and what it was measured with."""
+def write(results: Any, out: Path, made: dict[str, Any] | None = None) -> None:
+    """Write what was measured, and what it was measured with: `made` where that was before."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"made_with": made_with(), "results": results}, indent=1) + "\n")
+    out.write_text(json.dumps({"made_with": made or made_with(), "results": results}, indent=1) + "\n")
 
 
 def made_with() -> dict[str, Any]:

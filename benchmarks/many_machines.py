@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import json
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -33,6 +34,7 @@ from kernelpursuit.sharded.shard import Command, Read
 COLUMNS = 54
 TRIPS = 50  # that are timed
 LARGE = 4 * 2**20  # bytes that are sent for the bandwidth
+FIRST = 5  # messages besides those of blocks
 EXPONENTIAL = 10  # operations that a kernel value costs besides its inner product
 
 
@@ -91,6 +93,8 @@ def on_cluster(model: KMPRegressor, rows: int, workers: int, made: list[Any]) ->
     return {
         "rows": rows,
         "workers": workers,
+        "centers": model.centers,
+        "atoms": atoms,
         "seconds": seconds,
         "setup": actors.setup,
         "passes": model.path_.passes,
@@ -132,15 +136,19 @@ def in_one_process(model: KMPRegressor, rows: int, workers: int) -> dict[str, An
         return {"seconds_one": perf_counter() - start, "support_one": model.support_.tolist()}
 
 
-def terms(run: dict[str, Any], centers: int, atoms: int) -> np.ndarray:
-    """What the model of costs counts: operations of one worker, and atoms, which cost the client a time each.
+def terms(run: dict[str, Any]) -> np.ndarray:
+    """What the model of costs counts for a worker: operations, entries of directions, and the same for each neighbour.
 
-    Operations for a row are kernel values at each pass, products of all atoms with directions, the directions, and the
-    inner products of the pool of each block, of which there is one for two messages.
+    Operations are kernel values at each pass, products of all atoms with directions, and the inner products of the pool
+    of each block, of which there is one for two messages. Directions, k² entries a row, are read and written again and
+    again, and the workers of a machine share its memory.
     """
-    pool, blocks = min(centers, np.sqrt(32 * centers)), run["trips"] / 2
-    row = run["passes"] * centers * (2 * COLUMNS + EXPONENTIAL) + 2 * centers * atoms + 6 * atoms**2
-    return np.array([run["rows"] / run["workers"] * (row + 2 * blocks * pool**2), atoms])
+    centers, atoms = run["centers"], run["atoms"]
+    pool, blocks = min(centers, np.sqrt(32 * centers)), (run["trips"] - run.get("first", FIRST)) / 2
+    rows, neighbours = run["rows"] / run["workers"], run["workers"] - 1
+    values = run["passes"] * centers * (2 * COLUMNS + EXPONENTIAL)
+    operations = values + 2 * centers * atoms + 2 * blocks * pool**2
+    return rows * np.array([operations, atoms**2, neighbours * atoms**2])
 
 
 def network(run: dict[str, Any]) -> float:
@@ -148,25 +156,15 @@ def network(run: dict[str, Any]) -> float:
     return run["setup"] + run["trips"] * run["latency"] + run["bytes"] / run["bandwidth"]
 
 
-def constants(runs: list[dict[str, Any]], centers: int, atoms: int) -> np.ndarray:
-    """Seconds of an operation and of an atom, by least squares of relative errors over some runs."""
+def constants(runs: list[dict[str, Any]]) -> np.ndarray:
+    """Seconds of each of these, by least squares of relative errors over some runs."""
     known = np.array([run["seconds"] - network(run) for run in runs])
-    counted = np.array([terms(run, centers, atoms) for run in runs])
+    counted = np.array([terms(run) for run in runs])
     return nnls(counted / known[:, None], np.ones(len(runs)))[0]
 
 
-def main() -> None:
-    """Measure, print, write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 200_000])
-    parser.add_argument("--workers", type=int, nargs="+", default=[2, 1])
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--constants", type=int, default=4)
-    parser.add_argument("--centers", type=int, default=1000)
-    parser.add_argument("--atoms", type=int, default=100)
-    parser.add_argument("--weakness", type=float, default=0.5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "many_machines.json")
-    options = parser.parse_args()
+def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All fits."""
     made: list[Any] = []
     remembered(made)
     settings = {"centers": options.centers, "weakness": options.weakness, "alpha": 0.0, "random_state": 0, "memory": 0}
@@ -179,13 +177,32 @@ def main() -> None:
         found["ratio"] = found["seconds"] / found["seconds_one"]
         results.append(found)
         print({key: round(value, 4) if isinstance(value, float) else value for key, value in found.items()}, flush=True)
-    costs = constants(results[: options.constants], options.centers, options.atoms)
+    return results
+
+
+def main() -> None:
+    """Measure, print, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 200_000])
+    parser.add_argument("--workers", type=int, nargs="+", default=[2, 1])
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--again", action="store_true", help="the model alone, for the runs of the record")
+    parser.add_argument("--constants", type=int, default=4)
+    parser.add_argument("--centers", type=int, default=1000)
+    parser.add_argument("--atoms", type=int, default=100)
+    parser.add_argument("--weakness", type=float, default=0.5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "many_machines.json")
+    options = parser.parse_args()
+    record = json.loads(options.out.read_text()) if options.again else {}
+    results = record["results"]["runs"] if options.again else measured(options)
+    costs = constants(results[: options.constants])
     for found in results:
-        found["predicted"] = network(found) + float(terms(found, options.centers, options.atoms) @ costs)
+        found["predicted"] = network(found) + float(terms(found) @ costs)
         print(f"{found['rows']:>9,} {found['workers']} {found['seconds']:8.2f} {found['predicted']:8.2f}")
-    print("seconds of an operation and of an atom:", costs.tolist())
+    print("seconds of an operation, of an entry, and of an entry for each neighbour:", costs.tolist())
     settings = {"centers": options.centers, "atoms": options.atoms, "weakness": options.weakness}
-    write({"constants": costs.tolist(), "settings": settings, "runs": results}, options.out)
+    everything = {"constants": costs.tolist(), "settings": settings, "runs": results}
+    write(everything, options.out, record["made_with"] if options.again else None)
 
 
 if __name__ == "__main__":

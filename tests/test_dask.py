@@ -186,6 +186,19 @@ def test_dataframes(client):
         model.predict(table.rename(columns={"a": "z"}))
 
 
+def test_files_that_dask_reads_together(client, tmp_path):
+    """Of small files with a column Dask makes fewer partitions than of those with all columns."""
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y)
+    for start in range(0, 300, 50):
+        frame[start : start + 50].to_parquet(tmp_path / f"part.{start:03d}.parquet")
+    table = dd.read_parquet(tmp_path)
+    model = KMPRegressor(6).fit(table[["a", "b", "c"]], table["y"])
+    assert model.support_.tolist() == KMPRegressor(6).fit(X, Y).support_.tolist()
+    np.testing.assert_allclose(model.predict(table[["a", "b", "c"]]).compute(), model.predict(frame[["a", "b", "c"]]))
+
+
 def test_lengths_that_nobody_knows_and_chunks_without_rows(client):
     rows = chunks(X)[da.from_array(np.ones(300, dtype=bool), chunks=100)]  # of unknown lengths
     target = chunks(Y)[da.from_array(np.ones(300, dtype=bool), chunks=60)]

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
-resource = pytest.importorskip("resource")
+pytest.importorskip("resource")
 ROOM = 12 * 2**20  # bytes beyond what the process has after a first small fit
-COLUMNS = 1000
+COLUMNS, CHUNK = 300, 800
+ROWS = 5 * ROOM // (4 * COLUMNS) // CHUNK * CHUNK + CHUNK
 
 # The limit is the kernel's: an allocation beyond it fails. Files that are mapped do not count, their pages can go.
 PROGRAM = """
@@ -23,46 +25,58 @@ def rows(path, n, columns, block_info=None):
     (first, stop), _ = block_info[None]["array-location"]
     return np.array(np.memmap(path, dtype=np.float32, mode="r", shape=(n, columns))[first:stop])
 
-path, n, columns, room, limit = sys.argv[1], *map(int, sys.argv[2:])
-never = {f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")}
-with dask.config.set(never), LocalCluster(
+def mapped(path, n, columns, chunk):
+    sizes = ((chunk,) * (n // chunk), (columns,))
+    meta = np.empty((0, 0), dtype=np.float32)
+    return da.map_blocks(rows, path, n, columns, chunks=sizes, dtype=np.float32, meta=meta)
+
+kind, path, n, columns, chunk, room, limit = *sys.argv[1:3], *map(int, sys.argv[3:])
+settings = {f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")}
+with dask.config.set(settings), LocalCluster(
     n_workers=1, threads_per_worker=1, processes=False, memory_limit=limit, dashboard_address=None
 ) as cluster, Client(cluster) as client:
-    X = da.map_blocks(rows, path, n, columns, chunks=((500,) * (n // 500), (columns,)), dtype=np.float32,
-                      meta=np.empty((0, 0), dtype=np.float32))
+    X = da.from_zarr(path) if kind == "zarr" else mapped(path, n, columns, chunk)
     y = da.sin(4 * X[:, 0]) + X[:, 1]
     model = KMPRegressor(4, centers=20, gamma=3.0, random_state=0)
-    model.fit(X[:1000], y[:1000])  # threads and modules are there now
+    model.fit(X[:chunk], y[:chunk])  # threads and modules are there now
     (data,) = [int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmData")]
     resource.setrlimit(resource.RLIMIT_DATA, (data + room, resource.RLIM_INFINITY))
     try:
         print(json.dumps(model.fit(X, y).support_.tolist()))
     except Exception as error:
-        print(json.dumps(type(error).__name__))
+        print(json.dumps(f"{type(error).__name__}: {error}"))
     resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux'")
-def test_five_times_more_rows_than_memory(tmp_path):
-    import numpy as np
-
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """The rows in a file, and the atoms of a fit that has the memory."""
     from kernelpursuit import KMPRegressor
 
-    n = 5 * ROOM // (4 * COLUMNS) // 500 * 500 + 500
-    X = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=(n, COLUMNS))
-    rng = np.random.default_rng(0)
-    for start in range(0, n, 2000):
-        X[start : start + 2000] = rng.random(size=X[start : start + 2000].shape, dtype=np.float32)
-        X[start : start + 2000, 2:] *= 0.01  # two columns count: the atoms differ
+    path = tmp_path_factory.mktemp("rows") / "X"
+    X = np.memmap(path, dtype=np.float32, mode="w+", shape=(ROWS, COLUMNS))
+    X[...] = np.random.default_rng(0).random(size=X.shape, dtype=np.float32)
+    X[:, 2:] *= 0.02  # two columns count: the atoms differ
     X.flush()
     assert X.nbytes > 5 * ROOM
+    wanted = KMPRegressor(4, centers=20, gamma=3.0, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1])
+    return path, X, wanted.support_.tolist()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux'")
+@pytest.mark.parametrize("kind", ["mapped", "zarr"])
+def test_five_times_more_rows_than_memory(kind, rows, tmp_path):
+    path, X, wanted = rows
+    if kind == "zarr":
+        zarr = pytest.importorskip("zarr")
+        path = tmp_path / "X.zarr"
+        zarr.create_array(str(path), data=np.asarray(X), chunks=(CHUNK, COLUMNS))
 
     def fitted(limit):
-        arguments = [str(tmp_path / "X"), str(n), str(COLUMNS), str(ROOM), str(limit)]
+        arguments = [kind, str(path), *map(str, (ROWS, COLUMNS, CHUNK, ROOM, limit))]
         run = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout.splitlines()[-1])
 
-    wanted = KMPRegressor(4, centers=20, gamma=3.0, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1])
-    assert fitted(limit=2**20) == wanted.support_.tolist()
+    assert fitted(limit=2**20) == wanted

@@ -101,7 +101,7 @@ def rows_on_cluster(
     check_kind(X, "X")
     if hasattr(X, "columns"):
         check_feature_names(estimator, X._meta, reset=True)
-        X = X.to_dask_array(lengths=True)
+        X = X.to_dask_array()
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     X = with_known_chunks(X.rechunk({1: -1})) if X.ndim == 2 else X
@@ -151,7 +151,10 @@ def check_settings(estimator: Any) -> None:
     if is_precomputed(getattr(estimator, "kernel", None)):
         raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
     if getattr(estimator, "loss", "squared") != "squared":
-        raise ValueError(f"loss={estimator.loss!r} is not for Dask collections: 'squared' is")
+        raise ValueError(
+            f"loss={estimator.loss!r} is not for Dask collections, as a refit would take dozens of messages: "
+            "'squared' is, and RefinedKMPClassifier fits a logistic loss there"
+        )
     stop, variant = getattr(estimator, "stop", None), getattr(estimator, "variant", None)
     if stop in ("validation", "certificate", "bound") or (
         variant == "basic" and estimator.n_atoms == "auto" and stop is None
@@ -179,7 +182,10 @@ def current_client() -> Any:
 
 
 def with_known_chunks(x: Any) -> Any:
-    """The array with the lengths of its chunks, computed if nobody knew them."""
+    """The array with the lengths of its chunks, computed if nobody knew them.
+
+    ``to_dask_array(lengths=True)`` of a dataframe fails where Dask reads several small files of a column as one.
+    """
     return x.compute_chunk_sizes() if any(np.isnan(size) for size in x.chunks[0]) else x
 
 
@@ -191,7 +197,7 @@ def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
         return None
     if is_collection(x):
         check_kind(x, name)
-        x = x.to_dask_array(lengths=True) if hasattr(x, "dask") and hasattr(x, "divisions") else with_known_chunks(x)
+        x = with_known_chunks(x.to_dask_array() if hasattr(x, "dask") and hasattr(x, "divisions") else x)
     else:
         x = da.from_array(np.asarray(x), chunks=-1)
     if x.shape[0] != sum(chunks):
