@@ -18,7 +18,7 @@ from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 from kernelpursuit.pursuit.taking import TakingDirections
 
-_DEFLATED_POOL = 0.25  # share of a pool of which little is left, from which on all of it is deflated
+_DEFLATED_POOL = 0.5  # share of a pool of which little is left, from which on all of it is deflated
 VARIANTS = ("prefit", "backfit", "basic")
 
 Waiting = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
