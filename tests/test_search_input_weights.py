@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 import kernelpursuit.estimators._search as search
 from kernelpursuit import (
@@ -224,6 +225,8 @@ def test_what_does_not_go_together(options, message):
 
 def test_sparse_rows_are_refused():
     X, y = data()
+    sparse_tags = [get_tags(learned(input_weights=kind)).input_tags.sparse for kind in ("equal", "learned", "both")]
+    assert sparse_tags == [True, False, False]
     with pytest.raises(ValueError, match="input_weights='learned' needs dense X"):
         learned().fit(sparse.csr_array(X), y)
 

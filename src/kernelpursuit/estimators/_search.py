@@ -66,6 +66,11 @@ class SearchModel:
 
     gamma_: Any
 
+    def __sklearn_tags__(self: Any) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse &= getattr(self, "input_weights", "equal") == "equal"
+        return tags
+
     def _adopt(self: Any, found: Found) -> None:
         self._one_target = found.model._one_target
         self._set(found.model._taken)
@@ -405,12 +410,3 @@ def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
 def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """Keyword for functions that may not know of weights."""
     return {} if weights is None else {"sample_weight": weights}
-
-
-def accuracy(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
-    """Share of rows whose class is right, or all of whose labels are.
-
-    scikit-learn's checks of its arguments would take longer than the fit.
-    """
-    right = y == prediction
-    return float(np.average(right.all(axis=1) if right.ndim == 2 else right, weights=sample_weight))

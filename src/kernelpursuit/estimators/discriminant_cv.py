@@ -9,7 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._search import SearchModel, accuracy, search
+from kernelpursuit.estimators._score_table import accuracy
+from kernelpursuit.estimators._search import SearchModel, search
 from kernelpursuit.estimators._training import check_training
 from kernelpursuit.estimators.discriminant import FISHER_CONSTRAINTS, FisherModel, SparseKernelFDA
 

@@ -10,7 +10,8 @@ from kernelpursuit._array import on_host
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import fits
 from kernelpursuit.estimators._rules import mean_loss
-from kernelpursuit.estimators._search import SearchModel, accuracy, search
+from kernelpursuit.estimators._score_table import accuracy
+from kernelpursuit.estimators._search import SearchModel, search
 from kernelpursuit.estimators._task_parameters import ClassSearchParameters, ValueSearchParameters
 from kernelpursuit.estimators._training import check_training, training_data, with_class_weight
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier, check_classes
