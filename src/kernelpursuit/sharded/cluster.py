@@ -95,14 +95,18 @@ class Actors:
                 self._workers = [one if one in here else self._free_worker() for one in self._workers]
 
     def _compute(self, places: list[int]) -> list[list[Any]]:
-        """Futures of the chunks of some shards, at their workers; there is one at a time where they go to files."""
+        """Futures of the chunks of some shards; where they go to files, at their workers and one at a time.
+
+        Otherwise no worker is named, not even as a wish: with all workers gone Dask would take a wish for one of them
+        for a must, and wait for ever.
+        """
         futures: list[list[Any]] = [[] for _ in places]
         longest = max(len(self.members[place]) for place in places)
         at_once = longest if self._scratch is None else 1
         for first in range(0, longest, at_once):
             for some, place in zip(futures, places, strict=True):
                 chunks = [self._chunks[i] for i in self.members[place][first : first + at_once]]
-                where = {"workers": [self._workers[place]], "allow_other_workers": self._scratch is None}
+                where = {} if self._scratch is None else {"workers": [self._workers[place]]}
                 some += self._client.compute(chunks, **where)
             for some, place in zip(futures, places, strict=True):
                 self._wait_for(some, None if self._scratch is None else self._workers[place])
