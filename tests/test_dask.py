@@ -296,6 +296,19 @@ def test_a_checkpoint_on_many(client, tmp_path):
         model.fit(chunks(X), chunks(Y + (Y == Y[5])))
 
 
+def test_chunks_are_asked_of_no_worker_in_particular(client, monkeypatch):
+    """With all workers gone at once, Dask would wait for ever for the one that was wished for."""
+    asked, compute = [], Client.compute
+
+    def noted(self, *args, **options):
+        asked.append(options)
+        return compute(self, *args, **options)
+
+    monkeypatch.setattr(Client, "compute", noted)
+    KMPRegressor(3).fit(chunks(X), chunks(Y))
+    assert asked and not any(options.get("workers") for options in asked)
+
+
 def test_workers_that_are_killed(monkeypatch):
     """Twice in one fit: it ends with the atoms and weights of a fit that nobody disturbed, to the last bit."""
     made = []
