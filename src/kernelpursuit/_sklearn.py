@@ -65,6 +65,12 @@ class EstimatorSupport(CallbackSupportMixin):
     def _doc_link_template(self) -> str:
         return f"{documentation()}/reference/generated/kernelpursuit.{{estimator_name}}.html"
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters; read from the signature once for a class, not in every fit and clone."""
+        return super()._get_param_names()  # type: ignore[misc]
+
     def _get_doc_link(self) -> str:
         return super()._get_doc_link() if documentation() else ""
 

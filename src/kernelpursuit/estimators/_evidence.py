@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.optimize import brentq
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, spans
@@ -126,7 +127,7 @@ def best_variances(
     """Signal and noise variance within their bounds that make the evidence largest.
 
     For a given ratio t of the two the best noise variance is the mean of what is left of the squares, so that a search
-    over t remains: on a grid, again and again around the best point.
+    over ln t remains: the best point of a grid, then the root of the slope beside it.
 
     Parameters
     ----------
@@ -141,22 +142,30 @@ def best_variances(
     """
     lost = total - np.sum(eigenvalues)
 
-    def noise_of(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        left = squares - np.sum(projected / (1 / t[:, None] + eigenvalues), axis=1)
+    def noise_of(t: Any, left: Any) -> Any:
+        """Best noise variance within the bounds of both variances, for what is `left` of the squares."""
         least, most = np.maximum(NOISE[0], SIGNAL[0] / t), np.minimum(NOISE[1], SIGNAL[1] / t)
-        return np.clip(left / (q * total), least, most), left
+        return np.minimum(np.maximum(left / (q * total), least), most)
 
-    low, high = np.log(SIGNAL[0] / NOISE[1]), np.log(SIGNAL[1] / NOISE[0])
-    log_t = np.linspace(low, high, 65)
-    while high - low > 1e-9:
+    def slope(log_t: float) -> float:
+        """Slope of minus two times the evidence by ln t. Where the signal is at a bound, the noise changes with t."""
         t = np.exp(log_t)
-        noise, left = noise_of(t)
-        value = q * (total * np.log(noise) + np.sum(np.log1p(t[:, None] * eigenvalues), axis=1) + t * lost)
-        best = int(np.argmin(value + left / noise))
-        low, high = log_t[max(best - 1, 0)], log_t[min(best + 1, len(log_t) - 1)]
-        log_t = np.linspace(low, high, 17)
-    ratio = float(np.exp((low + high) / 2))
-    best_noise = float(noise_of(np.array([ratio]))[0][0])
+        share = t / (1 + t * eigenvalues)
+        left = squares - projected @ share
+        noise = noise_of(t, left)
+        by_noise = left / noise - q * total if noise in (SIGNAL[0] / t, SIGNAL[1] / t) else 0.0
+        return q * (eigenvalues @ share + t * lost) - projected @ share**2 / t / noise + by_noise
+
+    grid = np.linspace(np.log(SIGNAL[0] / NOISE[1]), np.log(SIGNAL[1] / NOISE[0]), 65)
+    t = np.exp(grid)
+    b = 1 + t[:, None] * eigenvalues
+    left = squares - t * ((1 / b) @ projected)
+    noise = noise_of(t, left)
+    best = int(np.argmin(q * (total * np.log(noise) + np.sum(np.log(b), axis=1) + t * lost) + left / noise))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    log_t = low if slope(low) >= 0 else high if slope(high) <= 0 else brentq(slope, low, high, xtol=1e-12)
+    ratio = float(np.exp(log_t))
+    best_noise = float(noise_of(ratio, squares - projected @ (ratio / (1 + ratio * eigenvalues))))
     return ratio * best_noise, best_noise
 
 
