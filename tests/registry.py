@@ -64,7 +64,7 @@ SETTINGS = [
     SparseKernelCCA(n_atoms=5, n_components=1, deflation="projection", signed=False, alpha=0.1),
     SparseKernelCCA(n_atoms=4, kernel_x="linear", kernel_y="linear", candidates=7),
     SparseKernelCCA(n_atoms=5, kernel_x="precomputed"),
-    FeatureWidths(n_landmarks=20, prior=0.0, max_rows=60),
+    FeatureWidths(n_landmarks=20, prior=0.0, max_rows=60, max_iter=10),
 ]
 
 
@@ -74,7 +74,7 @@ SMALLER = {
     make: make(max_atoms=3, gammas=[0.1, 1.0], cv=2) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
 }
 SMALLER |= {make: make(n_atoms=5, epochs=3) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
-SMALLER[PolytopeFacesRegressor] = PolytopeFacesRegressor(n_atoms=10)
+SMALLER |= {PolytopeFacesRegressor: PolytopeFacesRegressor(n_atoms=10), FeatureWidths: FeatureWidths(max_iter=5)}
 
 
 def label(estimator):

@@ -1,5 +1,7 @@
 """A common factor of all weights changes no atom and no coefficient."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -25,20 +27,23 @@ CRITERIA = {
 }
 
 
+@cache
+def pursued(name, scale, alpha, uniform):
+    K, y, w = problem()
+    w = np.ones(len(y)) if uniform else w
+    run = CRITERIA[name](DenseDictionary(K, gram=K), y, weights=scale * w, alpha=scale * alpha)
+    return run, pursue(run, n_atoms(8))
+
+
 @pytest.mark.parametrize("uniform", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("name", CRITERIA)
 def test_scale_of_weights(name, factor, alpha, uniform):
-    K, y, w = problem()
-    w = np.ones(len(y)) if uniform else w
-    runs = [
-        CRITERIA[name](DenseDictionary(K, gram=K), y, weights=scale * w, alpha=scale * alpha) for scale in (1.0, factor)
-    ]
-    one, two = (pursue(run, n_atoms(8)) for run in runs)
+    (run, one), (scaled, two) = (pursued(name, scale, alpha, uniform) for scale in (1.0, factor))
     assert [step.atom for step in one.steps] == [step.atom for step in two.steps] and len(one) == 8
     tolerance = 1e-10 if "squares" in name or name == "basic" else 1e-6  # optimisers stop at a small gradient
-    coefs = [np.array([*run.weight_path(8)]) for run in runs]
+    coefs = [np.array([*one_run.weight_path(8)]) for one_run in (run, scaled)]
     np.testing.assert_allclose(coefs[1], coefs[0], rtol=tolerance, atol=tolerance * np.abs(coefs[0]).max())
     for field, power in (("loss", 0), ("score", 1), ("weight", 0.5)):
         if 1e-290 < factor**power < 1e280:
