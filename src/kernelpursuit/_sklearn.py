@@ -69,7 +69,7 @@ class EstimatorSupport(CallbackSupportMixin):
     @cache
     def _get_param_names(cls) -> list[str]:
         """Names of the parameters; read from the signature once for a class, not in every fit and clone."""
-        return super()._get_param_names()  # type: ignore[misc]
+        return super()._get_param_names()
 
     def _get_doc_link(self) -> str:
         return super()._get_doc_link() if documentation() else ""

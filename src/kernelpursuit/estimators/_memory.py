@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+LITTLE = 2**20  # bytes of a matrix for which what is free need not be looked up, which takes a third of a millisecond
 SHARE = 4  # the matrix may take one part in so many of what is free: other processes may be about to do the same
 
 
@@ -21,7 +24,12 @@ def plan_memory(X: Any, n: int, limit: int | None, itemsize: int, memory: int | 
     memory = None if getattr(X, "room", None) else memory or None  # rows in files: so is the basis
     column = n * itemsize
     basis = column * min(limit or 1, n)
-    bound = free_memory(X) if memory is None else memory
+    if memory is not None:
+        bound = memory
+    elif isinstance(X, np.ndarray) and n * column <= LITTLE:
+        bound = physical_memory()
+    else:
+        bound = free_memory(X)
     if basis > bound:
         what = f"memory={bound}" if memory is not None else f"the {bound} bytes that are free"
         fit = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
