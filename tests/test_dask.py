@@ -296,8 +296,11 @@ def test_a_checkpoint_on_many(client, tmp_path):
         model.fit(chunks(X), chunks(Y + (Y == Y[5])))
 
 
-def test_chunks_are_asked_of_no_worker_in_particular(client, monkeypatch):
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_chunks_are_asked_of_no_worker_in_particular(client, monkeypatch, where):
     """With all workers gone at once, Dask would wait for ever for the one that was wished for."""
+    if where == "files":
+        monkeypatch.setattr("kernelpursuit.estimators._collections.room_in_memory", lambda *given: 2**22)
     asked, compute = [], Client.compute
 
     def noted(self, *args, **options):
@@ -307,6 +310,19 @@ def test_chunks_are_asked_of_no_worker_in_particular(client, monkeypatch):
     monkeypatch.setattr(Client, "compute", noted)
     KMPRegressor(3).fit(chunks(X), chunks(Y))
     assert asked and not any(options.get("workers") for options in asked)
+
+
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_bits_do_not_depend_on_the_number_of_workers(client, monkeypatch, where):
+    if where == "files":
+        monkeypatch.setattr("kernelpursuit.estimators._collections.room_in_memory", lambda *given: 2**22)
+    sizes = (40, 1, 0, 59, 3, 97, 100)
+    rows, y, weights = chunks(X, sizes), chunks(1e3 * Y, sizes), W * (np.arange(300) >= 40)  # one chunk has none
+    model = KMPRegressor(12, weakness=0.5, memory=0, centers=100, random_state=0)
+    both = clone(model).fit(rows, y, weights).dual_coef_.tobytes()
+    one = min(client.scheduler_info()["workers"])
+    monkeypatch.setattr("kernelpursuit.sharded.cluster.workers_of", lambda client: {one: 1})
+    assert clone(model).fit(rows, y, weights).dual_coef_.tobytes() == both
 
 
 def test_workers_that_are_killed(monkeypatch):

@@ -14,9 +14,10 @@ from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
+from kernelpursuit.sharded.cluster import shares
 from kernelpursuit.sharded.dictionary import ShardedDictionary
 from kernelpursuit.sharded.scratch import StoredBlock, in_files, mapped
-from kernelpursuit.sharded.shard import Block, Command, Ref, Shard, needed
+from kernelpursuit.sharded.shard import Block, Command, Ref, Shard, needed, nodes_within
 
 CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": [20, 20]}
 
@@ -26,10 +27,10 @@ def program_of(*arrays, cuts=(), directory=None):
     edges = [0, *cuts, len(arrays[0])]
     parts = [tuple(array[a:b] for array in arrays) for a, b in pairwise(edges)]
     if directory is None:
-        shards = [Shard(Block(part)) for part in parts]
+        shards = [Shard([Block(part)]) for part in parts]
     else:
         halves = [in_files(part, max(1, len(part[0]) // 2), str(directory)) for part in parts if len(part[0])]
-        shards = [Shard(*(StoredBlock(half, str(directory)) for half in some)) for some in halves]
+        shards = [Shard([StoredBlock(half, str(directory)) for half in some]) for some in halves]
     program = Program(Here(shards), len(arrays[0]), len(arrays))
     return program, [Sharded(program, number, array[:0], 0) for number, array in enumerate(arrays)]
 
@@ -117,7 +118,7 @@ def test_a_shard_is_made_again_from_the_log():
             log.extend(commands)
             return super().execute(commands, reads)
 
-    shards = [Shard(Block((x[:20], y[:20]))), Shard(Block((x[20:], y[20:])))]
+    shards = [Shard([Block((x[:20], y[:20]))]), Shard([Block((x[20:], y[20:]))])]
     program = Program(Logged(shards), 50, 2)
     Y, kernel = Sharded(program, 1, y[:0], 0), make_kernel("rbf", x)
     parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
@@ -181,6 +182,27 @@ def test_labels_in_files(tmp_path):
         in_files([np.array([{}, {}])], 2, str(tmp_path))
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 12, 13])
+def test_sums_do_not_depend_on_how_chunks_are_spread(count):
+    """To the last bit: they are made along one tree over all chunks."""
+    x = np.random.default_rng(0).normal(size=(count, 40, 3)) * 10.0 ** np.arange(-3, 3).repeat(20).reshape(1, 40, 3)
+    found = []
+    for workers in range(1, count + 1):
+        members = shares(0, count, workers)
+        nodes = [nodes_within(0, count, share.start, share.stop) for share in members]
+        shards = [
+            Shard(*([Block([x[i]])] for i in share), nodes=some) for share, some in zip(members, nodes, strict=True)
+        ]
+        assert [i for share in members for i in share] == list(range(count))
+        assert max(map(len, members)) - min(map(len, members)) <= 2
+        assert workers & (workers - 1) or all(len(some) == 1 for some in nodes)  # powers of two: one value from each
+        transport = Here(shards)
+        transport.nodes = [node for some in nodes for node in some]
+        X = Sharded(Program(transport, 40 * count, 1), 0, x[0, :0], 0)
+        found.append([np.asarray(one).tobytes() for one in (X.T @ X, X.surface.sum(X, axis=0), X.surface.root(X))])
+    assert all(one == found[0] for one in found)
+
+
 def test_a_block_of_atoms_takes_two_messages():
     """One for the pool, one for directions, products and losses; the directions are orthonormal all the same."""
     rng = np.random.default_rng(0)
@@ -225,7 +247,7 @@ def test_blocks_of_a_worker_share_their_centres():
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     data = TrainingData(x[:20], np.zeros(20), None, np.arange(20), 20)
     family = AtomFamily(data, np.random.default_rng(0), kernel=["rbf", "poly"], gamma=0.5)
-    shard = Shard(*(Block([x[start : start + 20]]) for start in range(0, 60, 20)))
+    shard = Shard(*([Block([x[start : start + 20]])] for start in range(0, 60, 20)))
     shard.execute([Command(1, dictionary_at, (Ref(0), family, 1e6, "tiles", None))], [])
     first, *others = [block.values[1] for block in shard.blocks]
     for parts in (

@@ -22,13 +22,14 @@ from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.estimators._placement import is_collection, is_precomputed
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
-from kernelpursuit.sharded.cluster import Actors, limits_of_memory
+from kernelpursuit.sharded.cluster import CACHED, Actors, limits_of_memory
 from kernelpursuit.sharded.shard import Rows, moments
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
 MANY_ATOMS = 256  # that memory is planned for where their number is not known
 LEAST_ROOM = 4 * 2**20  # bytes
+PARTS = 64  # chunks that small ones are joined to, at least
 
 
 def lazily(method: Callable) -> Callable:
@@ -110,7 +111,8 @@ def rows_on_cluster(
     estimator.n_features_in_ = int(X.shape[1])
     parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
     room = room_in_memory(client, X, estimator)
-    actors = Actors(client, delayed_chunks(X, parts, prepare), None if room is None else rows_within(room, X))
+    rows = None if room is None else rows_within(room, X)
+    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows)
     try:
         data = as_training_data(actors, X.chunks[0], sample_weight is not None)
         data.X.room = room
@@ -122,7 +124,8 @@ def rows_on_cluster(
 def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
     """Bytes for a block of rows and its temporaries where the rows do not fit into the memory of the workers.
 
-    None where they do: the limits are those that Dask was told (`memory_limit`).
+    None where they do: the limits are those that Dask was told (`memory_limit`). Sums are made by blocks, so a power of
+    two keeps the last bits from changing with each byte that is free.
     """
     free = limits_of_memory(client)
     if not free:
@@ -133,12 +136,12 @@ def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
     row = 2 * columns * row_dtype(X).itemsize + 8 * (atoms + TEMPORARIES)  # kernels keep the rows once more
     if n * row / len(free) < min(free) / 2:
         return None
-    return max(LEAST_ROOM, int(min(free)) // 8)
+    return max(LEAST_ROOM, 2 ** int(np.log2(max(1, min(free) // 8))))
 
 
 def rows_within(room: int, X: Any) -> int:
-    """Rows of a block whose temporaries fit into `room` bytes."""
-    return max(1, room // (3 * X.shape[1] * row_dtype(X).itemsize + 8 * TEMPORARIES))
+    """Rows of a block whose temporaries fit into `room` bytes; no more than a block in memory has."""
+    return min(CACHED, max(1, room // (3 * X.shape[1] * row_dtype(X).itemsize + 8 * TEMPORARIES)))
 
 
 def row_dtype(X: Any) -> np.dtype:
@@ -205,15 +208,44 @@ def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
     return x.rechunk({0: chunks, **{axis: -1 for axis in range(1, x.ndim)}})
 
 
-def delayed_chunks(X: Any, beside: list[Any], prepare: Callable) -> list[Any]:
-    """What a shard holds of each chunk that has rows, in the order of `HOLDS`."""
+def delayed_chunks(X: Any, beside: list[Any], prepare: Callable, rows: int) -> list[Any]:
+    """What a shard holds of each chunk that has rows, in the order of `HOLDS`.
+
+    Neighbours are joined up to so many `rows`, as long as there are `PARTS` of them: work in small pieces takes longer.
+    """
     from dask import delayed
 
     part, count = delayed(prepared_chunk, pure=True), len(X.chunks[0])
     columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in beside]
     dtype = row_dtype(X)
     blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
-    return [part(*arrays, int(first), dtype, prepare) for *arrays, first, size in blocks if size]
+    parts = [part(*arrays, int(first), dtype, prepare) for *arrays, first, size in blocks if size]
+    join, groups = delayed(joined_chunks, pure=True), together(X.chunks[0], min(rows, -(-X.shape[0] // PARTS)))
+    return [parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups]
+
+
+def together(sizes: tuple[int, ...], rows: int) -> list[range]:
+    """Which neighbours of the chunks that have rows have no more than so many `rows` together.
+
+    Examples
+    --------
+    >>> together((3, 2, 0, 9, 1, 4), 5)
+    [range(0, 2), range(2, 3), range(3, 5)]
+    """
+    groups: list[range] = []
+    held = 0
+    for place, size in enumerate(size for size in sizes if size):
+        if groups and held + size <= rows:
+            groups[-1], held = range(groups[-1].start, place + 1), held + size
+        else:
+            groups.append(range(place, place + 1))
+            held = size
+    return groups
+
+
+def joined_chunks(chunks: list[tuple]) -> tuple:
+    """Neighbouring chunks as one."""
+    return tuple(None if one[0] is None else np.concatenate(one) for one in zip(*chunks, strict=True))
 
 
 def prepared_chunk(X: Any, y: Any, weights: Any, first: int, dtype: np.dtype, prepare: Callable) -> tuple:
@@ -236,12 +268,12 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     of_rows, largest = program.reduce(moments, X, weights, how="moments"), program.reduce(largest_of, y, how="max")
     shards = program.by_shard(look_at, X, y, rows)  # and these come along
     found = [block for blocks in shards for block in blocks]
+    if not found:
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     like_x, like_y, *_ = found[0]
     firsts, counts = np.array([(first, count) for *_, first, count, _ in found]).T
-    free = min(blocks[0][-1] / max(1, sum(block[-2] for block in blocks)) for blocks in shards)
+    free = min(blocks[0][-1] / sum(block[-2] for block in blocks) for blocks in shards if blocks)
     program.n_rows = Rows(int(np.sum(counts)))
-    if program.n_rows == 0:
-        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     targets = Sharded(program, y.number, like_y, 0)
     targets.largest = float(largest) if np.isfinite(float(largest)) else None
     return TrainingData(
@@ -264,8 +296,8 @@ def largest_of(y: np.ndarray) -> float:
 
 
 def first_of(rows: np.ndarray) -> int:
-    """Number of the first row of a block, by which it is known; -1 if there is none."""
-    return int(rows[0]) if len(rows) else -1
+    """Number of the first row of a block, by which it is known."""
+    return int(rows[0])
 
 
 class Numbered(NamedTuple):

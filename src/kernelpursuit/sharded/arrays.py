@@ -14,16 +14,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kernelpursuit.sharded.shard import Command, Read, Ref, Rows, joined, root
+from kernelpursuit.sharded.shard import Command, Read, Ref, Rows, in_tree, joined, root
 
 NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
 
 
 class Transport(Protocol):
-    """How commands get to the shards: see `sharded.cluster`, and `Here` for shards in this process."""
+    """How commands get to the shards: see `sharded.cluster`, and `Here` for shards in this process.
+
+    Attributes
+    ----------
+    nodes : list of tuple of int
+        Parts of the tree that the shards answer for, in the order of the rows: see `shard.nodes_within`.
+    """
+
+    nodes: list[tuple[int, int]]
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
-        """Values read, a list for each shard, in the order of the rows."""
+        """What is read, a list for each shard, in the order of the rows: of each value a list, see `Shard.execute`."""
 
 
 class Here:
@@ -36,6 +44,7 @@ class Here:
 
     def __init__(self, shards: Sequence[Any]):
         self.shards = list(shards)
+        self.nodes = [(place, place + 1) for place in range(len(self.shards))]
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """One shard after the other."""
@@ -104,9 +113,17 @@ class Program:
         unread = list(self._unread.values())
         answers = self._send([*others, *(Read(one.number, one.how) for one in unread)])
         for place, one in enumerate(unread, start=len(others)):
-            one.value = joined([answer[place] for answer in answers], one.how)
+            parts = [part for answer in answers for part in answer[place]]
+            one.value = self._joined(dict(zip(self.transport.nodes, parts, strict=True)), one.how)
         self._unread.clear()
         return [answer[: len(others)] for answer in answers]
+
+    @staticmethod
+    def _joined(parts: dict[tuple[int, int], Any], how: str) -> np.ndarray:
+        """Values of the parts of the tree as one."""
+        everything = next(iter(parts))[0], next(reversed(parts))[1]
+        total = in_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: joined(two, how))
+        return np.array(total, dtype=np.float64)
 
     def _send(self, reads: list[Read]) -> list[list[Any]]:
         commands, self._waiting = self._waiting, []

@@ -14,12 +14,13 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kernelpursuit.sharded.scratch import StoredBlock, in_files
-from kernelpursuit.sharded.shard import Block, Command, Read, Shard, needed
+from kernelpursuit.sharded.shard import Block, Command, Read, Shard, needed, nodes_within
 
 PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
 RESTART = 30.0  # seconds that a cluster without workers has to start one; then the fit ends with an error
@@ -43,14 +44,16 @@ class Actors:
     ----------
     client : distributed.Client
     chunks : list of dask.delayed.Delayed
-        For each chunk of rows the tuple that a `Block` holds of it.
+        For each chunk of rows the tuple that a `Block` holds of it. A chunk is a group of blocks (see `Shard`).
     rows_at_once : int, optional
         Keep the rows in files, and so many of them in memory at a time. None keeps all of them in memory.
 
     Attributes
     ----------
-    members : list of list of int
+    members : list of range
         Chunks of each shard.
+    nodes : list of tuple of int
+        See `arrays.Transport`.
     bytes_sent, bytes_received : int
         Over all shards.
     lost : int
@@ -59,17 +62,13 @@ class Actors:
 
     def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None):
         self._client, self._chunks = client, list(chunks)
-        self._scratch = None
-        if rows_at_once is not None:
-            from dask import delayed
-
-            self._scratch, to_files = f"kernelpursuit-{uuid.uuid4().hex}", delayed(chunk_in_files)
-            self._chunks = [to_files(chunk, rows_at_once, self._scratch) for chunk in self._chunks]
-        workers = sorted(self._some_workers())
-        # Neighbours together, as many for each worker: the order of sums depends on the numbers of both alone.
-        shares = np.array_split(np.arange(len(self._chunks)), min(len(workers), len(self._chunks)))
-        self.members = [share.tolist() for share in shares]
-        self._workers = workers[: len(shares)]
+        self._rows_at_once = rows_at_once
+        self._scratch = None if rows_at_once is None else f"kernelpursuit-{uuid.uuid4().hex}"
+        workers, count = sorted(self._some_workers()), len(self._chunks)
+        self.members = shares(0, count, min(len(workers), count))
+        self._nodes = [nodes_within(0, count, share.start, share.stop) for share in self.members]
+        self.nodes = [node for nodes in self._nodes for node in nodes]
+        self._workers = workers[: len(self.members)]
         self._actors: list[Any] = []
         self._begin()
         self._log: list[Command] = []  # carried out by all shards
@@ -86,7 +85,7 @@ class Actors:
         for attempt in range(ATTEMPTS):
             try:
                 futures = self._compute(list(range(len(self.members))))
-                self._actors = [self._start(some, worker) for some, worker in zip(futures, self._workers, strict=True)]
+                self._actors = [self._start(some, place) for place, some in enumerate(futures)]
                 return
             except Lost:
                 if attempt == ATTEMPTS - 1:
@@ -95,24 +94,37 @@ class Actors:
                 self._workers = [one if one in here else self._free_worker() for one in self._workers]
 
     def _compute(self, places: list[int]) -> list[list[Any]]:
-        """Futures of the chunks of some shards; where they go to files, at their workers and one at a time.
+        """Futures of the chunks of some shards; where they go to files, one at a time for each worker.
 
-        Otherwise no worker is named, not even as a wish: with all workers gone Dask would take a wish for one of them
-        for a must, and wait for ever.
+        No worker is named, not even as a wish: with all workers gone Dask would take a wish for one of them for a must,
+        and wait for ever. To write a chunk to files is a task with a name of its own, at the worker that is to have it.
         """
-        futures: list[list[Any]] = [[] for _ in places]
-        longest = max(len(self.members[place]) for place in places)
-        at_once = longest if self._scratch is None else 1
-        for first in range(0, longest, at_once):
-            for some, place in zip(futures, places, strict=True):
-                chunks = [self._chunks[i] for i in self.members[place][first : first + at_once]]
-                where = {} if self._scratch is None else {"workers": [self._workers[place]]}
-                some += self._client.compute(chunks, **where)
-            for some, place in zip(futures, places, strict=True):
-                self._wait_for(some, None if self._scratch is None else self._workers[place])
-        return futures
+        if self._scratch is None:
+            futures = [self._client.compute([self._chunks[i] for i in self.members[place]]) for place in places]
+            for some in futures:
+                self._wait_for(some)
+            return futures
+        written: list[list[Any]] = [[] for _ in places]
+        for step in range(max(len(self.members[place]) for place in places)):
+            now = [
+                (some, place) for some, place in zip(written, places, strict=True) if step < len(self.members[place])
+            ]
+            chunks = self._client.compute([self._chunks[self.members[place][step]] for _, place in now])
+            self._wait_for(chunks)
+            for (some, place), chunk in zip(now, chunks, strict=True):
+                some.append(self._at(place, chunk_in_files, chunk, self._rows_at_once, self._scratch))
+            for some, place in now:
+                self._wait_for(some[-1:], self._workers[place])
+            for chunk in chunks:  # before the next is asked for
+                chunk.release()
+        return written
 
-    def _wait_for(self, futures: list[Any], only: str | None) -> None:
+    def _at(self, place: int, function: Any, *args: Any, **options: Any) -> Any:
+        """Future of a call at the worker of a shard, and nowhere else."""
+        where = {"workers": [self._workers[place]], "allow_other_workers": False, "pure": False}
+        return self._client.submit(function, *args, **where, **options)
+
+    def _wait_for(self, futures: list[Any], only: str | None = None) -> None:
         """Wait for what workers make, `only` one of them if so wanted; nobody waits for a worker that is gone."""
         while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
             if only not in {None, *self._some_workers()}:
@@ -120,11 +132,13 @@ class Actors:
             wait_some(unfinished)
         check_finished(futures)
 
-    def _start(self, futures: list[Any], worker: str) -> Any:
-        options = {"actor": True, "pure": False, "workers": [worker], "allow_other_workers": False}
-        made = self._client.submit(HeldRows if self._scratch is None else StoredRows, *futures, **options)
-        self._wait_for([made], worker)
-        return made.result()
+    def _start(self, futures: list[Any], place: int) -> Any:
+        rows = HeldRows if self._scratch is None else StoredRows
+        made = self._at(place, rows, self._nodes[place], *futures, actor=True)
+        while True:
+            self._wait_for([made], self._workers[place])
+            with suppress(TimeoutError):  # the worker may be gone just now
+                return made.result(timeout=PATIENCE)
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """Send to all shards at once; those that were lost are made again and asked again."""
@@ -202,9 +216,9 @@ class Actors:
 
     def _make_again(self, place: int) -> None:
         self.lost += 1
-        worker = self._workers[place] = self._free_worker()
+        self._workers[place] = self._free_worker()
         (futures,) = self._compute([place])
-        self._actors[place] = self._start(futures, worker)
+        self._actors[place] = self._start(futures, place)
         self._acknowledged[place] = self._first - 1
         if self._log:
             state = pickled(needed(self._log, self._live))
@@ -239,18 +253,42 @@ class HeldRows(Shard):
     Blocks are so small that a vector over their rows stays in a cache, and that memory is used again.
     """
 
-    def __init__(self, *parts: tuple):
-        arrays: list[Any] = [None if one[0] is None else np.concatenate(one) for one in zip(*parts, strict=True)]
-        starts = range(0, max(1, len(arrays[0])), CACHED)
-        blocks = [[None if one is None else one[start : start + CACHED] for one in arrays] for start in starts]
-        super().__init__(*map(Block, blocks))
+    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple):
+        super().__init__(*map(blocks_of, parts), nodes=nodes)
 
 
 class StoredRows(Shard):
     """A shard whose rows are in files, in blocks of which one at a time is in memory; made by `chunk_in_files`."""
 
-    def __init__(self, *parts: tuple[str, list[tuple]]):
-        super().__init__(*(StoredBlock(block, directory) for directory, blocks in parts for block in blocks))
+    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple[str, list[tuple]]):
+        groups = ([StoredBlock(block, directory) for block in blocks] for directory, blocks in parts)
+        super().__init__(*groups, nodes=nodes)
+
+
+def blocks_of(arrays: tuple) -> list[Block]:
+    """A chunk in blocks of about the same length, in memory of their own; none where it has no rows."""
+    rows = len(arrays[0])
+    count = -(-rows // CACHED)
+    edges = [rows * place // max(1, count) for place in range(count + 1)]
+    return [
+        Block([None if one is None else np.array(one[start:stop], order="C") for one in arrays])
+        for start, stop in pairwise(edges)
+    ]
+
+
+def shares(first: int, stop: int, workers: int) -> list[range]:
+    """Neighbouring chunks for each worker, about as many; for 2, 4, 8, ... workers they are nodes of the tree of sums.
+
+    Examples
+    --------
+    >>> shares(0, 10, 4)
+    [range(0, 3), range(3, 5), range(5, 8), range(8, 10)]
+    """
+    if workers == 1:
+        return [range(first, stop)]
+    left = (workers + 1) // 2
+    middle = first - (first - stop) * left // workers if workers % 2 else (first + stop + 1) // 2
+    return shares(first, middle, left) + shares(middle, stop, workers - left)
 
 
 def chunk_in_files(arrays: tuple, rows: int, name: str) -> tuple[str, list[tuple]]:

@@ -42,7 +42,11 @@ class Command(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A value that is to be known, and how those of several blocks of rows are joined; None for a list of them."""
+    """A value that is to be known, and how those of several blocks of rows are joined; None for a list of them.
+
+    Values are joined along a tree of halves over all groups of blocks, so that how they are spread over shards does not
+    change a bit.
+    """
 
     number: int
     how: str | None
@@ -91,8 +95,8 @@ JOINS: dict[str, Callable] = {
 }
 
 
-def joined(parts: Iterable[Any], how: str) -> np.ndarray:
-    """Values joined in the order of the rows, sums in float64.
+def joined(parts: Iterable[Any], how: str) -> Any:
+    """Values joined in the order of the rows, sums in float64. Where there are no rows there is no value, but None.
 
     Examples
     --------
@@ -101,9 +105,39 @@ def joined(parts: Iterable[Any], how: str) -> np.ndarray:
     """
     total: Any = None
     for part in parts:
-        wide = np.asarray(part, dtype=np.float64)
-        total = wide if total is None else JOINS[how](total, wide)
-    return np.array(total)
+        if part is not None:
+            wide = np.asarray(part, dtype=np.float64)
+            total = wide if total is None else JOINS[how](total, wide)
+    return total if total is None else np.array(total)
+
+
+def in_tree(node: tuple[int, int], known: Callable, value: Callable, join: Callable) -> Any:
+    """Values of groups from the first to the last of `node`, joined by halves down to those nodes that are `known`.
+
+    Examples
+    --------
+    >>> in_tree((0, 5), lambda node: node[1] == node[0] + 1, lambda node: node[0], lambda one, two: (one, two))
+    (((0, 1), 2), (3, 4))
+    """
+    if known(node):
+        return value(node)
+    middle = sum(node, 1) // 2
+    return join(in_tree((node[0], middle), known, value, join), in_tree((middle, node[1]), known, value, join))
+
+
+def nodes_within(first: int, stop: int, start: int, end: int) -> list[tuple[int, int]]:
+    """The largest parts of that tree that lie between groups `start` and `end`, in order.
+
+    Examples
+    --------
+    >>> nodes_within(0, 8, 0, 4), nodes_within(0, 8, 3, 8)
+    ([(0, 4)], [(3, 4), (4, 8)])
+    """
+    if start <= first and stop <= end:
+        return [(first, stop)]
+    middle = (first + stop + 1) // 2
+    left = nodes_within(first, middle, start, end) if start < middle else []
+    return left + (nodes_within(middle, stop, start, end) if end > middle else [])
 
 
 class Block:
@@ -132,35 +166,60 @@ class Block:
 
 
 class Shard:
-    """The rows of one worker, in blocks. Each message is carried out for one block after the other.
+    """The rows of one worker, in groups of blocks. Each message is carried out for one block after the other.
 
     No command needs rows of another block, so that only one of them has to be in memory at a time.
 
     Parameters
     ----------
-    *blocks : Block, or anything with its methods
+    *groups : list of Block, or of anything with its methods
+        A group may be empty.
+    nodes : list of tuple of int
+        Parts of the tree over all groups that this shard has (see `nodes_within`). It answers with a value for each.
 
     Examples
     --------
-    >>> shard = Shard(Block([np.arange(3.0)]), Block([np.arange(2.0)]))
-    >>> [float(value) for value in shard.execute([Command(1, np.sum, (Ref(0),))], [Read(1, "sum")])]
-    [4.0]
+    >>> shard = Shard([Block([np.arange(3.0)])], [Block([np.arange(2.0)])])
+    >>> shard.execute([Command(1, np.sum, (Ref(0),))], [Read(1, "sum")])
+    [[array(4.)]]
     """
 
-    def __init__(self, *blocks: Any):
-        self.blocks = list(blocks)
+    def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None):
+        self.groups = [list(group) for group in groups]
+        self.nodes = [(0, len(groups))] if nodes is None else list(nodes)
         self.done = 0  # batches carried out
 
-    def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[Any]:
-        """Carry out the commands, and give some values away."""
+    @property
+    def blocks(self) -> list[Any]:
+        """Those of all groups."""
+        return [block for group in self.groups for block in group]
+
+    def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[list[Any]]:
+        """Carry out the commands, and give some values away: of each a list, one for each node or for each block."""
+        origin = self.nodes[0][0]
+
+        def value(node: tuple[int, int]) -> list[Any]:
+            return self._of_group(self.groups[node[0] - origin], commands, reads)
+
+        def join(one: list[Any], two: list[Any]) -> list[Any]:
+            pairs = zip(reads, one, two, strict=True)
+            return [mine + theirs if how is None else joined([mine, theirs], how) for (_, how), mine, theirs in pairs]
+
+        found = [in_tree(node, lambda node: node[1] == node[0] + 1, value, join) for node in self.nodes]
+        return [
+            [one for values in found for one in values[place]] if how is None else [values[place] for values in found]
+            for place, (_, how) in enumerate(reads)
+        ]
+
+    def _of_group(self, blocks: list[Any], commands: Sequence[Command], reads: Sequence[Read]) -> list[Any]:
         answers: list[Any] = [None if how else [] for _, how in reads]
-        for block in self.blocks:
+        for block in blocks:
             found = block.execute(commands, [number for number, _ in reads])
             for place, ((_, how), value) in enumerate(zip(reads, found, strict=True)):
                 if how is None:
                     answers[place].append(value)
                 else:  # one block at a time: products with all atoms are large
-                    answers[place] = joined([value] if answers[place] is None else [answers[place], value], how)
+                    answers[place] = joined([answers[place], value], how)
         return answers
 
     def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
