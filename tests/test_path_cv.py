@@ -5,13 +5,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
 
-from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV
+from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, SparseKernelFDACV
 from kernelpursuit.estimators._search import best_pair
 from kernelpursuit.kernels import scale_gamma
 from kernelpursuit.plots.path import _cross_validated
@@ -232,6 +233,26 @@ def test_folds_as_in_scikit_learn():
     generated = KMPRegressorCV(3, gammas=GAMMAS, cv=iter(pairs)).fit(X, y)
     np.testing.assert_array_equal(listed.cv_results_["mean_test_score"], generated.cv_results_["mean_test_score"])
     assert "split3_test_score" in listed.cv_results_
+    for model in (KMPRegressorCV(3, gammas=GAMMAS), KMPClassifierCV(3, gammas=GAMMAS), SparseKernelFDACV(3)):
+        target = y if isinstance(model, KMPRegressorCV) else y > 0
+        scores = [
+            clone(model).set_params(cv=cv).fit(X, target, **given).cv_results_["split1_test_score"]
+            for cv, given in ((pairs, {}), (GroupKFold(4), {"groups": groups}))
+        ]
+        np.testing.assert_array_equal(*scores)
+        with pytest.raises(ValueError, match="groups"):
+            clone(model).set_params(cv=GroupKFold(4)).fit(X, target)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            clone(model).set_params(cv=GroupKFold(4)).fit(X, target, groups=groups[:-1])
+
+
+def test_groups_are_routed():
+    X, y = data()
+    groups = np.arange(len(X)) % 6
+    model = KMPRegressorCV(3, gammas=GAMMAS, cv=GroupKFold(2)).set_fit_request(groups=True)
+    with config_context(enable_metadata_routing=True):
+        scores = cross_val_score(model, X, y, cv=GroupKFold(3), params={"groups": groups})
+    assert np.all(np.isfinite(scores))
 
 
 @pytest.mark.parametrize("make", [KMPRegressorCV, KMPClassifierCV])

@@ -102,7 +102,7 @@ DESCRIPTIONS = {
         nothing about y drop out. It needs a Gaussian kernel and dense X. The weights suit ``gamma=1``, and by default
         1/4, 1, 4 and 16 are tried. "both" tries both and keeps the better.""",
     "cv": """cv : int, splitter or iterable, default=None
-        Folds, as in scikit-learn. None is five of them.""",
+        Folds, as in scikit-learn. None is five of them. A splitter that needs groups gets those given to `fit`.""",
     "n_jobs": """n_jobs : int, optional
         Number of processes in which paths run at the same time. None is one process, in which, from 1,000 rows on, the
         folds of a width run in as many threads as linear algebra may use.""",

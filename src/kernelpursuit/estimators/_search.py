@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils import check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._array import gather, on_host
@@ -89,6 +90,7 @@ def search(
     X: Any,
     y: Any,
     sample_weight: Any,
+    groups: Any = None,
     without: Collection[str] = (),
 ) -> Found:
     """Cross-validate all widths, ridges, kinds of input weights and numbers of atoms; fit the best on all rows.
@@ -103,6 +105,8 @@ def search(
         ``metric(y, prediction, sample_weight=)``, larger is better; used when no scorer is given.
     X, y, sample_weight
         Checked data.
+    groups : array-like of shape (n_samples,), optional
+        For a splitter that keeps the rows of a group together.
     without : collection of str
         Parameters that the weights hold already.
     """
@@ -123,7 +127,10 @@ def search(
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
         return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
 
-    scored = cross_validate(estimator, model, metric, X, on_host(y), weights, settings, widths)
+    y_host = on_host(y)
+    check_consistent_length(X, y_host, groups)
+    folds = list(check_cv(estimator.cv, y_host, classifier=is_classifier(estimator)).split(X, y_host, groups))
+    scored = cross_validate(estimator, model, metric, X, y_host, weights, settings, widths, folds)
     table = scored.table if scored.interrupted else without_undefined_folds(scored.table)
     settings, verbose = settings[: len(table)], lines_wanted(estimator)
     chosen, k = best_known(scored, estimator.one_standard_error)
@@ -192,11 +199,11 @@ def cross_validate(
     weights: Any,
     settings: list[Setting],
     widths: FeatureWidths | None,
+    folds: list[tuple[np.ndarray, np.ndarray]],
 ) -> Scored:
     """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
     most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
     scorer = None if estimator.scoring is None else check_scoring(prototype, scoring=estimator.scoring)
-    folds = list(check_cv(estimator.cv, y, classifier=is_classifier(prototype)).split(X, y))
     told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
     ending = Ending()
     learned = [] if widths is None else learned_in_folds(widths, X, y, weights, folds, verbose)

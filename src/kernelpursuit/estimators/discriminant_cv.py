@@ -123,7 +123,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         self.verbose = verbose
 
     @fits
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseKernelFDACV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> SparseKernelFDACV:
         """Choose width and number of atoms, then fit on all rows.
 
         Parameters
@@ -132,6 +132,8 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Used in the fits and in the scores.
+        groups : array-like of shape (n_samples,), optional
+            Group of each row, for a `cv` that keeps the rows of a group together, such as ``GroupKFold()``.
 
         Returns
         -------
@@ -139,7 +141,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         """
         X, y = check_training(self, X, y)
         check_classification_targets(y)
-        found = search(self, SparseKernelFDA, accuracy, X, y, sample_weight)
+        found = search(self, SparseKernelFDA, accuracy, X, y, sample_weight, groups)
         self._adopt(found)
         self.classes_, self._projections = found.model.classes_, found.model._projections
         return self

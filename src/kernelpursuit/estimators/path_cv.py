@@ -96,7 +96,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     }
 
     @fits
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressorCV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> KMPRegressorCV:
         """Choose width and number of atoms, then fit on all rows.
 
         Parameters
@@ -105,6 +105,8 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Used in the fits and in the scores.
+        groups : array-like of shape (n_samples,), optional
+            Group of each row, for a `cv` that keeps the rows of a group together, such as ``GroupKFold()``.
 
         Returns
         -------
@@ -120,7 +122,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
                 columns = columns[0], loss.link.of_mean(columns[1])
             return -mean_loss(loss.value, *columns, sample_weight) / columns[0].shape[1]
 
-        self._adopt(search(self, KMPRegressor, metric, X, y, sample_weight))
+        self._adopt(search(self, KMPRegressor, metric, X, y, sample_weight, groups))
         return self
 
 
@@ -202,7 +204,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     }
 
     @fits
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifierCV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> KMPClassifierCV:
         """Choose width and number of atoms, then fit on all rows.
 
         Parameters
@@ -212,6 +214,8 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
             Classes; or 0 and 1, which labels each row has.
         sample_weight : array-like of shape (n_samples,), optional
             Used in the fits and in the scores.
+        groups : array-like of shape (n_samples,), optional
+            Group of each row, for a `cv` that keeps the rows of a group together, such as ``GroupKFold()``.
 
         Returns
         -------
@@ -219,7 +223,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         """
         X, y, self._labels = check_classes(self, X, y)
         weights = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
-        found = search(self, KMPClassifier, accuracy, X, y, weights, without={"class_weight"})
+        found = search(self, KMPClassifier, accuracy, X, y, weights, groups, without={"class_weight"})
         self._adopt(found)
         self.classes_ = found.model.classes_
         return self
