@@ -249,8 +249,8 @@ def test_folds_as_in_scikit_learn():
 def test_groups_are_routed():
     X, y = data()
     groups = np.arange(len(X)) % 6
-    model = KMPRegressorCV(3, gammas=GAMMAS, cv=GroupKFold(2)).set_fit_request(groups=True)
     with config_context(enable_metadata_routing=True):
+        model = KMPRegressorCV(3, gammas=GAMMAS, cv=GroupKFold(2)).set_fit_request(groups=True)
         scores = cross_val_score(model, X, y, cv=GroupKFold(3), params={"groups": groups})
     assert np.all(np.isfinite(scores))
 
