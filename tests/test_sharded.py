@@ -160,6 +160,24 @@ def test_the_atoms_are_those_of_one_machine(seed, everything_in_files):
         np.testing.assert_allclose(found.values("leave_one_out"), wanted.values("leave_one_out"), rtol=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_atoms_of_a_wide_kernel_are_those_of_one_machine(seed):
+    """A block ends where one machine ends it, also where next to nothing is left of its atoms."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(800, 6))
+    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=800))[:, None]
+    kernel, centres = make_kernel("rbf", x, gamma=0.01), x[:300]
+    one = KernelDictionary(x, centres, kernel, storage="tiles")
+    wanted = pursue(Squares(one, y), n_atoms(60), lookahead=64, weakness=0.5)
+    program, (X, Y) = program_of(x, y, cuts=[266, 400])
+    parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
+    here = KernelDictionary(centres, centres, kernel, storage="tiles")
+    found = pursue(
+        Squares(ShardedDictionary(program, parts, here, 300, float), Y), n_atoms(60), lookahead=64, weakness=0.5
+    )
+    assert found.atoms.tolist() == wanted.atoms.tolist()
+
+
 def test_files_are_deleted_with_the_arrays(everything_in_files):
     _, (X,) = program_of(np.arange(8.0)[:, None], cuts=[4], directory=everything_in_files)
     files = len(list(everything_in_files.iterdir()))

@@ -147,7 +147,7 @@ class Basis:
         self._reserve(self.size + columns.shape[1], tails.shape[1])
         tails = np.pad(tails, ((0, 0), (0, self._tails.shape[1] - tails.shape[1])))
         before = np.diagonal(gram) + np.sum(inside**2, axis=0)
-        factor, kept = pivots(gram, pivot_limit(eps(columns)) * before)
+        factor, kept = pivots(gram, pivot_limit(eps(columns)) * np.diagonal(gram))
         count = leading(kept)
         factor, inside = factor[:count, :count].T, inside[:, :count]
         inverse, Q = np.linalg.inv(factor) if count else factor, self.directions

@@ -47,7 +47,7 @@ def at_once(atoms: Deflation, block: list[int], residual: Array, tail: np.ndarra
     tails = np.zeros((len(J), 0)) if atoms.ridge is None else atoms.ridge.extend(J)
     width, before = tails.shape[1], basis.size
     near = basis.nearly(atoms.columns(J), tails, known.inside, known.gram)
-    if not near.samples.shape[1]:
+    if near.samples.shape[1] < len(block):  # where it ends is for exact columns to say, as on one machine
         return None
     Q = basis.directions
     reads = Q @ near.samples, near.samples.T @ near.samples, near.samples.T @ residual, energies(residual)
