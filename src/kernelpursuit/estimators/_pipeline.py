@@ -24,7 +24,7 @@ from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, line
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
-from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.loop import Foreseen, Path, Step, Stop, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
@@ -46,6 +46,8 @@ class Settings:
         What callbacks hear of, where the estimator has any.
     ending : callable or None
         Says whether the fit is to end as by an interrupt, where it is one of several in threads.
+    foreseen : Foreseen or None
+        The first atoms, where a search has found them.
     """
 
     rng: np.random.Generator
@@ -58,13 +60,14 @@ class Settings:
     path: Path | None = None
     fit_task: FitTask | None = None
     ending: Callable[[], bool] | None = None
+    foreseen: Foreseen | None = None
 
     @classmethod
     def of(cls, estimator: Any, unit: float = 1.0) -> Settings:
         """The settings among the parameters of an estimator, whose targets were divided by `unit`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
-        given |= {"ending": getattr(estimator, "_ending", None)}
+        given |= {"ending": getattr(estimator, "_ending", None), "foreseen": getattr(estimator, "_foreseen", None)}
         seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
         if file is not None:
             given["checkpoint"] = Checkpoint(file, estimator, seed)
@@ -134,7 +137,8 @@ def run(
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
     record = None if settings.checkpoint is None else settings.checkpoint.next_pursuit(data, (memory, most))
     memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
-    storage = storage_for(settings, worth_keeping)
+    known = settings.foreseen is not None and len(settings.foreseen.atoms) == steps  # so that it is not read
+    storage = storage_for(settings, worth_keeping and not known)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries:
         limit_spare(dictionary, data.X)
@@ -188,7 +192,7 @@ def follow_criterion(
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", settings.weakness, leg.path)
+    path = pursue(criterion, stop, look, callback, "auto", settings.weakness, leg.path, settings.foreseen)
     if settings.verbose and path.reason != LEG:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path

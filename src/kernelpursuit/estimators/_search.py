@@ -23,6 +23,7 @@ from kernelpursuit.dictionaries import tiles
 from kernelpursuit.dictionaries.dense import mirrored
 from kernelpursuit.dictionaries.passes import side_of_tiles
 from kernelpursuit.dictionaries.tiles import spans
+from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
     kinds_to_try,
@@ -44,7 +45,7 @@ from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_o
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.kernels import make_kernel, scale_gamma, uses_gamma
+from kernelpursuit.kernels import Kernel, make_kernel, scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
 
 MOST_ROWS = 5000  # of which the folds share a kernel matrix
@@ -208,19 +209,31 @@ def cross_validate(
     ending = Ending()
     learned = [] if widths is None else learned_in_folds(widths, X, y, weights, folds, verbose)
 
+    foreseeing = None
+    if shares_matrix(estimator, X):
+        foreseeing = Foreseeing.of(prototype, X, y, weights, [train for train, _ in folds], most)
+
     def paths() -> Iterator[Any]:
         for (weighted, gamma), same_width in groupby(
             enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)
         ):
+            group = list(same_width)
             matrix = None if weighted else kernel_matrix(estimator, X, gamma)  # made when it is its turn
+            ahead: list[Any] = [None] * len(folds)
+            plain = [without_ridge(estimator, setting) for _, setting in group]
+            if foreseeing is not None and matrix is not None and any(plain):
+                ahead = foreseeing.ahead(matrix.T, search_kernel(estimator, X, gamma))
+                matrix = matrix if scorer is not None or not all(plain) else None  # columns of atoms are all it takes
             rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
-            for place, setting in same_width:
+            for (place, setting), known in zip(group, plain, strict=True):
                 for fold, (train, test) in enumerate(folds):
                     label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
                     one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
                     one._for_scores, one._ending = scorer is None, ending
                     heard, given = told.fold(place, fold), learned[fold].transform(X) if weighted else rows
-                    yield one, given, y, weights, train, test, scorer, metric, label, heard
+                    found = ahead[fold] if known else None
+                    found = found() if found is not None and estimator.n_jobs is not None else found
+                    yield one, given, y, weights, train, test, scorer, metric, label, heard, found
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
     jobs = takewhile(lambda job: not told.stopped, paths())
@@ -273,8 +286,7 @@ def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | N
     """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs."""
     if not shares_matrix(estimator, X):
         return None
-    options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
-    kernel = make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
+    kernel = search_kernel(estimator, X, gamma)
     n, points = X.shape[0], kernel.prepare(X)
     K, blocks = np.empty((n, n)), spans(0, n, side_of_tiles(8))
 
@@ -284,6 +296,12 @@ def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | N
     below = [(one, other) for place, one in enumerate(blocks) for other in blocks[: place + 1]]
     tiles.in_threads(fill, below, kernel.parallel and n * n > tiles.FEW_ENTRIES)
     return mirrored(K).T  # the same, each column in one piece
+
+
+def search_kernel(estimator: Any, X: Any, gamma: float | None) -> Kernel:
+    """The kernel of one of the widths."""
+    options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
+    return make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
 
 
 def shares_matrix(estimator: Any, X: Any) -> bool:
@@ -362,13 +380,15 @@ def path_scores(
     metric: Callable,
     label: str = "",
     place: Any = None,
+    foreseen: Any = None,
 ) -> np.ndarray:
     """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
 
     The scores are nan where all test rows have weight 0. A line with `label` says what came out. `place` is where
-    callbacks hear of the fit, see `inside`.
+    callbacks hear of the fit, see `inside`. `foreseen` are the atoms of the path, or what finds them.
     """
     began = time.perf_counter()
+    model._foreseen = foreseen() if callable(foreseen) else foreseen
     pairwise = is_precomputed(model.kernel)
     X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])

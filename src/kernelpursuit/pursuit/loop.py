@@ -228,6 +228,7 @@ def pursue(
     lookahead: int | str = 1,
     weakness: float = 1.0,
     path: Path | None = None,
+    foreseen: Foreseen | None = None,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
@@ -254,6 +255,8 @@ def pursue(
     path : Path, optional
         A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
         need not be looked for, so that this costs no pass over the data, and they keep the numbers of their record.
+    foreseen : Foreseen, optional
+        The first atoms, where it is known which they will be; for `Squares`.
 
     Returns
     -------
@@ -283,8 +286,19 @@ def pursue(
     ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
     path = Path(start=criterion.start()) if path is None else replay(criterion, path)
     began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
+
+    def kept(step: Step) -> Stop | None:
+        path.steps.append(step._replace(seconds=time.perf_counter() - began))
+        verdict = stop(path)  # which may note something on the step
+        if callback is not None and callback(path) and verdict is None:
+            verdict = Stop(len(path), "callback", f"a callback ended it after {count(len(path), 'step')}")
+        return verdict
+
     try:
         verdict = stop(path)
+        for step in [] if foreseen is None or verdict is not None else known_steps(criterion, foreseen):
+            if (verdict := kept(step)) is not None:
+                break
         while verdict is None:
             before = len(path)
             sample = candidates(criterion.alive) if criterion.alive.any() else None
@@ -295,11 +309,7 @@ def pursue(
                 break
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
-                path.steps.append(step._replace(seconds=time.perf_counter() - began))
-                verdict = stop(path)  # which may note something on the step
-                if callback is not None and callback(path) and verdict is None:
-                    verdict = Stop(len(path), "callback", f"a callback ended it after {count(len(path), 'step')}")
-                if verdict is not None:
+                if (verdict := kept(step)) is not None:
                     break
             if len(path) == before and criterion.alive[block[0]]:
                 name = type(criterion).__name__
@@ -317,6 +327,30 @@ def pursue(
 
 
 REPLAYED = 64  # atoms taken again at once
+
+
+class Foreseen(NamedTuple):
+    """The first atoms of a plain pursuit with the squared loss, in order."""
+
+    atoms: np.ndarray
+    gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
+    errors: np.ndarray  # relative, that these may have
+
+
+def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Step]:
+    """Take atoms that are known, as long as they are what they were said to be."""
+    left = 1.0  # share of the first loss
+    for start in range(0, len(foreseen.atoms), REPLAYED):
+        atoms, gains, errors = (values[start : start + REPLAYED] for values in foreseen)
+        taken = 0
+        for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
+            taken += 1
+            yield step
+        if taken < len(atoms):
+            return
+        left -= float(np.sum(gains))
+
+
 SAME_LOSS = 1e-6  # of the loss without atoms: by how much a loss may differ from the one recorded
 
 

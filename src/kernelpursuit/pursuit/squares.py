@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,41 @@ class Squares(TakingDirections):
         weight = tuple((length * np.sqrt(unit)).tolist())
         left_out = self._left_out_error() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
         return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
+
+    def take_foreseen(self, block: list[int], gains: np.ndarray, errors: np.ndarray) -> Iterator[Step]:
+        """Take atoms in order that were found elsewhere, before running moments exist: no pass over the data.
+
+        Steps have no leave-one-out error.
+
+        Parameters
+        ----------
+        block : list of int
+        gains, errors : ndarray of shape (len(block),)
+            What each should take off the loss, as a share of the loss now, and how far it may be from that: it ends
+            before the first atom that is farther.
+        """
+        directions = self.atoms.extend(block)
+        Q, tails = side_by_side(directions) if directions else (self._r[:, :0], np.zeros((0, 0)))
+        width = min(len(tails), len(self._r_tail))
+        # The directions are orthogonal, so those before change nothing.
+        along = to_host(Q.T @ self._r) + tails[:width].T @ self._r_tail[:width]
+        found, whole, unit = np.sum(along**2, axis=1), self._energy(), self.atoms.unit
+        losses = (whole - np.cumsum(found)) / self.atoms.total_weight
+        taken, total = 0, len(directions)
+        right = np.abs(found - gains[:total] * whole) <= errors[:total] * found
+        try:
+            for place in range(total if right.all() else int(np.argmin(right))):
+                atom, length = directions[place].atom, along[place]
+                self.atoms.chosen(atom)
+                self._steps.append((atom, length))
+                taken += 1
+                weight = tuple((length * np.sqrt(unit)).tolist())
+                yield Step(atom, float(found[place]) * unit, loss=float(losses[place]), weight=weight)
+        finally:
+            tail = np.pad(self._r_tail, ((0, max(0, len(tails) - len(self._r_tail))), (0, 0)))
+            tail[: len(tails)] -= tails[:, :taken] @ along[:taken]
+            self._r, self._r_tail = self._r - Q[:, :taken] @ from_host(along[:taken], self._r), tail
+            self.atoms.give_back(directions[taken:])
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Where passes are in float32, the score of an atom that is not the best must be made exact too."""
