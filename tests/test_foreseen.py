@@ -15,7 +15,7 @@ import kernelpursuit.estimators._search as search
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, Squares, pursue
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.foreseen import Products, foresee, smooth_directions, well_spread
-from kernelpursuit.pursuit.loop import Foreseen
+from kernelpursuit.pursuit.lookahead import Foreseen
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -133,7 +133,7 @@ SEARCHES = [
     KMPRegressorCV(15, cv=3, gammas=[0.3], alphas=[0.0, 0.1]),
     KMPRegressorCV(15, cv=ShuffleSplit(3, random_state=0), gammas=[0.3], variant="backfit"),
     KMPRegressorCV(15, cv=3, gammas=[0.3], kernel="poly", fit_intercept=False),
-    KMPRegressorCV(15, cv=3, gammas=[0.3], n_jobs=2),
+    KMPRegressorCV(15, cv=3, gammas=[0.3], n_jobs=1),
     KMPRegressorCV(15, cv=[(np.arange(20, 150), np.arange(20)), (np.arange(90), np.arange(80, 150))]),
 ]
 

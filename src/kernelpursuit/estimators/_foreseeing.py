@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from kernelpursuit.dictionaries import tiles
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._placement import take_rows
@@ -16,7 +17,7 @@ from kernelpursuit.estimators._score_table import Setting
 from kernelpursuit.estimators.classification import code_classes, code_labels
 from kernelpursuit.kernels import Kernel
 from kernelpursuit.pursuit.foreseen import Products, foresee
-from kernelpursuit.pursuit.loop import Foreseen
+from kernelpursuit.pursuit.lookahead import Foreseen
 
 WIDE_ROWS = 1500  # up to which products are kept in float64; of more rows they would take too much memory and time
 WORTH = 8  # rows for each step of all folds together, from which on a product for each step is faster
@@ -74,9 +75,9 @@ class Foreseeing:
     def ahead(self, K: np.ndarray, kernel: Kernel) -> list[Ahead]:
         """For each fold what finds the atoms of its path, given kernel values of all rows."""
         dtype = np.float64 if len(K) <= WIDE_ROWS else np.float32
-        shared = Products(
-            K, self._targets, self._roots, self._parts, self._model.fit_intercept, self._twins, dtype=dtype
-        )
+        each = partial(tiles.in_threads, parallel=K.size > tiles.FEW_ENTRIES)
+        given = self._targets, self._roots, self._parts, self._model.fit_intercept, self._twins
+        shared = Products(K, *given, dtype=dtype, each=each)
         how: dict[str, Any] = {"most": self._most, "jointly": self._model.variant == "prefit"}
 
         def columns(atoms: np.ndarray) -> np.ndarray:

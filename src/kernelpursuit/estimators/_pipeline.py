@@ -24,7 +24,8 @@ from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, line
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
-from kernelpursuit.pursuit.loop import Foreseen, Path, Step, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage

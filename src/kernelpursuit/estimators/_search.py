@@ -9,7 +9,6 @@ from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
@@ -17,12 +16,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
 from sklearn.utils.parallel import Parallel, delayed
 
-from kernelpursuit._array import gather, on_host
+from kernelpursuit._array import on_host
 from kernelpursuit._warning import warn
-from kernelpursuit.dictionaries import tiles
-from kernelpursuit.dictionaries.dense import mirrored
-from kernelpursuit.dictionaries.passes import side_of_tiles
-from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
@@ -41,15 +36,13 @@ from kernelpursuit.estimators._score_table import (
     mean_scores,
     without_undefined_folds,
 )
+from kernelpursuit.estimators._shared_matrix import kernel_matrix, search_kernel, shares_matrix, take_pairs
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.kernels import Kernel, make_kernel, scale_gamma, uses_gamma
+from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
-
-MOST_ROWS = 5000  # of which the folds share a kernel matrix
-_AT_ONCE = 16  # columns of it that are copied at once
 
 
 class Found(NamedTuple):
@@ -282,41 +275,6 @@ def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
     return said[0] + ("; the best so far" if best == last else f"; best so far {said[1]}")
 
 
-def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | None:
-    """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs."""
-    if not shares_matrix(estimator, X):
-        return None
-    kernel = search_kernel(estimator, X, gamma)
-    n, points = X.shape[0], kernel.prepare(X)
-    K, blocks = np.empty((n, n)), spans(0, n, side_of_tiles(8))
-
-    def fill(block: tuple[slice, slice]) -> None:
-        K[block] = kernel.finite(points[block[0]], points[block[1]])
-
-    below = [(one, other) for place, one in enumerate(blocks) for other in blocks[: place + 1]]
-    tiles.in_threads(fill, below, kernel.parallel and n * n > tiles.FEW_ENTRIES)
-    return mirrored(K).T  # the same, each column in one piece
-
-
-def search_kernel(estimator: Any, X: Any, gamma: float | None) -> Kernel:
-    """The kernel of one of the widths."""
-    options = {"degree": estimator.degree, "coef0": estimator.coef0, "kernel_params": estimator.kernel_params}
-    return make_kernel(estimator.kernel, X, gamma="scale" if gamma is None else gamma, **options)
-
-
-def shares_matrix(estimator: Any, X: Any) -> bool:
-    """Whether folds take their kernel values from one matrix.
-
-    Not where it is too large, where not all of it is looked at, nor in float32, because the directions of a pursuit are
-    computed from the rows in float64.
-    """
-    others = ("functions", "centers", "candidates", "memory")
-    whole = all(getattr(estimator, name, None) is None for name in others) and X.shape[0] <= MOST_ROWS
-    named = isinstance(estimator.kernel, str) and not is_precomputed(estimator.kernel)
-    dense = isinstance(X, np.ndarray) or sparse.issparse(X)
-    return whole and named and dense and X.dtype == np.float64
-
-
 def best_known(scored: Scored, one_standard_error: bool) -> tuple[int, int]:
     """Index of the setting and number of atoms: the best, or what is known to be when a search was interrupted.
 
@@ -419,19 +377,6 @@ def quiet_path_scores(*job: Any) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return path_scores(*job)
-
-
-def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-    """Entries of a kernel matrix; of NumPy's each column in one piece, because atoms are read one by one."""
-    if not isinstance(K, np.ndarray):
-        return gather(gather(K, rows), columns, axis=1)
-    if not K.flags.f_contiguous:
-        return K.T[np.ix_(columns, rows)].T
-    out = np.empty((len(columns), len(rows)), dtype=K.dtype)
-    for start in range(0, len(columns), _AT_ONCE):  # whole columns, in a core's cache: twice as fast as entry by entry
-        some = slice(start, start + _AT_ONCE)
-        np.take(K.T[columns[some]], rows, axis=1, out=out[some], mode="clip")
-    return out.T
 
 
 def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:

@@ -7,14 +7,14 @@ product for all of them together, and then a step reads no matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelpursuit._array import WIDEST_TIE, in_span_limit, squared_rows, tie_tolerance
-from kernelpursuit.dictionaries import tiles
-from kernelpursuit.pursuit.loop import Foreseen, tied
+from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.loop import tied
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
 _LEFT = 0.95  # share of the largest diagonal entry that they leave, from which on they are not worth their cost
@@ -87,6 +87,8 @@ class Products:
         A number for each atom, the same for atoms that are equal.
     dtype : type
         Of the products that are kept.
+    each : callable
+        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Products:
         intercept: bool,
         twins: np.ndarray,
         dtype: type,
+        each: Callable[..., Iterable[Any]] = map,
     ):
         n = len(K)
         self.roots = np.ones(n) if roots is None else roots
@@ -118,7 +121,7 @@ class Products:
             small, along = np.einsum("ij,ij->j", A, A), self.V[rows].T @ A
             return Sums(raw, small, along, A.T @ self.targets[rows], narrow.T @ narrow)
 
-        self.beside = tiles.in_threads(sums, self.outside, n * n > tiles.FEW_ENTRIES)
+        self.beside = list(each(sums, self.outside))
         disjoint = np.array_equal(np.sort(np.concatenate(self.outside)), everything)
         self.whole = (
             sums(everything)

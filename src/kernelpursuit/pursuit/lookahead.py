@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -102,3 +103,25 @@ class LookAhead:
         clock[best] = -np.inf
         drawn = np.argpartition(-clock, size - half)[: size - half]
         return possible[np.sort(np.concatenate([best, drawn]))]
+
+
+class Foreseen(NamedTuple):
+    """The first atoms of a plain pursuit with the squared loss, in order."""
+
+    atoms: np.ndarray
+    gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
+    errors: np.ndarray  # relative, that these may have
+
+
+def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
+    """Take atoms that are known, as long as they are what they were said to be."""
+    left = 1.0  # share of the first loss
+    for start in range(0, len(foreseen.atoms), MOST):
+        atoms, gains, errors = (values[start : start + MOST] for values in foreseen)
+        taken = 0
+        for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
+            taken += 1
+            yield step
+        if taken < len(atoms):
+            return
+        left -= float(np.sum(gains))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, everything
-from kernelpursuit.pursuit.lookahead import MOST, LookAhead, Rehearsal
+from kernelpursuit.pursuit.lookahead import MOST, Foreseen, LookAhead, Rehearsal, known_steps
 
 
 class Step(NamedTuple):
@@ -327,30 +327,6 @@ def pursue(
 
 
 REPLAYED = 64  # atoms taken again at once
-
-
-class Foreseen(NamedTuple):
-    """The first atoms of a plain pursuit with the squared loss, in order."""
-
-    atoms: np.ndarray
-    gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
-    errors: np.ndarray  # relative, that these may have
-
-
-def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Step]:
-    """Take atoms that are known, as long as they are what they were said to be."""
-    left = 1.0  # share of the first loss
-    for start in range(0, len(foreseen.atoms), REPLAYED):
-        atoms, gains, errors = (values[start : start + REPLAYED] for values in foreseen)
-        taken = 0
-        for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
-            taken += 1
-            yield step
-        if taken < len(atoms):
-            return
-        left -= float(np.sum(gains))
-
-
 SAME_LOSS = 1e-6  # of the loss without atoms: by how much a loss may differ from the one recorded
 
 
