@@ -355,12 +355,28 @@ def test_workers_that_are_killed(monkeypatch):
         assert made[1].lost >= 2
 
 
-def test_workers_without_the_package(client, monkeypatch):
+def test_workers_without_the_package():
+    """Such a worker would end at the first message that it cannot read."""
+    without = {"preload": ["import sys; sys.modules['kernelpursuit'] = None"]}
+    with LocalCluster(n_workers=1, threads_per_worker=1, **without, **QUIET) as cluster, Client(cluster) as client:
+        (address,) = client.nthreads()
+        with pytest.raises(RuntimeError, match=f"kernelpursuit cannot be imported at {address}: install it there"):
+            KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+def test_workers_with_another_version(client, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.sharded.cluster.PACKAGE", "numpy")
+    monkeypatch.setattr(client, "run_on_scheduler", lambda *args: "0.9")
+    with client.as_current(), pytest.raises(RuntimeError, match=r"numpy is .* here and 0\.9 at the scheduler"):
+        KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+def test_workers_without_a_module_of_the_users(client, monkeypatch):
     def absent(*args):
-        raise ModuleNotFoundError("No module named 'kernelpursuit'")
+        raise ModuleNotFoundError("No module named 'mine'")
 
     monkeypatch.setattr("kernelpursuit.estimators._collections.prepared_chunk", absent)
-    with pytest.raises(RuntimeError, match="the workers cannot import kernelpursuit"):
+    with pytest.raises(RuntimeError, match=r"a worker lacks a module that is installed here.*No module named 'mine'"):
         KMPRegressor(5).fit(chunks(X), chunks(Y))
 
 

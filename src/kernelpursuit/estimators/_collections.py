@@ -22,7 +22,7 @@ from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.estimators._placement import is_collection, is_precomputed
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
-from kernelpursuit.sharded.cluster import CACHED, Actors, limits_of_memory
+from kernelpursuit.sharded.cluster import CACHED, Actors, check_package, limits_of_memory
 from kernelpursuit.sharded.shard import Rows, moments
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
@@ -100,6 +100,7 @@ def rows_on_cluster(
     check_settings(estimator)
     client = current_client()
     check_kind(X, "X")
+    check_package(client)
     if hasattr(X, "columns"):
         check_feature_names(estimator, X._meta, reset=True)
         X = X.to_dask_array()

@@ -22,6 +22,7 @@ import numpy as np
 from kernelpursuit.sharded.scratch import StoredBlock, in_files
 from kernelpursuit.sharded.shard import Block, Command, Read, Shard, needed, nodes_within
 
+PACKAGE = "kernelpursuit"
 PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
 RESTART = 30.0  # seconds that a cluster without workers has to start one; then the fit ends with an error
 LONG = 2000  # commands from which on the log is shortened to what is still needed
@@ -317,6 +318,36 @@ def workers_of(client: Any) -> dict[str, int]:
     raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
 
 
+def check_package(client: Any) -> None:
+    """An error where workers, or the scheduler, do not have this package, or another version of it.
+
+    It is asked before anything of the package is sent: a worker that cannot read a message ends without a word.
+    """
+
+    def version(name: str) -> str | None:  # of no module, so that it is sent by value
+        from importlib import metadata, util
+
+        if util.find_spec(name) is None:
+            return None
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:  # a folder on the path
+            return ""
+
+    ours = version(PACKAGE)
+    found = client.run(version, PACKAGE, on_error="ignore")
+    with suppress(ValueError):  # a scheduler that runs nothing for others
+        found["the scheduler"] = client.run_on_scheduler(version, PACKAGE)
+    absent = sorted(where for where, theirs in found.items() if theirs is None)
+    if absent:
+        raise RuntimeError(
+            f"{PACKAGE} cannot be imported at {', '.join(absent)}: install it there, in the version of here"
+        )
+    others = sorted(f"{theirs} at {where}" for where, theirs in found.items() if ours and theirs and theirs != ours)
+    if others:
+        raise RuntimeError(f"{PACKAGE} is {ours} here and {', '.join(others)}: install the same version everywhere")
+
+
 def limits_of_memory(client: Any) -> list[int]:
     """Bytes that workers may still take, of those that were told a limit."""
     for _ in range(ATTEMPTS):  # see `workers_of`
@@ -357,5 +388,7 @@ def check_finished(futures: list[Any]) -> None:
                 future.exception() if future.status == "error" else RuntimeError(f"a chunk of rows is {future.status}")
             )
             if isinstance(error, ImportError):
-                raise RuntimeError(f"the workers cannot import kernelpursuit: install it there ({error})") from error
+                raise RuntimeError(
+                    f"a worker lacks a module that is installed here: install it there ({error})"
+                ) from error
             raise error
