@@ -222,7 +222,22 @@ def delayed_chunks(X: Any, beside: list[Any], prepare: Callable, rows: int) -> l
     blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
     parts = [part(*arrays, int(first), dtype, prepare) for *arrays, first, size in blocks if size]
     join, groups = delayed(joined_chunks, pure=True), together(X.chunks[0], min(rows, -(-X.shape[0] // PARTS)))
-    return [parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups]
+    return alone([parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups])
+
+
+def alone(chunks: list[Any]) -> list[Any]:
+    """The same, each with its own part of the graph: with all of it, what is sent would grow as their number squared."""
+    from dask.delayed import Delayed
+    from dask.optimization import cull
+
+    tasks: dict[Any, Any] = {}
+    seen: set[str] = set()
+    for chunk in chunks:
+        layers = chunk.dask.layers
+        for name in layers.keys() - seen:
+            tasks.update(layers[name])
+        seen |= layers.keys()
+    return [Delayed(chunk.key, cull(tasks, [chunk.key])[0]) for chunk in chunks]
 
 
 def together(sizes: tuple[int, ...], rows: int) -> list[range]:
