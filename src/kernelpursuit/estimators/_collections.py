@@ -226,7 +226,7 @@ def delayed_chunks(X: Any, beside: list[Any], prepare: Callable, rows: int) -> l
 
 
 def alone(chunks: list[Any]) -> list[Any]:
-    """The same, each with its own part of the graph: with all of it, what is sent would grow as their number squared."""
+    """The same, each with its own part of the graph: with all of it, what is sent would grow as the square of them."""
     from dask.delayed import Delayed
     from dask.optimization import cull
 
