@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from contextlib import nullcontext
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -230,14 +231,13 @@ def test_nothing_is_brought_into_memory_unasked(client, make):
 
     rows = da.from_delayed(never(), shape=(300, 3), dtype=float)
     model = make()
-    if getattr(model, "_fits_collections", False):
-        with pytest.raises(TypeError, match="does not take Dask collections"):
-            model.fit(X, da.from_delayed(never(), shape=(300,), dtype=float))
-        with pytest.raises(TypeError, match="does not take Dask collections"):
-            model.fit(X, Y > 0 if is_classifier(model) else Y, da.from_delayed(never(), shape=(300,), dtype=float))
-        return
-    with pytest.raises(TypeError, match=r"does not take Dask collections|X\.compute\(\)"):
-        model.fit(rows, LABELS if is_classifier(model) else Y)
+    column, y = da.from_delayed(never(), shape=(300,), dtype=float), Y > 0 if is_classifier(model) else Y
+    data = [(X, column)] if getattr(model, "_fits_collections", False) else [(rows, y), (X, column)]
+    if "sample_weight" in signature(model.fit).parameters:
+        data.append((X, y, column))
+    for given in data:
+        with pytest.raises(TypeError, match=rf"^{make.__name__}.fit does not take Dask collections.*X\.compute\(\)"):
+            model.fit(*given)
 
 
 def test_bad_input(client):

@@ -31,6 +31,7 @@ from kernelpursuit.estimators._placement import (
     check_new,
     follow,
     labels_on_host,
+    refuse_collections,
     take_rows,
     validated,
     widest,
@@ -166,6 +167,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse_collections(self, "fit", X, y, sample_weight)
         X = validated(self, X, **x_options("precomputed", X))  # dense: sparse data have too many columns
         y = labels_on_host(y)
         check_consistent_length(X, y)
