@@ -240,6 +240,11 @@ def test_nothing_is_brought_into_memory_unasked(client, make):
             model.fit(*given)
 
 
+def promised(shape, said=(10, 3)):
+    """An array whose chunk is not what it says."""
+    return da.from_delayed(delayed(np.ones)(shape), said, float)
+
+
 def test_bad_input(client):
     model = KMPRegressor(5)
     for data, error, reason in [
@@ -251,6 +256,12 @@ def test_bad_input(client):
         ((chunks(X)[:0], Y[:0]), ValueError, "with rows and columns"),
         ((chunks(np.where(X > 2, np.nan, X)), Y), ValueError, "X contains NaN"),
         ((chunks(X), np.where(Y > 1, np.inf, Y)), ValueError, "y contains infinity"),
+        ((chunks(X), Y, chunks(np.stack([W, W], axis=1))), ValueError, "sample_weight must have one dimension"),
+        ((da.ma.masked_greater(chunks(X), 2), Y), ValueError, "X has masked values"),
+        ((chunks(np.where(X > 2, ..., X)), Y), ValueError, "X must hold numbers"),
+        ((promised((5, 3)), Y[:10]), ValueError, r"from row 0 on, was to have shape \(10, 3\) and has \(5, 3\)"),
+        ((promised((10, 2)), Y[:10]), ValueError, r"was to have shape \(10, 3\) and has \(10, 2\)"),
+        ((chunks(X[:10], (10,)), promised((5,), (10,))), ValueError, "y or sample_weight has another length"),
         ((client.submit(np.ones, (5, 2)), Y), TypeError, "X is a future"),
         ((delayed(np.ones)((5, 2)), Y), TypeError, "X must be a Dask array or dataframe, got Delayed"),
     ]:

@@ -206,6 +206,8 @@ def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
         x = da.from_array(np.asarray(x), chunks=-1)
     if x.shape[0] != sum(chunks):
         raise ValueError(f"{name} must have a value for each of the {sum(chunks)} rows of X, got {x.shape[0]}")
+    if name == "sample_weight" and x.ndim != 1:
+        raise ValueError(f"sample_weight must have one dimension, got shape {x.shape}")
     return x.rechunk({0: chunks, **{axis: -1 for axis in range(1, x.ndim)}})
 
 
@@ -220,7 +222,8 @@ def delayed_chunks(X: Any, beside: list[Any], prepare: Callable, rows: int) -> l
     columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in beside]
     dtype = row_dtype(X)
     blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
-    parts = [part(*arrays, int(first), dtype, prepare) for *arrays, first, size in blocks if size]
+    shape = X.shape[1:]
+    parts = [part(*arrays, int(first), (size, *shape), dtype, prepare) for *arrays, first, size in blocks if size]
     join, groups = delayed(joined_chunks, pure=True), together(X.chunks[0], min(rows, -(-X.shape[0] // PARTS)))
     return alone([parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups])
 
@@ -264,9 +267,21 @@ def joined_chunks(chunks: list[tuple]) -> tuple:
     return tuple(None if one[0] is None else np.concatenate(one) for one in zip(*chunks, strict=True))
 
 
-def prepared_chunk(X: Any, y: Any, weights: Any, first: int, dtype: np.dtype, prepare: Callable) -> tuple:
+def prepared_chunk(
+    X: Any, y: Any, weights: Any, first: int, shape: tuple[int, int], dtype: np.dtype, prepare: Callable
+) -> tuple:
     """Rows of positive weight, checked: X, targets or labels, weights, and their numbers among all rows."""
-    X = check_array(X.toarray() if sparse.issparse(X) else np.asarray(X), dtype=dtype, input_name="X")
+    if np.ma.is_masked(X):
+        raise ValueError("X has masked values: fill them, or leave their rows out")
+    try:
+        X = check_array(X.toarray() if sparse.issparse(X) else np.asarray(X), dtype=dtype, input_name="X")
+    except TypeError as error:
+        raise ValueError(f"X must hold numbers: {error}") from error
+    if X.shape != shape or any(one is not None and len(one) != shape[0] for one in (y, weights)):
+        raise ValueError(
+            f"a chunk of X, from row {first} on, was to have shape {shape} and has {X.shape}, or y or sample_weight has "
+            "another length there: what makes the chunks returns other arrays than their array says"
+        )
     rows, y = np.arange(first, first + len(X)), prepare(np.zeros(len(X)) if y is None else np.asarray(y))
     if weights is not None:
         weights = np.asarray(weights, dtype=np.float64)

@@ -30,8 +30,8 @@ def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
         raise TypeError(
             f"{type(estimator).__name__}.{method} does not take Dask collections, and does not bring them into memory "
             "unasked: give it X.compute() if that fits, or some of the rows, X[:10_000].compute(), or take one "
-            "of those that do: KMPRegressor, KMPClassifier, RefinedKMPRegressor, RefinedKMPClassifier, SparseKernelFDA, "
-            "SparseKernelPCA, PursuitNystroem"
+            "of those that do: KMPRegressor, KMPClassifier, RefinedKMPRegressor, RefinedKMPClassifier, "
+            "SparseKernelFDA, SparseKernelPCA, PursuitNystroem"
         )
 
 
