@@ -279,8 +279,8 @@ def prepared_chunk(
         raise ValueError(f"X must hold numbers: {error}") from error
     if X.shape != shape or any(one is not None and len(one) != shape[0] for one in (y, weights)):
         raise ValueError(
-            f"a chunk of X, from row {first} on, was to have shape {shape} and has {X.shape}, or y or sample_weight has "
-            "another length there: what makes the chunks returns other arrays than their array says"
+            f"a chunk of X, from row {first} on, was to have shape {shape} and has {X.shape}, or y or sample_weight "
+            "has another length there: what makes the chunks returns other arrays than their array says"
         )
     rows, y = np.arange(first, first + len(X)), prepare(np.zeros(len(X)) if y is None else np.asarray(y))
     if weights is not None:
