@@ -13,7 +13,7 @@ from scipy import sparse
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit.dictionaries.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
 from kernelpursuit.dictionaries.fused import FusedPass
-from kernelpursuit.dictionaries.passes import side_of_tiles, symmetric_pass, tiled_pass
+from kernelpursuit.dictionaries.passes import WithSquares, side_of_tiles, symmetric_pass, tiled_pass
 from kernelpursuit.dictionaries.tiles import (
     FEW_ENTRIES,
     MIB,
@@ -28,6 +28,7 @@ from kernelpursuit.kernels import Kernel
 STORAGES = ("auto", "dense", "tiles")
 LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,
 COLUMNS = 128  # unless that were fewer columns than this
+KEPT_SHARE = 0.75  # of what the matrix leaves free of `memory`, for tiles of one that does not fit
 TURNED = 8  # parts of a tile: values that are turned are there twice
 DEVICE_ROWS = 2**16  # rows of a tile on an accelerator; sums over more of them are made in float64
 
@@ -108,12 +109,17 @@ class KernelDictionary:
             # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
             self._matrix = self._transposed_values()
         self.spare = memory - (2 * self.tile if self._matrix is None else m) * column
+        self._kept: dict[tuple[int, int], np.ndarray] = {}  # tiles of the first atoms, from the first pass on
+        self._kept_atoms = 0
+        if storage == "auto" and self._matrix is None and self._numpy:
+            self._kept_atoms, taken = self._room_for_tiles(int(KEPT_SHARE * self.spare))
+            self.spare -= taken
         self.plan = self._describe(m * column, memory)
 
     @property
     def in_memory(self) -> bool:
-        """Whether the matrix is kept."""
-        return self._matrix is not None
+        """Whether the matrix is kept, or a half that is all of it."""
+        return self._matrix is not None or (self.halves and self._kept_atoms == self.shape[1])
 
     @property
     def halves(self) -> bool:
@@ -128,7 +134,7 @@ class KernelDictionary:
     @property
     def parallel(self) -> bool:
         """Whether columns may be asked for in several threads at once."""
-        return self.in_memory or self.kernel.parallel
+        return self._matrix is not None or self.kernel.parallel
 
     def _shape_of_blocks(self, itemsize: int, limit: int) -> Blocks:
         n, m = self.shape
@@ -137,16 +143,32 @@ class KernelDictionary:
         rows = max(1, min(n, DEVICE_ROWS, limit // itemsize))
         return Blocks(rows, max(1, min(m, limit // (rows * itemsize))))
 
+    def _room_for_tiles(self, room: int) -> tuple[int, int]:
+        """Of how many atoms the tiles may be kept, and the bytes that these take: half of a symmetric matrix is all."""
+        (n, m), entries, side = self.shape, room // self._itemsize, side_of_tiles(self._itemsize)
+        if not self.halves:
+            atoms, width = min(m, entries // max(1, n)), self._blocks.columns
+            atoms = atoms if atoms == m else atoms - atoms % width
+            return atoms, atoms * n * self._itemsize
+        length = n + side  # tiles on the diagonal are whole
+        atoms = min(n, int(length - np.sqrt(max(0.0, length**2 - 2.0 * entries))))
+        atoms = atoms if atoms == n else atoms - atoms % side
+        return atoms, int(atoms * length - atoms**2 / 2) * self._itemsize
+
     def _describe(self, needed: int, memory: int) -> str:
         n, m = self.shape
         if self._matrix is not None:
             name = str(self.dtype).removeprefix("torch.").removeprefix("array_api_strict.")
             return f"kernel matrix kept: {n:,} x {m:,} {name}, {needed / MIB:,.1f} of {memory / MIB:,.0f} MiB"
         tiles = f"tiles of {self._blocks.rows:,} x {self._blocks.columns:,}"
+        if self._kept_atoms == m and self.halves:
+            half = f"{needed / 2 / MIB:,.1f} of {memory / MIB:,.0f} MiB"
+            return f"half of the kernel matrix kept, which is symmetric: {half}"
         if needed <= memory:
             return f"no kernel matrix kept: columns that are looked at are computed, a pass over all in {tiles}"
+        kept = f", those of {self._kept_atoms:,} of {m:,} atoms kept" if self._kept_atoms else ""
         return (
-            f"kernel recomputed in {tiles} at each pass: "
+            f"kernel recomputed in {tiles} at each pass{kept}: "
             f"the matrix would take {needed / MIB:,.1f} MiB, memory allows {memory / MIB:,.1f}"
         )
 
@@ -197,21 +219,45 @@ class KernelDictionary:
             fused = None if self._fused is None else self._fused(V)
             return self._device_pass(V) if fused is None else to_host(fused.T.contiguous()).T  # turned on the device
 
-    def _pass(self, V: np.ndarray, symmetric: bool) -> np.ndarray:
-        """DᵀV by tiles that are made, multiplied and used up in a core's cache."""
+    def moments(self, V: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """DᵀV, (n_atoms, V.shape[1]), and Σ w d², (n_atoms,), in one pass. All sums are in float64."""
+        both = self._pass(np.concatenate([V, weights[:, None]], axis=1), self.halves, WithSquares)
+        return both[:, :-1], both[:, -1]
+
+    def _pass(self, V: np.ndarray, symmetric: bool, ready: Callable[[np.ndarray], Any] | None = None) -> np.ndarray:
+        """DᵀV by tiles that are made, multiplied and used up in a core's cache; each made `ready` first."""
         (n, m), blocks = self.shape, self._blocks
         side = side_of_tiles(self._itemsize)
         symmetric &= side * side <= 2 * blocks.rows * blocks.columns  # or few rows, or little memory
         width = side if symmetric else blocks.rows
 
-        def tiles(atoms: slice) -> Callable[[slice], np.ndarray]:
-            centres, buffer = self._Z[atoms], np.empty((atoms.stop - atoms.start, width), dtype=self.dtype)
-            return lambda rows: self._tile(centres, self._X[rows], buffer[:, : rows.stop - rows.start])
+        def tiles(atoms: slice) -> Callable[[slice], Any]:
+            tile = self._tiles_of(atoms, width)
+            return tile if ready is None else lambda rows: ready(tile(rows))
 
-        parallel = self.kernel.parallel and n * m > FEW_ENTRIES
+        parallel = self.parallel and n * m > FEW_ENTRIES
         if symmetric:
             return symmetric_pass(n, tiles, V, side, parallel)
         return tiled_pass(n, m, tiles, V, blocks, parallel)
+
+    def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:
+        """Tiles of some atoms: those that are kept, the others made one after the other in the same place."""
+        if self._matrix is not None:
+            return lambda rows: self._matrix[atoms, rows]  # type: ignore[index]
+        size, keep = atoms.stop - atoms.start, atoms.stop <= self._kept_atoms
+        centres, buffer = self._Z[atoms], np.empty((size, width), dtype=self.dtype)
+
+        def tile(rows: slice) -> np.ndarray:
+            place, length = (atoms.start, rows.start), rows.stop - rows.start
+            if place not in self._kept:
+                out = np.empty((size, length), dtype=self.dtype) if keep else buffer[:, :length]
+                values = self._tile(centres, self._X[rows], out)
+                if not keep:
+                    return values
+                self._kept[place] = values
+            return self._kept[place]
+
+        return tile
 
     def _tile(self, centres: Any, points: Any, out: np.ndarray) -> np.ndarray:
         """k(x, z), transposed: each row belongs to a centre. A product of such a tile with V is the faster one."""

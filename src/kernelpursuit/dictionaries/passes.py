@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from kernelpursuit.dictionaries.tiles import CACHE_TILE, Blocks, parts_of_pass, spans, stream_in_threads
 
-Tiles = Callable[[slice], Callable[[slice], np.ndarray]]  # tiles(atoms)(rows): the values of some atoms at some rows
+# tiles(atoms)(rows): the values of some atoms at some rows, a matrix or whatever else has `@` and `T`
+Tiles = Callable[[slice], Callable[[slice], Any]]
 
 STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
 
@@ -74,6 +76,35 @@ def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: boo
         if one != two:
             out[two] += theirs
     return out
+
+
+class WithSquares:
+    """A tile and the squares of its values, for sums in float64: the last column of V is multiplied by the squares.
+
+    Examples
+    --------
+    >>> tile = WithSquares(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32))
+    >>> tile @ np.ones((2, 2)), tile.T @ np.ones((2, 2))
+    (array([[ 3.,  5.],
+           [ 7., 25.]]), array([[ 4., 10.],
+           [ 6., 20.]]))
+    """
+
+    def __init__(self, values: np.ndarray, squares: np.ndarray | None = None):
+        self._values = np.asarray(values, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            self._squares = self._values * self._values if squares is None else squares
+
+    @property
+    def T(self) -> WithSquares:
+        """The tile from its other side."""
+        return WithSquares(self._values.T, self._squares.T)
+
+    def __matmul__(self, V: np.ndarray) -> np.ndarray:
+        out = np.empty((len(self._values), V.shape[1]))
+        with np.errstate(over="ignore"):
+            out[:, :-1], out[:, -1] = self._values @ V[:, :-1], self._squares @ V[:, -1]
+        return out
 
 
 def side_of_tiles(itemsize: int) -> int:

@@ -76,7 +76,7 @@ def sweep_in_threads(
     n, m = dictionary.shape
     width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
     tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]
-    parallel = dictionary.in_memory or getattr(dictionary, "parallel", False)
+    parallel = getattr(dictionary, "parallel", dictionary.in_memory)
     return _joined(in_threads(f, tiles, parallel and n * m > FEW_ENTRIES))
 
 

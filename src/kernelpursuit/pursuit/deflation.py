@@ -273,12 +273,17 @@ class Deflation(Pools):
         size, Q = self.size, self.basis.directions[: self.size, :]
         vectors = self._xp.concat([Q.T, samples], axis=1)
 
+        # All is summed in float64: most of a wide kernel is constant.
         def tile(J: np.ndarray) -> tuple[Array, ...]:
-            # summed in float64: most of a wide kernel is constant
             columns, raw, start = self._read(in_double(self.D.columns(J)))
             return columns.T @ vectors, raw, start
 
-        products, raw, start = (sweep_in_threads if self._xp is np else sweep)(self.D, tile)
+        if self.groups is None and hasattr(self.D, "moments") and self._xp is np:
+            weights = self.weigh(np.ones((len(vectors), 1)))[:, 0] ** 2
+            products, raw = self.D.moments(self.weigh(vectors), weights)
+            start = raw
+        else:
+            products, raw, start = (sweep_in_threads if self._xp is np else sweep)(self.D, tile)
         check_finite(raw)
         penalty = np.zeros(len(raw))
         if self.ridge is not None:

@@ -9,9 +9,11 @@ import numpy as np
 
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
 MOST = 64  # atoms proposed for one pass, at most, where nobody says
-_START = 8
+_START, _WEAK_START = 8, 24  # and at first: where blocks must be exact, and where not
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
+_SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
+_LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
 
 
 class Rehearsal(Protocol):
@@ -28,9 +30,12 @@ class LookAhead:
     """Proposes blocks of atoms, and learns how long a block should be from how many of its atoms were accepted.
 
     After a block of which all atoms were accepted, the next one is twice as long. Otherwise it is half as long again as
-    the part that was accepted; a long one at least half as long as before. Half of the pool are the atoms with the
-    highest scores. The other half is drawn in proportion to the scores, because neighbours of the best atom score high
-    too, but not any more once it is taken.
+    the part that was accepted; a long one at least half as long as before. Where blocks must be exact, the rows are on
+    this machine and fewer atoms were accepted than the block has cost passes, its pool counted, some steps are taken
+    alone, the more of them the more often that happened.
+
+    Half of the pool are the atoms with the highest scores. The other half is drawn in proportion to the scores, because
+    neighbours of the best atom score high too, but not any more once it is taken.
 
     Parameters
     ----------
@@ -43,7 +48,7 @@ class LookAhead:
 
     Notes
     -----
-    Of m atoms √(c m) are tried out. c is 128 where blocks must be exact, 8 where passes are cheap and 32 otherwise. The
+    Of m atoms √(c m) are tried out: c is 128 where blocks must be exact, 12 where passes are cheap and 32 else. The
     inner products of the pool then take less time than a pass. Larger pools were not faster (n = 8,000 to 50,000).
 
     Examples
@@ -57,16 +62,23 @@ class LookAhead:
 
     def __init__(self, most: int, exact: bool = True, in_memory: bool = False):
         self._most = most
-        self._size = min(_START, most)
-        self._share = 128 if exact else 8 if in_memory else 32
+        self._size = min(_START if exact else _WEAK_START, most)
+        self._share = 128 if exact else 12 if in_memory else 32
+        self._rests = exact and not in_memory
+        self._cost = 1.0  # of the last block, in passes
+        self._rest, self._resting = 1, 0  # steps to be taken alone next time, and now
         self._rng = np.random.default_rng(0)  # draws decide which atoms are tried out, not which are right
 
     def __call__(self, criterion: Any, scores: np.ndarray) -> list[int]:
         """Atoms that `criterion` would take one after the other, as far as the pool can tell.
 
-        The list is empty where the criterion cannot rehearse.
+        The list is empty where the criterion cannot rehearse, and where that did not pay lately.
         """
+        if self._resting:
+            return []
+        self._rests &= getattr(criterion, "on_host", False)
         J = self.pool(scores - criterion.origin)
+        self._cost = 1 + len(J) ** 2 / (_SQUARES * len(scores))
         rehearsal = criterion.rehearse(J)
         if rehearsal is None:
             return []
@@ -82,6 +94,12 @@ class LookAhead:
 
     def learn(self, proposed: int, accepted: int) -> None:
         """Adapt the length of the next block."""
+        if self._resting:
+            self._resting -= 1
+            return
+        if self._rests and proposed > 1:
+            self._rest = min(2 * self._rest, _LONGEST_REST) if accepted < self._cost else 1
+            self._resting = self._rest if accepted < self._cost else 0
         wanted = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
         if self._size > 2 * _ROUND:  # a single atom that nobody tried out may have ended a long block
             wanted = max(wanted, self._size // 2)

@@ -57,26 +57,28 @@ class Downdated:
     """
 
     def __init__(self, matrix: np.ndarray):
-        self._matrix = matrix
-        self._left: list[np.ndarray] = []
-        self._right: list[np.ndarray] = []
+        self._matrix, self._count = matrix, 0
+        self._left, self._right = np.empty((0, len(matrix))), np.empty((0, len(matrix)))
 
     def column(self, i: int) -> np.ndarray:
         """Column `i`."""
-        if not self._left:
+        if not self._count:
             return self._matrix[:, i]
-        return self._matrix[:, i] - np.array([y[i] for y in self._right]) @ np.stack(self._left)
+        return self._matrix[:, i] - self._right[: self._count, i] @ self._left[: self._count]
 
     def row(self, i: int) -> np.ndarray:
         """Row `i`."""
-        if not self._left:
+        if not self._count:
             return self._matrix[i]
-        return self._matrix[i] - np.array([x[i] for x in self._left]) @ np.stack(self._right)
+        return self._matrix[i] - self._left[: self._count, i] @ self._right[: self._count]
 
     def subtract(self, x: np.ndarray, y: np.ndarray) -> None:
         """Take x yᵀ off."""
-        self._left.append(x)
-        self._right.append(y)
+        if self._count == len(self._left):
+            more = ((0, self._count + 8), (0, 0))
+            self._left, self._right = np.pad(self._left, more), np.pad(self._right, more)
+        self._left[self._count], self._right[self._count] = x, y
+        self._count += 1
 
     def deflate(self, a: np.ndarray, g: np.ndarray, energy: float) -> None:
         """Take a gᵀ + g aᵀ − energy a aᵀ off.

@@ -133,6 +133,11 @@ class TakingDirections(Taking):
         return self.atoms.D.in_memory
 
     @property
+    def on_host(self) -> bool:
+        """Whether a pass is made by this machine's processor, whom a pool costs as much as a pass."""
+        return isinstance(self.atoms.basis.directions, np.ndarray)
+
+    @property
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
