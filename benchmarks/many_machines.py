@@ -9,7 +9,8 @@ The kernel is computed again at each pass, by one thread in each worker; the row
 clock starts, as they are in that of the one process. The data are like forest cover: 54 columns.
 
 Run: ``python benchmarks/many_machines.py [--rows 50000 200000] [--workers 1 2] [--centers 1000] [--atoms 100]``,
-``--only 1000000:4`` adds a fit of so many rows on so many workers.
+``--only 1000000:4`` adds a fit of so many rows on so many workers. ``--shapes`` judges the model by other numbers of
+centres and atoms instead: the work of one worker, in this process, in processor time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import ctypes
 import gc
 import json
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,20 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 
 from _common import write
-from kernelpursuit import KMPRegressor
+from kernelpursuit import KMPRegressor, Squares, pursue
+from kernelpursuit.dictionaries import KernelDictionary
+from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.sharded import cluster
-from kernelpursuit.sharded.shard import Command, Read
+from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
+from kernelpursuit.sharded.dictionary import ShardedDictionary
+from kernelpursuit.sharded.shard import Command, Read, Ref, Shard
 
 COLUMNS = 54
 TRIPS = 50  # that are timed
 LARGE = 4 * 2**20  # bytes that are sent for the bandwidth
 FIRST = 5  # messages besides those of blocks
+SHAPES, SHAPE_ROWS = [(400, 160), (2000, 40), (400, 320), (1000, 100), (2000, 160)], 30_000  # centres and atoms
 EXPONENTIAL = 10  # operations that a kernel value costs besides its inner product
 
 
@@ -163,6 +170,38 @@ def constants(runs: list[dict[str, Any]]) -> np.ndarray:
     return nnls(counted / known[:, None], np.ones(len(runs)))[0]
 
 
+def work_of_a_worker(rows: int, centers: int, atoms: int) -> dict[str, Any]:
+    """Processor time of the commands of a fit, without a network."""
+    from threadpoolctl import threadpool_limits
+
+    table = block(0, rows)
+    X, y = table[:, :-1].copy(), table[:, -1:].copy()
+    kernel = make_kernel("rbf", X)
+    centres = X[np.sort(np.random.default_rng(0).choice(rows, centers, replace=False))]
+    program = Program(Here([Shard(cluster.blocks_of((X, y)))]), rows, 2)
+    with threadpool_limits(1):
+        start = process_time()
+        parts = Handle(program, program.add(KernelDictionary, Ref(0), centres, kernel, storage="tiles"))
+        here = KernelDictionary(centres, centres, kernel, storage="tiles")
+        dictionary = ShardedDictionary(program, parts, here, centers, float)
+        criterion = Squares(dictionary, Sharded(program, 1, y[:0], 0))
+        path = pursue(criterion, n_atoms(atoms), lookahead=64, weakness=0.5)
+        seconds = process_time() - start
+    found = {"rows": rows, "workers": 1, "centers": centers, "atoms": atoms, "seconds": seconds}
+    return found | {"passes": path.passes, "trips": program.round_trips}
+
+
+def judged_on_shapes() -> None:
+    """Print what the model makes of fits with other numbers of centres and atoms."""
+    runs = [work_of_a_worker(SHAPE_ROWS, *shape) for shape in SHAPES]
+    seconds, counted = np.array([run["seconds"] for run in runs]), np.array([terms(run)[:2] for run in runs])
+    costs = nnls(counted / seconds[:, None], np.ones(len(runs)))[0]
+    for run, model in zip(runs, counted @ costs, strict=True):
+        share = model / run["seconds"] - 1
+        print(f"{run['centers']:>6,} {run['atoms']:>4} {run['seconds']:7.2f} s, model {model:7.2f} s, {share:+.0%}")
+    print("seconds of an operation and of an entry:", costs.tolist())
+
+
 def measured(options: argparse.Namespace) -> list[dict[str, Any]]:
     """All fits."""
     made: list[Any] = []
@@ -192,7 +231,11 @@ def main() -> None:
     parser.add_argument("--atoms", type=int, default=100)
     parser.add_argument("--weakness", type=float, default=0.5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "many_machines.json")
+    parser.add_argument("--shapes", action="store_true", help="other numbers of centres and atoms, in this process")
     options = parser.parse_args()
+    if options.shapes:
+        judged_on_shapes()
+        return
     record = json.loads(options.out.read_text()) if options.again else {}
     results = record["results"]["runs"] if options.again else measured(options)
     costs = constants(results[: options.constants])
