@@ -6,7 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import kernelpursuit.estimators._by_descent as by_descent
 from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.estimators._judging import BOUND, STEPS, Judged, Trial
+from kernelpursuit.estimators._judging import BOUND, CHEAP, MORE_TERMS, STEPS, Judged, Trial, best_size
 from kernelpursuit.estimators._refining import (
     Outcome,
     Place,
@@ -143,6 +143,79 @@ def test_free_moves_of_classes_must_not_put_more_rows_on_the_wrong_side(monkeypa
     assert trial.of_terms(5, lambda sentence: None).setting.moves != "refined"
     sure[:4] *= -1
     assert trial.of_terms(5, lambda sentence: None).setting.moves == "refined"
+
+
+def classes_of(n=200, columns=1):
+    task = task_of(n)
+    codes = np.digitize(task.Y[:, 0], [-0.5, 0.5]) if columns == 3 else (task.Y[:, 0] > 0).astype(int)
+    Y = np.where(codes[:, None] == np.arange(3), 1.0, -1.0) if columns == 3 else 2.0 * codes[:, None] - 1
+    return task._replace(Y=Y, classes=True)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_classes_are_judged_by_the_log_loss_of_their_probabilities(columns):
+    """Whatever the scale of the values: literally, for each row, minus the log of what its class is given."""
+    trial, place = trial_of(classes_of(columns=columns)), Place(None)
+    Y = trial.task.Y[trial.rows]
+    values = 0.3 * Y + np.random.default_rng(1).normal(size=Y.shape)
+
+    def losses(values):
+        halves = np.split(values, 2)
+        return trial._join(Setting(5, BOUND[0]), [(np.zeros(100), half, 1.0, place) for half in halves]).errors
+
+    def literal(slope):
+        if columns == 1:
+            return -np.log(1 / (1 + np.exp(-slope * Y * values)))[:, 0]
+        raised = np.exp(slope * values)
+        return -np.log(raised / raised.sum(axis=1, keepdims=True))[Y > 0]
+
+    slopes = np.exp(np.linspace(-4, 4, 2001))
+    best = slopes[np.argmin([np.mean(literal(slope)) for slope in slopes])]
+    np.testing.assert_allclose(losses(values), literal(best), atol=1e-2)
+    np.testing.assert_allclose(losses(7 * values), losses(values), atol=1e-4)
+
+
+def test_a_few_rows_far_off_do_not_decide_about_few_terms():
+    trial = trial_of(task_of(200))
+    rng = np.random.default_rng(0)
+    before, after = np.full(200, 1.0), rng.uniform(0.7, 1.0, size=200)
+    after[:3] = 25.0  # on three rows much is lost, on all others a little is won
+    values = np.zeros((200, 1))
+    less, more = (Judged(Setting(5, BOUND[0]), errors, values, 1.0) for errors in (before, after))
+    assert not trial.better(more, less, 2.0) and trial.better(more, less, 2.0, far_off=0.05)
+    assert not trial.better(less, more, 2.0, far_off=0.05)
+
+
+def test_of_few_terms_four_times_as_many_are_tried_as_well():
+    """Twice as many gain nothing, four times as many do; of many terms only twice as many are asked for."""
+
+    def found(errors):
+        trial, asked = trial_of(task_of(200)), []
+        trial.most = 384
+
+        def of_terms(terms, say):
+            asked.append(terms)
+            wave = 1e-3 * np.arange(200) / 200
+            return Judged(Setting(terms, BOUND[0]), errors.get(terms, 1.0) + wave, np.zeros((200, 1)), 1.0)
+
+        trial.of_terms = of_terms
+        return best_size(trial, print).setting.terms, asked
+
+    assert MORE_TERMS > 0 and CHEAP == 48
+    assert found({}) == (6, [6, 12, 24])
+    assert found({24: 0.5}) == (24, [6, 12, 24, 48])
+    assert found({12: 0.9, 24: 0.95, 48: 0.5, 96: 0.6}) == (48, [6, 12, 24, 48, 96])
+    assert found({6: 1.0, 12: 0.9, 24: 0.8, 48: 0.7, 96: 0.75, 192: 0.1}) == (48, [6, 12, 24, 48, 96])
+
+
+def test_the_bound_takes_one_width_where_others_are_given():
+    """The matrix of the atoms at their centres is a kernel's only then."""
+    task = task_of()
+    atoms = placed(task, 6, BOUND[0], np.random.default_rng(0))
+    uneven = atoms._replace(log_widths=atoms.log_widths + np.linspace(-4, 4, 6))
+    found = [raise_bound([Place(one)], task, 3.0)[0] for one in (atoms, uneven)]
+    np.testing.assert_allclose(found[0].value, found[1].value, rtol=1e-9)
+    assert np.ptp(found[1].atoms.log_widths) == 0
 
 
 def test_shaken_inputs_are_drawn_anew_and_can_be_repeated():

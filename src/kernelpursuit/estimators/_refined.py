@@ -197,7 +197,7 @@ def refined_on_all(
     """
     setting = judged.setting
     if setting.moved == "nothing":
-        atoms = first(placed(task, trial.most, setting.start, rng), setting.terms)
+        atoms = first(placed(task, trial.chosen(setting.terms, setting.start), setting.start, rng), setting.terms)
         return settle(atoms, task.rows()), atoms.centers
     if setting.moved == "centers":
         found, fold = raise_bound(judged.places, task, setting.likeness, AGAIN)

@@ -316,8 +316,12 @@ class Place(NamedTuple):
 
 
 def rise_of_bound(place: Place, rows: Rows, likeness: float, least_rise: float = LEAST_RISE) -> Rise:
-    """Centres and weights of inputs on the way to the largest bound on the evidence of a Gaussian process."""
+    """Centres and weights of inputs on the way to the largest bound on the evidence of a Gaussian process.
+
+    A process has one width: atoms that were given with others start from their mean.
+    """
     atoms, signal, noise = place
+    atoms = atoms._replace(log_widths=np.full_like(atoms.log_widths, np.mean(atoms.log_widths)))
     prior = Prior(weights=likeness)
     return Rise(
         atoms, rows, objective=negative_bound, prior=prior, signal=signal, noise=noise, least_rise=least_rise

@@ -86,16 +86,20 @@ def softmax(values: Array) -> Array:
     return raised / xp.sum(raised, axis=1, keepdims=True)
 
 
-def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) -> float:
-    """Weighted mean over the rows of what `slope` is the derivative of."""
+def row_losses(loss: str, Y: Array, values: Array) -> Array:
+    """What `slope` is the derivative of, (n,)."""
     xp = namespace(values)
     if loss == "squared":
-        rows = xp.sum((values - Y) ** 2, axis=1) / 2
-    elif loss == "logistic":
-        rows = xp.sum(LOSSES["logistic"].value(Y, values), axis=1)
-    else:
-        top = xp.max(values, axis=1)
-        rows = xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
+        return xp.sum((values - Y) ** 2, axis=1) / 2
+    if loss == "logistic":
+        return xp.sum(LOSSES["logistic"].value(Y, values), axis=1)
+    top = xp.max(values, axis=1)
+    return xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
+
+
+def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) -> float:
+    """Weighted mean over the rows of their losses."""
+    xp, rows = namespace(values), row_losses(loss, Y, values)
     total = xp.sum(rows if weights is None else rows * weights)
     return float(total) / (values.shape[0] if weights is None else float(xp.sum(weights)))
 

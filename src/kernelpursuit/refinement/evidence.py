@@ -130,6 +130,8 @@ def inverse_factor(matrix: np.ndarray) -> tuple[np.ndarray, float]:
 
     LAPACK is called as it is: of small matrices the checks of SciPy take longer than the work.
     """
+    if len(matrix) == 0:  # LAPACK would complain on the terminal
+        return matrix, 0.0
     L, failed = dpotrf(matrix, lower=1, clean=1)
     if failed or not np.all(np.isfinite(L[-1:, -1:])):
         raise np.linalg.LinAlgError("matrix is not positive definite")
