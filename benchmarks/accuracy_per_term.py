@@ -7,15 +7,16 @@ Every result is kept in a file of records and never measured again; the same com
 ``--summary`` prints what is there. All choices are made on training rows. The refined models were designed on the sets
 marked "d"; those marked "j" judge.
 
-Peers: matching pursuit as it is ("kmp"), with a width for each input ("weighted"), that with width, ridge and number of
-terms cross-validated ("widths"), a sparse Gaussian process with a width for each input and moved inducing points
-("sgpr": 100 steps of L-BFGS from k-means and from pursuit; the one with the lower TEST error counts, in its favour), a
-network of k hidden units (L-BFGS, tuned penalty), rows drawn at random as Nystroem features with a tuned ridge
-("nystroem"), gradient boosting (default and tuned), support vectors (tuned). The error is 1 - R² or the share of wrong
-classes; bytes are those of the numbers that prediction needs. Peers that are tuned use three folds up to 1,000 rows and
-one quarter of the rows beyond. Tasks are measured in the order of the splits, so that a run that is cut short lacks the
-last splits of all. What takes long is measured less often: more than 100 terms on one split, tuned boosting on two,
-widths of inputs with 100 terms only. ``--everything`` measures all of it.
+Peers: matching pursuit as it is ("kmp"), with a width for each input ("weighted"), that with width, ridge and number
+of terms cross-validated ("widths"), a sparse Gaussian process with a width for each input and moved inducing points
+("sgpr": 100 steps of L-BFGS from k-means and from pursuit; the one with the lower TEST error counts, in its favour;
+"by bound" is the error of the one with the higher bound), a network of k hidden units (L-BFGS, tuned penalty), rows
+drawn at random as Nystroem features with a tuned ridge ("nystroem"), gradient boosting (default and tuned), support
+vectors (tuned). The error is 1 - R² or the share of wrong classes; bytes are those of the numbers that prediction
+needs. Peers that are tuned use three folds up to 1,000 rows and one quarter of the rows beyond. Tasks are measured in
+the order of the splits, so that a run that is cut short lacks the last splits of all. Records marked "earlier" are
+those of a run before, on the same kind of machine. What takes long is measured less often: more than 100 terms on one
+split, tuned boosting on two, widths of inputs with 100 terms only. ``--everything`` measures all of it.
 """
 
 from __future__ import annotations
@@ -296,8 +297,8 @@ def by_model(records: dict[str, dict[str, Any]]) -> Found:
 
 
 def mean(records: dict[int, dict[str, Any]], what: str = "error") -> float:
-    """Mean over the splits."""
-    return float(np.mean([record[what] for record in records.values()]))
+    """Mean over the splits; NaN where it was not measured."""
+    return float(np.mean([record.get(what, np.nan) for record in records.values()]))
 
 
 def summary(records: dict[str, dict[str, Any]]) -> None:
@@ -339,7 +340,7 @@ def compare(found: Found, names: tuple[str, ...], k: int, peer: str) -> None:
         print(
             f"  refined against {peer}: lower on {sum(p[0] < 1 for p in pairs)} of {len(pairs)} sets, worst ratio "
             f"{worst[0]:.3f} ({worst[1]}), median ratio {np.median([p[0] for p in pairs]):.3f}, fit time "
-            f"{np.median([p[2] for p in pairs]):.2f} of its, scatter {np.median([p[3] for p in pairs]):.2f} of its"
+            f"{np.nanmedian([p[2] for p in pairs]):.2f} of its, scatter {np.median([p[3] for p in pairs]):.2f} of its"
         )
 
 

@@ -109,15 +109,71 @@ def peers_by_set():
     return markdown(["set", *shown.values()], rows), [file]
 
 
-def errors_per_term():
-    """Test errors of `accuracy_per_term.py` by set, method and number of terms."""
-    file = RECORDS / "accuracy_per_term.jsonl"
-    errors = {}
+def by_term():
+    """Records of `accuracy_per_term.py`, by set, method and number of terms; then by the split. And the file."""
+    file, found = RECORDS / "accuracy_per_term.jsonl", {}
     for line in map(json.loads, file.read_text().splitlines()):
         if "task" in line and line["record"]["error"] is not None:
             task = line["task"]
-            errors.setdefault((task["set"], task["method"], task["terms"]), []).append(line["record"]["error"])
-    return errors, file
+            found.setdefault((task["set"], task["method"], task["terms"]), {})[task["seed"]] = line["record"]
+    return found, file
+
+
+def errors_per_term():
+    """Test errors of `accuracy_per_term.py` by set, method and number of terms."""
+    found, file = by_term()
+    return {key: [one["error"] for one in records.values()] for key, records in found.items()}, file
+
+
+def plain(name):
+    """Name of a set without where it comes from."""
+    return re.sub("^(keel|ida)_", "", name)
+
+
+def against(found, names, terms, peer, counted="error"):
+    """Cells: sets on which refined terms have a lower error than a peer, which are far above, times and scatter."""
+    rows = []
+    for name in names:
+        ours, theirs = found.get((name, "refined", terms), {}), found.get((name, *peer), {})
+        seeds = ours.keys() & theirs.keys()
+        if seeds:
+            errors = [[ours[seed]["error"] for seed in seeds], [theirs[seed][counted] for seed in seeds]]
+            times = [np.mean([part[seed]["fit"] for seed in seeds]) for part in (ours, theirs)]
+            spread = [np.std(part) for part in errors]
+            rows.append((name, np.mean(errors[0]) / np.mean(errors[1]), times[0] / times[1], spread[0] / spread[1]))
+    ratios = [row[1] for row in rows]
+    above = [f"{plain(name)} {100 * (ratio - 1):.0f} %" for name, ratio, *_ in rows if ratio > 1.02]
+    lower = f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
+    return [lower, ", ".join(above) or "none", *(f"{np.median([row[i] for row in rows]):.2f}" for i in (1, 2, 3))]
+
+
+def goals(values):
+    """Refined terms beside each peer that a goal names."""
+    found, file = by_term()
+    with_values = {name for name, method, _ in found if method == "sgpr"}
+    names = [name for name in dict.fromkeys(key[0] for key in found) if (name in with_values) == values]
+    rows = []
+    peers = {"sgpr": "sparse process", "mlp": "network"} if values else {"mlp": "network", "kmp": "plain pursuit"}
+    for peer, text in peers.items():
+        for k in (10, 30, 100):
+            rows.append([f"{text}, {k}", str(k), *against(found, names, k, (peer, k))])
+            if peer == "sgpr":
+                rows.append([f"{text}, its start by its bound, {k}", str(k)])
+                rows[-1] += against(found, names, k, (peer, k), "by bound")
+    rows.append(["widths, searched, 100", "30", *against(found, names, 30, ("widths", 100))])
+    rows += [["boosting", str(k), *against(found, names, k, ("boosting", 0))] for k in (10, 30, 100)]
+    head = ["peer, its terms", "refined terms", "lower on", "more than 2 % above", "error", "fit time", "scatter"]
+    return markdown(head, rows), [file]
+
+
+def goals_of_values():
+    """The goals for regressions."""
+    return goals(True)
+
+
+def goals_of_classes():
+    """The goals for classes."""
+    return goals(False)
 
 
 def error_table(corner, shown, digits, *, values):
@@ -129,7 +185,7 @@ def error_table(corner, shown, digits, *, values):
         means = [np.mean(errors.get((name, *key), np.nan)) for key in shown]
         best = np.nanmin(means)
         cells = ["" if np.isnan(v) else f"**{v:.{digits}f}**" if v == best else f"{v:.{digits}f}" for v in means]
-        rows.append([re.sub("^(keel|ida)_", "", name), *cells])
+        rows.append([plain(name), *cells])
     return markdown([corner, *shown.values()], rows), [file]
 
 
@@ -151,8 +207,12 @@ def values_per_term():
 
 def small_sets():
     """Thirteen small sets, every choice on the training rows of the split."""
-    file = RECORDS / "small_sets.jsonl"
-    found = {}
+    file, unrefined_file = RECORDS / "small_sets.jsonl", ROOT / "docs" / "results" / "s2-ida.jsonl"
+    found, unrefined = {}, {}
+    for line in map(json.loads, unrefined_file.read_text().splitlines()):
+        task = line.get("task", {})
+        if task.get("stage") == "strict" and task["method"] == "ours":
+            unrefined.setdefault(task["set"], {})[task["split"]] = line["record"]["error"]["ours"][0]
     for line in map(json.loads, file.read_text().splitlines()):
         if "set" in line:
             found.setdefault(line["set"], []).append(line)
@@ -160,14 +220,18 @@ def small_sets():
     for name in sorted(found):
         errors = [one["error"] for one in found[name]]
         terms = np.mean([one["terms"] for one in found[name]])
-        means.append((np.mean(errors), terms))
-        first = np.mean([one["error"] for one in found[name] if one["split"] < 5])
-        spread = np.std(errors) / np.sqrt(len(errors))
-        cells = [f"{np.mean(errors):.4f}", f"{spread:.4f}", f"{first:.4f}", f"{terms:.1f}"]
+        other = list(unrefined[name].values())
+        first = np.mean([one["error"] for one in found[name] if one["split"] in unrefined[name]])
+        spread, other_spread = (np.std(part) / np.sqrt(len(part)) for part in (errors, other))
+        means.append((np.mean(errors), first, np.mean(other), terms))
+        mark = " (above)" if first > np.mean(other) + other_spread else ""
+        cells = [f"{np.mean(errors):.4f}", f"{spread:.4f}", f"{first:.4f}{mark}"]
+        cells += [f"{np.mean(other):.4f} ± {other_spread:.4f}", f"{terms:.1f}"]
         rows.append([name.replace("_", "-"), str(len(errors)), *cells])
-    error, terms = np.mean(means, axis=0)
-    rows.append(["mean", "", f"**{error:.4f}**", "", "", f"**{terms:.1f}**"])
-    return markdown(["set", "splits", "error", "standard error", "first five splits", "terms"], rows), [file]
+    error, first, other, terms = np.mean(means, axis=0)
+    rows.append(["mean", "", f"**{error:.4f}**", "", f"{first:.4f}", f"{other:.4f}", f"**{terms:.1f}**"])
+    head = ["set", "splits", "error", "standard error", "first five splits", "unrefined, on these", "terms"]
+    return markdown(head, rows), [file, unrefined_file]
 
 
 def forest():
