@@ -116,7 +116,8 @@ def best_descent(
 def outcome_of_descent(found: Descended, way: Way | None, held: np.ndarray, aside: Task) -> Outcome:
     """The model of a descent, and what the rows `held` out, those of `aside`, say of it."""
     held_out = (held, values_of(found.model, aside.X))
-    inflation = float(np.mean((aside.Y - held_out[1]) ** 2))  # the noise itself, as there is no other estimate
+    # the noise itself, as there is no other estimate
+    inflation = np.average((aside.Y - held_out[1]) ** 2, axis=0, weights=aside.weights)
     moved = ("all", found.epoch) if found.epoch else ("nothing", 0)
     if way is not None and way.moved and found.epoch == 0:
         moved = ("all", WARM_UP)

@@ -27,7 +27,7 @@ from kernelpursuit.estimators._judging import (
 )
 from kernelpursuit.estimators._pipeline import draw_seed, say
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
-from kernelpursuit.estimators._refined_shards import descent_on_shards
+from kernelpursuit.estimators._refined_shards import as_counts, descent_on_shards
 from kernelpursuit.estimators._refining import (
     MOST_TERMS,
     ROWS_A_TERM,
@@ -47,6 +47,7 @@ from kernelpursuit.estimators._refining import (
 )
 from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
+from kernelpursuit.estimators._training import warn_if_one_row_rules
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
@@ -86,11 +87,15 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
     ) -> Outcome:
         """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units.
 
-        All of them may be on shards; then there are no `strata`.
+        All of them may be on shards; then there are no `strata`. Weights that sum to less than the number of rows are
+        taken in proportion.
         """
+        weights = as_counts(weights, Y.shape[0])
         stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
         rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)
+        if strata is not None:
+            warn_if_one_row_rules(X, getattr(self, "feature_names_in_", None))
         passes = np.inf if self.epochs == "auto" else self.epochs
         task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
         if (given := getattr(self, "_given", None)) is not None:
@@ -103,10 +108,10 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
             outcome = self._refine_here(task._replace(X=self._frame(widest(X))), wanted, strata, loss, rng, stages)
         k = len(outcome.model.coef)
         if wanted is not None and k < wanted:
-            warn(
-                f"n_atoms={wanted} terms were asked for, but only {k} rows are independent: the model has {k} terms",
-                ConvergenceWarning,
+            why = (
+                f"only {k} rows are independent: the model has {k} terms" if k else "none would help: it is a constant"
             )
+            warn(f"n_atoms={wanted} terms were asked for, but {why}", ConvergenceWarning)
         self._keep(X, outcome)
         return outcome._replace(interrupted=outcome.interrupted and not stages.stopped)
 
@@ -222,8 +227,7 @@ def outcome_of(fit: Fit, task: Task, said: tuple[np.ndarray, Judged] | None) -> 
     rows, judged = said
     weights = None if task.weights is None else task.weights[rows]
     error = np.average((task.Y[rows] - judged.values) ** 2, axis=0, weights=weights)
-    inflation = float(np.mean(error)) / judged.variance
-    return Outcome(model, fit, None, (rows, judged.values), inflation)
+    return Outcome(model, fit, None, (rows, judged.values), error / judged.variance)
 
 
 def foldings(strata: np.ndarray, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:

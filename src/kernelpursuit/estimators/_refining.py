@@ -211,8 +211,8 @@ class Outcome(NamedTuple):
         What moved and how far.
     held_out : tuple of arrays or None
         Rows held out, and their predictions.
-    inflation : float
-        Variance of the errors of rows held out, as a multiple of what the model says.
+    inflation : float or ndarray of shape (q,)
+        Variance of the errors of rows held out, of each target, as a multiple of what the model says.
     interrupted : bool
     start : ndarray of shape (k, d)
         Centres that were chosen; None where they are those of the model.
@@ -222,7 +222,7 @@ class Outcome(NamedTuple):
     fit: Fit | None
     setting: Setting | None
     held_out: tuple[np.ndarray, np.ndarray] | None
-    inflation: float = 1.0
+    inflation: float | np.ndarray = 1.0
     interrupted: bool = False
     start: np.ndarray | None = None
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 
-from kernelpursuit._array import namespace, to_host
+from kernelpursuit._array import from_host, namespace, to_host
 from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._placement import (
@@ -48,6 +48,7 @@ class TrainingData(NamedTuple):
 
 FEW_ROWS = 10  # which say nothing about variances
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
+ONE_ROW = 0.99  # share of the variance of a column from which one row is said to rule it
 
 
 def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
@@ -86,6 +87,28 @@ def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X", c
         warn(
             f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees "
             "the others. Scale the columns alike (StandardScaler) or by what they are worth (FeatureWidths)"
+        )
+
+
+def warn_if_one_row_rules(X: Any, columns: Any = None) -> None:
+    """Warn when a column, which is about to be scaled by its standard deviation, owes nearly all of that to one row."""
+    if X.shape[0] < FEW_ROWS:
+        return
+    xp = namespace(X)
+    largest = to_host(xp.max(xp.abs(X), axis=0))
+    scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
+    squares = (scaled - xp.mean(scaled, axis=0)) ** 2
+    share = to_host(xp.max(squares, axis=0)) / np.maximum(to_host(xp.sum(squares, axis=0)), np.finfo(float).tiny)
+    for column in np.flatnonzero(share > ONE_ROW * (1 - 1 / X.shape[0])):  # of one row that differs it is 1 - 1/n
+        values = to_host(X[:, int(column)])
+        row = int(np.argmax(np.abs(values - np.median(values))))
+        if len(np.unique(np.delete(values, row))) < 2:
+            continue  # a rare indicator
+        name = int(column) if columns is None else repr(str(columns[column]))
+        warn(
+            f"column {name} of X owes nearly all of its variance to row {row}, where it is {values[row]:.4g}: "
+            "by this scale all other rows look alike. Mend or leave out the row if the value is wrong; else transform "
+            "the column (QuantileTransformer)"
         )
 
 

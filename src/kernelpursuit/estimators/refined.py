@@ -135,7 +135,8 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
             all others stay on the workers of the cluster.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w rows.
+            A row of weight w counts as w rows. Weights that sum to less than the number of rows are taken in
+            proportion.
 
         Returns
         -------
@@ -158,12 +159,12 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         scaled = data.y / unit  # first, so that no square overflows
         mean = mean_of_rows(scaled, data.weights)
         spread = np.sqrt(mean_of_rows((scaled - mean) ** 2, data.weights))
-        spread = np.where(spread > 1e-14, spread, 1.0)
+        varies = spread > 1e-14
         one_stratum = None if isinstance(data.X, Sharded) else np.zeros(len(scaled), dtype=np.intp)
         outcome = self._refine(
-            data.X, (scaled - mean) / spread, host(data.weights), squared_errors, one_stratum, "squared"
+            data.X, (scaled - mean) / np.where(varies, spread, 1), data.weights, squared_errors, one_stratum, "squared"
         )  # fmt: skip
-        self._set(self.centers_, outcome, mean * unit, spread * unit)
+        self._set(self.centers_, outcome, mean * unit, np.where(varies, spread, 0.0) * unit)
         return self._done(outcome)
 
     def _set(self, X: Any, outcome: Outcome, mean: np.ndarray, unit: np.ndarray) -> None:
@@ -203,7 +204,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         """Standard deviations of new targets, of rows that are checked."""
         fit, unit, inflation = self._uncertainty
         variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(X))
-        std = np.sqrt(inflation * variance)[:, None] * unit
+        std = np.sqrt(variance)[:, None] * (np.sqrt(inflation) * unit)
         return beside(std[:, 0] if self._one_target else std, X)
 
 
@@ -298,7 +299,8 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         y : array-like of shape (n_samples,)
             Two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w rows.
+            A row of weight w counts as w rows. Weights that sum to less than the number of rows are taken in
+            proportion.
 
         Returns
         -------
@@ -334,7 +336,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
             Y, strata = code_classes(data.y, classes, np.float64), np.searchsorted(classes, data.y)
         self._one_target = Y.shape[1] == 1
         loss = "logistic" if self._one_target else "softmax"
-        outcome = self._refine(data.X, Y, host(data.weights), errors_within_margin, strata, loss)
+        outcome = self._refine(data.X, Y, data.weights, errors_within_margin, strata, loss)
         slope, model = fitted_slope(outcome, data.X, Y, host(data.weights), loss), outcome.model
         self._set_coefficients(self.centers_, slope * model.coef, slope * model.intercept)
         return self._done(outcome)

@@ -212,7 +212,7 @@ def negative_evidence(
     by_noise = 0.5 * (q * (n - 1 - determined) - squared / v)
 
     moved = atoms.centers - start
-    weights, widths = (part - np.mean(part) for part in (atoms.log_weights, atoms.log_widths))
+    weights, widths = (part - (np.mean(part) if len(part) else 0.0) for part in (atoms.log_weights, atoms.log_widths))
     value += 0.5 * float(prior.weights * (weights @ weights) + prior.widths * (widths @ widths))
     value += 0.5 * prior.centers * float(np.vdot(moved, moved))
     by = Atoms(
