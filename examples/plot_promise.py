@@ -16,7 +16,8 @@ from kernelpursuit.bounds import vc_bound
 X, y = make_moons(4000, noise=0.25, random_state=0)
 X, X_new, y, y_new = X[:1000], X[1000:], y[:1000], y[1000:]
 model = KMPClassifier(40, gamma=2.0, stop="certificate", patience=40, random_state=0).fit(X, y)
-print(f"{len(model.support_)} terms; with probability 95 % the error is at most {model.path_.steps[-1].bound:.3f}")
+promised = model.path_.values("bound")[-1]
+print(f"{len(model.support_)} terms; with probability 95 % the error is at most {promised:.3f}")
 print(f"error on {len(y_new)} new rows: {1 - model.score(X_new, y_new):.3f}")
 
 # %%

@@ -1,8 +1,11 @@
 """Stopping by a certificate: the bound on the path is the one computed by hand from the rows held out."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit import BoundDisplay, KMPClassifier, KMPRegressor, SparseKernelFDA, SparseKernelPCA
 from kernelpursuit.bounds import holdout_bound, path_weights
@@ -53,6 +56,20 @@ def test_certificate_of_a_regressor_counts_misses_beyond_the_spread_of_its_own_r
     weights = path_weights(len(plain.path_) + len(plain.path_.discarded), preferred=len(plain.path_))
     bound = holdout_bound(missed, len(held_out), weight=weights[len(model.path_)])
     assert model.path_.values("bound")[-1] == pytest.approx(bound)
+
+
+def test_the_documented_place_of_a_certificate_is_there_for_a_constant():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 3)), rng.integers(0, 2, 150)
+    found = set()
+    for seed in range(8):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = KMPClassifier(20, gamma=0.5, stop="certificate", random_state=seed).fit(X, y)
+        promised = model.path_.values("bound")[-1]
+        assert f"{promised:.3g}" in model.path_.sentence
+        found.add(len(model.path_) == 0)
+    assert found == {True, False}
 
 
 def test_certificate_holds_for_the_very_model():

@@ -49,6 +49,7 @@ class KernelMatchingPursuit:
     validation_fraction: float
     patience: int
     random_state: Any
+    alpha_: Any  # of the fit before
     _fits_collections = True
     _labels: bool  # of a classifier: whether rows have several labels
     _for_scores = False  # True in a search, which needs predictions only: no probabilities, no errors of rows left out
@@ -92,6 +93,8 @@ class KernelMatchingPursuit:
         stop = self._stop_rule(loss)
         if settings.path is not None and stop in ("validation", "certificate"):
             raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
+        if loss is not None and only_for_ridge(self):
+            settings = replace(settings, path=None)
         shared: dict[str, Any] = {"centers": centers, "unit": unit}
         if stop != "certificate":
             ridge = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)
@@ -146,7 +149,7 @@ class KernelMatchingPursuit:
 
         A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
         curvatures of the two at this fit: there the two objectives then bend alike. If this fit is interrupted it is
-        the model, and is returned.
+        the model, and is returned. A fit that goes on keeps the ridge under which its steps were taken.
         """
         if not isinstance(self.alpha, str):
             return self.alpha
@@ -156,6 +159,8 @@ class KernelMatchingPursuit:
             return "auto"
         if not loss.convex:  # bends both ways
             return 0.0
+        if settings.path is not None:
+            return self.alpha_
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
         quiet = replace(settings, verbose=0, fit_task=None, path=None, rng=deepcopy(settings.rng))
         options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
@@ -355,6 +360,12 @@ def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
     model._set(fitted)
     model._fit_task = None  # which holds the data
     return {name: value for name, value in vars(model).items() if value is not vars(estimator).get(name)}
+
+
+def only_for_ridge(estimator: Any) -> bool:
+    """Whether a fit was interrupted while the squared loss chose its ridge: its path is of that loss."""
+    taken = getattr(estimator, "_taken", None)
+    return taken is not None and taken.pursued is not None and taken.path.reason == "interrupted"
 
 
 def several_classes(estimator: Any, targets: Any) -> bool:

@@ -51,7 +51,10 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
         return tags
 
     def truncate(self, k: int) -> Any:
-        """Model with the first `k` steps of the path only, weights as they were fitted then.
+        """Model with the first `k` steps of the path only, and the weights that these atoms have without the others.
+
+        The ridge is that of this model: under ``alpha="auto"`` it was chosen for all the steps that were kept. A fit
+        with ``n_atoms=k`` chooses its own, so that its weights differ a little.
 
         Parameters
         ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
@@ -250,16 +251,33 @@ def earlier_path(estimator: Any, unit: float) -> Path | None:
 
 
 def candidates_of(candidates: Any, rng: np.random.Generator, steps: int = 0) -> Candidates:
-    """What each step looks at, from the parameter `candidates`; `steps` have been taken before."""
+    """What each step looks at, from the parameter `candidates`; `steps` have been taken before.
+
+    The draws of a step depend on the state of `rng` here and on the number of steps before it, and on no other draw:
+    so a path that goes on draws as one that was never interrupted.
+    """
     if candidates is None:
         return everything
+    size, seed, taken = sample_of(candidates), int(rng.integers(2**63)), itertools.count(steps)
+
+    def draw(alive: np.ndarray) -> np.ndarray | None:
+        step = next(taken)
+        own = np.random.default_rng([seed, step])
+        sample = growing_subset(own, first_step=step) if size is None else random_subset(size, own)
+        return sample(alive)
+
+    return draw
+
+
+def sample_of(candidates: Any) -> int | None:
+    """How many atoms each step looks at; None where they become more with each step."""
     if candidates == "growing":
-        return growing_subset(rng, first_step=steps)
+        return None
     if isinstance(candidates, bool) or (isinstance(candidates, tuple) and len(candidates) != 2):
         raise ValueError(
             f"candidates must be an int, a pair (epsilon, quantile), 'growing' or None, got {candidates!r}"
         )
-    return random_subset(sample_size(*candidates) if isinstance(candidates, tuple) else candidates, rng)
+    return sample_size(*candidates) if isinstance(candidates, tuple) else candidates
 
 
 def storage_for(settings: Settings, worth_keeping: bool = True) -> str:

@@ -208,14 +208,14 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         does not know that they were chosen. "validation" holds rows out and judges by the loss that is fitted. "bound"
         is `bounds.vc_bound` on the share of rows whose class is wrong. "certificate" fits the model to some rows and
         leaves it at that; the others give a limit of the same share, `bounds.holdout_bound`, that holds for all numbers
-        of atoms at once with probability 95 %. It is ``path_.steps[-1].bound``. Or write a rule of your own,
+        of atoms at once with probability 95 %. It is ``path_.values("bound")[-1]``. Or write a rule of your own,
         ``stop(path) -> Stop | None``.
     validation_fraction
     patience
     candidates
     weakness
     memory
-    warm_start
+    kmp_warm_start
     checkpoint
     fit_seed
     verbose

@@ -148,8 +148,9 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     cv
     scoring : str, callable or None, default=None
         None is the accuracy, as in scikit-learn's searches, whatever the loss. It is computed for all numbers of atoms
-        at once. A scorer of scikit-learn,
-        such as "neg_log_loss", is called for each number.
+        at once. A scorer of scikit-learn, such as "neg_log_loss", is called for each number. Scores of probabilities
+        are near those of `cross_val_score` but not the same: the probabilities are calibrated for about two numbers of
+        atoms in each doubling, and in between by interpolation. The final model is calibrated for its own number.
     one_standard_error
     n_jobs
     kernels

@@ -87,7 +87,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         them. "validation" holds groups out (rows, if there is a single group) and judges by the loss that is fitted.
         "certificate" fits the model to some groups and leaves it at that; the others give a limit of the mean share of
         wrongly ordered pairs, `bounds.loss_bound`, that holds for all numbers of atoms at once with probability 95 %.
-        It is ``path_.steps[-1].bound``. Or write a rule of your own, ``stop(path) -> Stop | None``.
+        It is ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction : float, default=0.2
         Share of the groups that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
         model is fitted to all groups.

@@ -112,13 +112,13 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         that is fitted. "bound" is `bounds.vc_bound` on the share of rows missed by more than the standard deviation of
         y. "certificate" fits the model to some rows and leaves it at that; the others give a limit of the same share,
         `bounds.holdout_bound`, that holds for all numbers of atoms at once with probability 95 %. It is
-        ``path_.steps[-1].bound``. Or write a rule of your own, ``stop(path) -> Stop | None``.
+        ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction
     patience
     candidates
     weakness
     memory
-    warm_start
+    kmp_warm_start
     checkpoint
     fit_seed
     verbose

@@ -113,6 +113,7 @@ class Rayleigh(Taking):
         self.passes = 0.0
         self._selection = selection
         self._rng = np.random.default_rng() if rng is None else rng
+        self._seed: int | None = None  # of all draws, from the first on
         self._like = dictionary.columns(np.zeros(1, dtype=np.intp))
         self._eps = eps(self._like)
         self._limit = pivot_limit(self._eps)  # d enters the scores as a divisor
@@ -189,10 +190,16 @@ class Rayleigh(Taking):
         elif self._selection == "random":
             # dᵢ over independent exponential times: the first of several clocks with rates d to ring.
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                gain = d / self._rng.standard_exponential(len(d))
+                gain = d / self._draw_times(len(d))
         else:
             gain = self._norms(J) / np.where(alive, d, 1.0)
         return np.where(alive, gain, -np.inf)
+
+    def _draw_times(self, size: int) -> np.ndarray:
+        """Exponential times, by the number of steps before: a path that goes on draws as one that was never cut."""
+        if self._seed is None:
+            self._seed = int(self._rng.integers(2**63))
+        return np.random.default_rng([self._seed, len(self._chosen)]).standard_exponential(size)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
         cholesky, before = self._cholesky, len(self._chosen)
