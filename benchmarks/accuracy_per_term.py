@@ -340,7 +340,7 @@ def compare(found: Found, names: tuple[str, ...], k: int, peer: str) -> None:
         print(
             f"  refined against {peer}: lower on {sum(p[0] < 1 for p in pairs)} of {len(pairs)} sets, worst ratio "
             f"{worst[0]:.3f} ({worst[1]}), median ratio {np.median([p[0] for p in pairs]):.3f}, fit time "
-            f"{np.nanmedian([p[2] for p in pairs]):.2f} of its, scatter {np.median([p[3] for p in pairs]):.2f} of its"
+            f"{np.median([p[2] for p in pairs]):.2f} of its, scatter {np.median([p[3] for p in pairs]):.2f} of its"
         )
 
 

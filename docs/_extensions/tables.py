@@ -138,13 +138,14 @@ def against(found, names, terms, peer, counted="error"):
         seeds = ours.keys() & theirs.keys()
         if seeds:
             errors = [[ours[seed]["error"] for seed in seeds], [theirs[seed][counted] for seed in seeds]]
-            times = [np.mean([part[seed]["fit"] for seed in seeds]) for part in (ours, theirs)]
-            spread = [np.std(part) for part in errors]
+            times = [np.mean([part[seed].get("fit", np.nan) for seed in seeds]) for part in (ours, theirs)]
+            spread = [np.std(part) if len(seeds) > 1 else np.nan for part in errors]
             rows.append((name, np.mean(errors[0]) / np.mean(errors[1]), times[0] / times[1], spread[0] / spread[1]))
     ratios = [row[1] for row in rows]
     above = [f"{plain(name)} {100 * (ratio - 1):.0f} %" for name, ratio, *_ in rows if ratio > 1.02]
     lower = f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
-    return [lower, ", ".join(above) or "none", *(f"{np.median([row[i] for row in rows]):.2f}" for i in (1, 2, 3))]
+    medians = [np.median([row[i] for row in rows]) for i in (1, 2, 3)]
+    return [lower, ", ".join(above) or "none", *("" if np.isnan(one) else f"{one:.2f}" for one in medians)]
 
 
 def goals(values):
@@ -155,9 +156,9 @@ def goals(values):
     rows = []
     peers = {"sgpr": "sparse process", "mlp": "network"} if values else {"mlp": "network", "kmp": "plain pursuit"}
     for peer, text in peers.items():
-        for k in (10, 30, 100):
+        for k in (10, 30, 100, 300) if values else (10, 30, 100):
             rows.append([f"{text}, {k}", str(k), *against(found, names, k, (peer, k))])
-            if peer == "sgpr":
+            if peer == "sgpr" and k < 300:
                 rows.append([f"{text}, its start by its bound, {k}", str(k)])
                 rows[-1] += against(found, names, k, (peer, k), "by bound")
     rows.append(["widths, searched, 100", "30", *against(found, names, 30, ("widths", 100))])
