@@ -96,7 +96,7 @@ def test_directions_that_some_part_does_not_know_are_left_out():
     X, y = data(60)
     X[50:] += 100.0 * np.arange(10)[:, None]  # far from all others, and outside of the first part
     K, parts = rbf_kernel(X, gamma=0.05), [np.arange(50), np.arange(10, 60)]
-    V = np.linalg.qr(smooth_directions(K))[0]
+    V = np.linalg.qr(smooth_directions(K, np.float32))[0]
     kept = well_spread(V, [np.arange(50, 60), np.arange(10)]).shape[1]
     assert kept < V.shape[1]
     for part in (0, 1):
@@ -106,9 +106,11 @@ def test_directions_that_some_part_does_not_know_are_left_out():
 
 def test_directions_of_a_wide_kernel_hold_it():
     X, _ = data(100)
-    U = smooth_directions(rbf_kernel(X, gamma=0.01), 30)
-    assert np.max(np.abs(U @ U.T - rbf_kernel(X, gamma=0.01))) < 1e-6
-    assert smooth_directions(np.eye(100)).shape == (100, 0) and smooth_directions(np.zeros((4, 4))).shape == (4, 0)
+    K = rbf_kernel(X, gamma=0.01)
+    U, few = smooth_directions(K, np.float32, 30), smooth_directions(K, np.float64, 30)
+    assert np.max(np.abs(U @ U.T - K)) < 1e-6 < np.max(np.abs(few @ few.T - K)) < 1e-3 and U.shape > few.shape
+    assert smooth_directions(np.eye(100), np.float32).shape == (100, 0)
+    assert smooth_directions(np.zeros((4, 4)), np.float64).shape == (4, 0)
 
 
 def test_a_wrong_prophecy_is_noticed():

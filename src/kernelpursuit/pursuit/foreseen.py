@@ -17,7 +17,8 @@ from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
-_LEFT = 0.95  # share of the largest diagonal entry that they leave, from which on they are not worth their cost
+_NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.95)}  # by bytes of a product: what they may leave of the largest diagonal
+# entry, as a share: so little is enough, more is not worth their cost
 _CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
 _FAR_DOWN = 1e-8  # share of the loss without atoms at which foreseeing ends
 MARGIN = {8: 1e-6, 4: 5e-4}  # by bytes of a product: scores that differ by less are computed from the atoms themselves
@@ -27,14 +28,17 @@ _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
 
 
-def smooth_directions(K: np.ndarray, most: int = SMOOTH) -> np.ndarray:
-    """Columns of the partial Cholesky factor of a kernel matrix, (n, r); none where they hold little of it."""
-    left = np.diagonal(K).copy()
+def smooth_directions(K: np.ndarray, dtype: type, most: int = SMOOTH) -> np.ndarray:
+    """Columns of the partial Cholesky factor of a kernel matrix, (n, r), as many as products of this dtype need.
+
+    None where they would hold too little of it.
+    """
+    left, enough, worth = np.diagonal(K).copy(), *_NEEDED[np.dtype(dtype).itemsize]
     whole, rows = float(left.max(initial=0.0)), np.empty((min(most, len(K)), len(K)))
     size = 0
     while size < len(rows):
         pivot = int(np.argmax(left))
-        if not left[pivot] > 1e-12 * whole:
+        if not left[pivot] > enough * whole:
             break
         row = K[pivot] - rows[:size, pivot] @ rows[:size]
         if not row[pivot] > 0:
@@ -43,7 +47,7 @@ def smooth_directions(K: np.ndarray, most: int = SMOOTH) -> np.ndarray:
         left -= rows[size] ** 2
         left[pivot] = 0.0
         size += 1
-    return rows[: size if left.max(initial=0.0) <= _LEFT * whole else 0].T
+    return rows[: size if left.max(initial=0.0) <= worth * whole else 0].T
 
 
 def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> np.ndarray:
@@ -104,17 +108,17 @@ class Products:
     ):
         n = len(K)
         self.roots = np.ones(n) if roots is None else roots
-        columns = smooth_directions(K) * self.roots[:, None]
+        columns = smooth_directions(K, dtype) * self.roots[:, None]
         if intercept:
             columns = np.column_stack([self.roots, columns])
         self.parts, everything = list(parts), np.arange(n)
         self.outside = [np.setdiff1d(everything, rows) for rows in parts]
         self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
-        self.C = (self.V * self.roots[:, None]).T @ K
+        self.C = (self.V if roots is None else self.V * roots[:, None]).T @ K
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
 
         def sums(rows: np.ndarray) -> Sums:
-            A = K[rows] * self.roots[rows, None]
+            A = K[rows] if roots is None else K[rows] * roots[rows, None]
             raw = np.einsum("ij,ij->j", A, A)
             A -= self.V[rows] @ self.C
             narrow = A.astype(dtype)
@@ -179,18 +183,23 @@ class FoldPursuit:
         self._along = np.zeros((most + 1, y.shape[1]))  # lengths of the steps
         self._Y = np.zeros((most + 1, most + 1))  # products of the small parts of directions
         self._size = 0
-        self.alive = np.zeros(n, dtype=bool)
-        self.alive[rows] = True
+        alive = np.zeros(n, dtype=bool)
+        alive[rows] = True
         self.squared = self._h + np.einsum("ij,ij->i", self._g, self._g)
         if products.intercept:
             x = np.linalg.solve(self._L, V[rows].T @ products.roots[rows])
             self._take_out(x / np.linalg.norm(x))
         self._start = self.squared.copy()
-        self._reference = self.squared.copy()
         self._a = self._g @ self._rv + self._yh
         self._limit, self._eps = in_span_limit(self.raw), np.finfo(sums.products.dtype).eps
-        self.alive &= self.squared > self._limit * self.raw
+        self._floor = self._limit * self.raw
+        self._bar(~alive | (self.squared <= self._floor))
+        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
         self.first = self._energy
+
+    def _bar(self, atoms: np.ndarray) -> None:
+        """Never look at some atoms again: what scores divide by becomes infinite."""
+        self.squared[atoms] = self._start[atoms] = np.inf
 
     def _take_out(self, x: np.ndarray) -> None:
         """Take out the constant, which lies along V."""
@@ -202,9 +211,7 @@ class FoldPursuit:
 
     def best(self, margin: float, taken: list[int]) -> tuple[int, float]:
         """The atom that plain pursuit takes next, -1 where that cannot be told; and the relative error of its score."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            norms = self.squared if self._jointly else self._start
-            scores = np.where(self.alive, squared_rows(self._a) / norms, -np.inf)
+        scores = squared_rows(self._a) / (self.squared if self._jointly else self._start)
         best = int(np.argmax(scores))
         if not scores[best] > 0:
             return -1, 0.0
@@ -255,8 +262,7 @@ class FoldPursuit:
         products = self._g @ x + small
         outside = max(0.0, float(self._h[atom] - c @ (2 * own - Y[:k, :k] @ c)))
         squared = float(x @ x) + outside
-        if not squared > self._limit * self.raw[atom]:
-            self.alive[atom] = False
+        if not squared > self._floor[atom]:
             return 0.0
         length = np.sqrt(squared)
         products /= length
@@ -268,11 +274,12 @@ class FoldPursuit:
         self._rv = self._rv - X[k][:, None] * along
         self._along[k] = along
         self._a -= products[:, None] * along
-        self.squared -= products**2
-        self.alive[atom] = False
-        if np.any(self.alive & (self.squared < _LEAST * self._reference)):
+        self.squared -= products * products
+        self.squared[atom] = self._start[atom] = np.inf
+        if np.any(self.squared < self._least):
             self._renew()
-        self.alive &= self.squared > self._limit * self.raw
+        if (inside := self.squared <= self._floor).any():
+            self._bar(inside)
         gain = float(along @ along)
         self._energy -= gain
         return gain
@@ -284,8 +291,9 @@ class FoldPursuit:
         inside = X @ self._g.T + P
         outside = self._g - inside.T @ X
         small = self._h - np.einsum("ij,ij->j", 2 * P - Y @ inside, inside)
-        self.squared = np.maximum(small, 0.0) + np.einsum("ij,ij->i", outside, outside)
-        self._reference = self.squared.copy()
+        squared = np.maximum(small, 0.0) + np.einsum("ij,ij->i", outside, outside)
+        self.squared = np.where(np.isinf(self.squared), self.squared, squared)
+        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
         self._a = self._g @ self._rv + self._yh - P.T @ self._along[:k]
 
     @property
