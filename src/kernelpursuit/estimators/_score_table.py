@@ -91,4 +91,6 @@ def accuracy(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | 
     scikit-learn's checks of its arguments would take longer than the fit.
     """
     right = y == prediction
+    if sample_weight is None and right.ndim == 1:
+        return np.count_nonzero(right) / len(right)
     return float(np.average(right.all(axis=1) if right.ndim == 2 else right, weights=sample_weight))

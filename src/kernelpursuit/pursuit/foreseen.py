@@ -8,6 +8,7 @@ product for all of them together, and then a step reads no matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,11 +128,8 @@ class Products:
 
         self.beside = list(each(sums, self.outside))
         disjoint = np.array_equal(np.sort(np.concatenate(self.outside)), everything)
-        self.whole = (
-            sums(everything)
-            if not disjoint
-            else Sums._make(np.sum(some, axis=0) for some in zip(*self.beside, strict=True))
-        )
+        sums_of_all = (reduce(np.add, some) for some in zip(*self.beside, strict=True))
+        self.whole = Sums._make(sums_of_all) if disjoint else sums(everything)
 
     def over(self, part: int) -> Sums:
         """Sums over the rows of one pursuit; products are those over all rows."""
