@@ -1,9 +1,9 @@
 """What a search costs: wall time on one thread and on all, and the part of it that products with kernel matrices take.
 
 Two searches, of 3,000 x 8 rows with values and of 1,347 digits, each in processes of its own, of this version and of
-another one whose ``src`` is given. "products" is the time of one product of a fold's matrix with one vector, times the
-steps of all paths: no program that makes a product for each step is faster on one thread. Then the lines of the README,
-on one thread and on as many as there are cores, three times each, the fastest counted.
+another one whose ``src`` is given; with what they chose, which must be the same. "products" is the time of one product
+of a fold's matrix with one vector, times the steps of all paths: what a product for each step takes on one thread. Then
+the lines of the README, on one thread and on as many as there are cores, three times each, the fastest counted.
 
 Run: ``python benchmarks/search_speed.py [--source DIR] [--rows 3000] [--out FILE]``
 """
@@ -84,7 +84,9 @@ def main() -> None:
         found: dict[str, Any] = {"search": name, "rows": rows}
         for version, source in versions.items():
             for threads, label in ((1, "one thread"), (None, "default")):
-                found[f"{version}: {label}"] = run(SEARCH.format(rows=rows, digits=digits), source, threads)[0]
+                made_of = run(SEARCH.format(rows=rows, digits=digits), source, threads)
+                found[f"{version}: {label}"] = made_of[0]
+                found[f"{version}: atoms, gamma"] = made_of[1:]
         found["products"] = 25 * atoms * product_seconds(4 * rows // 5)
         results.append(found)
         show(found)

@@ -132,14 +132,17 @@ class Foreseen(NamedTuple):
 
 
 def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
-    """Take atoms that are known, as long as they are what they were said to be."""
-    left = 1.0  # share of the first loss
-    for start in range(0, len(foreseen.atoms), MOST):
-        atoms, gains, errors = (values[start : start + MOST] for values in foreseen)
-        taken = 0
+    """Take atoms that are known, as long as they are what they were said to be.
+
+    A block ends before an atom of which little is left beside those of the block, which then begins the next one.
+    """
+    done, left = 0, 1.0  # atoms taken, and the share of the first loss that is left
+    while done < len(foreseen.atoms):
+        atoms, gains, errors = (values[done : done + MOST] for values in foreseen)
+        before = done
         for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
-            taken += 1
+            done += 1
             yield step
-        if taken < len(atoms):
+        if done == before:
             return
-        left -= float(np.sum(gains))
+        left -= float(np.sum(gains[: done - before]))
