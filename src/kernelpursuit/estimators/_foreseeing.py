@@ -60,7 +60,7 @@ class Foreseeing:
         squares = isinstance(model, KernelMatchingPursuit) and getattr(model, "loss", None) == "squared"
         if not squares or model.variant == "basic" or model.weakness < 1 or n > WORTH * len(trains) * most:
             return None
-        if (len(trains) + 2) * n * n * itemsize > free_memory(X) // SHARE:
+        if 2 * (len(trains) + 1) * n * n * itemsize > free_memory(X) // SHARE:  # of two widths, for a while
             return None
         counted = np.ones(n, dtype=bool) if weights is None else weights > 0
         classes = np.unique(y[counted]) if is_classifier(model) and y.ndim == 1 else np.zeros(0)

@@ -250,7 +250,8 @@ def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, endin
     """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`."""
     threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
     if threads > 1:
-        return in_threads(path_scores, jobs, threads, ending)
+        # What all folds of the next width share is made while those of the last one are fitted.
+        return in_threads(path_scores, jobs, threads, ending, waiting_jobs=max(1, at_once - threads + 1))
     given = (delayed(quiet_path_scores)(*job) for job in jobs)
     return Parallel(n_jobs=estimator.n_jobs, return_as="generator")(given)
 

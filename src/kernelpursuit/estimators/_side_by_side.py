@@ -43,8 +43,12 @@ def threads_of_search(estimator: Any, X: Any, folds: int) -> int:
     return min(usable_threads(), folds)
 
 
-def in_threads(function: Callable, jobs: Iterable[tuple], threads: int, ending: Ending) -> Iterator[Any]:
+def in_threads(
+    function: Callable, jobs: Iterable[tuple], threads: int, ending: Ending, waiting_jobs: int = 1
+) -> Iterator[Any]:
     """``function(*job)`` for each job, in their order; BLAS takes one thread in each of the threads.
+
+    So many jobs may wait for a thread, while the next one is made.
 
     An interrupt, or an error of one of them, ends the others at their next step. Where the one whose turn it is was
     interrupted by that, what it says of itself is raised.
@@ -60,7 +64,7 @@ def in_threads(function: Callable, jobs: Iterable[tuple], threads: int, ending: 
         try:
             for job in jobs:
                 waiting.append(pool.submit(work, job))
-                if len(waiting) > threads:
+                if len(waiting) >= threads + waiting_jobs:
                     yield result_of(waiting[0])
                     waiting.popleft()
             while waiting:

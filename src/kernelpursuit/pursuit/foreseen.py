@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit._array import WIDEST_TIE, in_span_limit, squared_rows, tie_tolerance
+from kernelpursuit.basis import Basis
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
 
@@ -127,14 +128,23 @@ class Products:
             return Sums(raw, small, along, A.T @ self.targets[rows], narrow.T @ narrow)
 
         self.beside = list(each(sums, self.outside))
-        disjoint = np.array_equal(np.sort(np.concatenate(self.outside)), everything)
-        sums_of_all = (reduce(np.add, some) for some in zip(*self.beside, strict=True))
-        self.whole = Sums._make(sums_of_all) if disjoint else sums(everything)
+        disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
+        self._apart = None if disjoint else sums(everything)
+        self.itemsize = np.dtype(dtype).itemsize
 
-    def over(self, part: int) -> Sums:
-        """Sums over the rows of one pursuit; products are those over all rows."""
-        pairs = zip(self.whole[:-1], self.beside[part][:-1], strict=True)
-        return Sums._make([*(one - other for one, other in pairs), self.whole.products])
+    def over(self, part: int) -> tuple[np.ndarray, ...]:
+        """Sums over the rows of one pursuit, but those of products."""
+        if self._apart is not None:
+            pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
+            return tuple(whole - other for whole, other in pairs)
+        others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
+        return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
+
+    def row(self, part: int, atom: int) -> np.ndarray:
+        """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
+        if self._apart is not None:
+            return self._apart.products[atom] - self.beside[part].products[atom]
+        return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
 
 
 class FoldPursuit:
@@ -167,20 +177,24 @@ class FoldPursuit:
     ):
         self._of, self._part, self._jointly, self._columns = products, part, jointly, columns
         out, rows, V, n = products.outside[part], products.parts[part], products.V, len(products.V)
-        r, sums = V.shape[1], products.over(part)
+        r, (self.raw, small, along, of_targets) = V.shape[1], products.over(part)
         self._L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
-        self._N = np.linalg.solve(self._L, sums.along)  # e along the directions of V on these rows
+        self._N = np.linalg.solve(self._L, along)  # e along the directions of V on these rows
         self._g = np.ascontiguousarray((self._L.T @ products.C + self._N).T)
-        self.raw = sums.raw
-        self._h = np.maximum(sums.small - np.einsum("ij,ij->j", self._N, self._N), 0.0)  # of small parts outside V
+        self._h = np.maximum(small - np.einsum("ij,ij->j", self._N, self._N), 0.0)  # of small parts outside V
         y = np.linalg.solve(self._L, V[rows].T @ products.targets[rows])
-        self._rv, self._yh = y, sums.of_targets - self._N.T @ y  # residuals along V; small parts times targets
+        self._rv, self._yh = y, of_targets - self._N.T @ y  # residuals along V; small parts times targets
         self._energy = float(np.sum(products.targets[rows] ** 2))
         self._X = np.zeros((most + 1, r))
+        dtype = products.beside[part].products.dtype
+        self._narrow = self._N.astype(dtype)
         self._P = np.zeros((most + 1, n))  # products of the small parts of atoms with directions
         self._along = np.zeros((most + 1, y.shape[1]))  # lengths of the steps
         self._Y = np.zeros((most + 1, most + 1))  # products of the small parts of directions
         self._size = 0
+        self._basis, self._spanned = Basis(np.empty((len(rows), 0))), list[int]()  # of the atoms themselves
+        if products.intercept:
+            self._basis.append(products.roots[rows])
         alive = np.zeros(n, dtype=bool)
         alive[rows] = True
         self.squared = self._h + np.einsum("ij,ij->i", self._g, self._g)
@@ -189,7 +203,7 @@ class FoldPursuit:
             self._take_out(x / np.linalg.norm(x))
         self._start = self.squared.copy()
         self._a = self._g @ self._rv + self._yh
-        self._limit, self._eps = in_span_limit(self.raw), np.finfo(sums.products.dtype).eps
+        self._limit, self._eps = in_span_limit(self.raw), np.finfo(dtype).eps
         self._floor = self._limit * self.raw
         self._bar(~alive | (self.squared <= self._floor))
         self._reference, self._least = self.squared.copy(), _LEAST * self.squared
@@ -235,10 +249,13 @@ class FoldPursuit:
         close = close[np.sort(np.unique(self._of.twins[close], return_index=True)[1])]
         if len(close) == 1:
             return int(close[0])
-        D = (self._columns(np.concatenate([span, close])) * self._of.roots[:, None])[rows]
-        ones = self._of.roots[rows, None][:, : int(self._of.intercept)]
-        Q = np.linalg.qr(np.concatenate([ones, D[:, : len(span)]], axis=1))[0]
-        atoms, r = D[:, len(span) :], self._of.targets[rows]
+        fresh = span[len(self._spanned) :]
+        D = (self._columns(np.concatenate([fresh, close])) * self._of.roots[:, None])[rows]
+        self._spanned = list(taken)
+        columns, r = D[:, : len(fresh)], self._of.targets[rows]
+        while columns.shape[1] and (added := self._basis.extend(columns)):
+            columns = columns[:, added:]
+        atoms, Q = D[:, len(fresh) :], self._basis.directions.T
         raw = np.einsum("ij,ij->j", atoms, atoms)
         for _ in range(2):
             atoms, r = atoms - Q @ (Q.T @ atoms), r - Q @ (Q.T @ r)
@@ -255,8 +272,8 @@ class FoldPursuit:
         c = X[:k] @ g + own
         c += X[:k] @ (g - c @ X[:k]) + own - Y[:k, :k] @ c  # a second round
         x = g - c @ X[:k]
-        apart = self._of.whole.products[atom] - self._of.beside[self._part].products[atom]
-        small = apart - self._N[:, atom] @ self._N - c @ P[:k]
+        taken = self._of.row(self._part, atom) - self._narrow[:, atom] @ self._narrow
+        small = taken - c @ P[:k]
         products = self._g @ x + small
         outside = max(0.0, float(self._h[atom] - c @ (2 * own - Y[:k, :k] @ c)))
         squared = float(x @ x) + outside
@@ -320,7 +337,7 @@ def foresee(
     Foreseen
         Atoms by their places in the part.
     """
-    margin = MARGIN[products.whole.products.itemsize]
+    margin = MARGIN[products.itemsize]
     run = FoldPursuit(products, part, most=most, jointly=jointly, columns=columns)
     atoms: list[int] = []
     gains: list[float] = []
