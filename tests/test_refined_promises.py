@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit import FeatureWidths, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit import FeatureWidths, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 
 
 def data(n=200, seed=0):
@@ -50,7 +50,7 @@ def test_models_without_terms_are_quiet(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("make", [FeatureWidths, RefinedKMPRegressor])
+@pytest.mark.parametrize("make", [FeatureWidths, RefinedKMPRegressor, KMPRegressor])
 def test_one_row_far_away_is_named(make):
     X, y, _ = data(60)
     X[:, 2] = np.arange(60) == 7  # a rare indicator, which is as it should be

@@ -74,13 +74,13 @@ def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X", c
         return
     kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
     by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
-    if sparse.issparse(X) or not by_distance or X.shape[0] < FEW_ROWS or X.shape[1] < 2:
+    if sparse.issparse(X) or not by_distance or X.shape[0] < FEW_ROWS or one_row_rules(X, name, columns):
         return
     with np.errstate(over="ignore", invalid="ignore"):
         xp = namespace(X)
         varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
         variance = np.where(varies, to_host(xp.var(X, axis=0)), 0.0)
-        share = np.max(variance) / np.sum(variance) if np.sum(varies) > 1 else 0.0
+        share = np.max(variance) / np.sum(variance) if np.sum(varies) > 1 else 0.0  # one column is all there is
     if share > ONE_COLUMN:
         largest = int(np.argmax(variance))
         column = largest if columns is None else repr(str(columns[largest]))
@@ -90,10 +90,10 @@ def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X", c
         )
 
 
-def warn_if_one_row_rules(X: Any, columns: Any = None) -> None:
-    """Warn when a column, which is about to be scaled by its standard deviation, owes nearly all of that to one row."""
+def one_row_rules(X: Any, name: str = "X", columns: Any = None) -> bool:
+    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to one row; a warning."""
     if X.shape[0] < FEW_ROWS:
-        return
+        return False
     xp = namespace(X)
     largest = to_host(xp.max(xp.abs(X), axis=0))
     scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
@@ -104,12 +104,14 @@ def warn_if_one_row_rules(X: Any, columns: Any = None) -> None:
         row = int(np.argmax(np.abs(values - np.median(values))))
         if len(np.unique(np.delete(values, row))) < 2:
             continue  # a rare indicator
-        name = int(column) if columns is None else repr(str(columns[column]))
+        label = int(column) if columns is None else repr(str(columns[column]))
         warn(
-            f"column {name} of X owes nearly all of its variance to row {row}, where it is {values[row]:.4g}: "
+            f"column {label} of {name} owes nearly all of its variance to row {row}, where it is {values[row]:.4g}: "
             "by this scale all other rows look alike. Mend or leave out the row if the value is wrong; else transform "
             "the column (QuantileTransformer)"
         )
+        return True
+    return False
 
 
 def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingData:
