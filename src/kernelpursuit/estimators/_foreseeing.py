@@ -20,7 +20,7 @@ from kernelpursuit.pursuit.foreseen import Products, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 
 WIDE_ROWS = 1500  # up to which products are kept in float64; of more rows they would take too much memory and time
-WORTH = 8  # rows for each step of all folds together, from which on a product for each step is faster
+WORTH = 6  # rows for each step of all folds together, from which on a product for each step is faster
 
 Ahead = Callable[[], Foreseen]
 
