@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -172,6 +172,29 @@ def test_intervals(options):
     assert ("interval" in found) == (options != {"calibration_fraction": None})
     model = ConformalRegressor(LinearRegression(), coverage=0.8).fit(X, Y)
     assert_close(run(model, NEW, "float64")["interval"], model.predict_interval(NEW), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConformalRegressor(KMPRegressor(n_atoms=4)),
+        ConformalRegressor(KMPRegressor(n_atoms=4), adaptive=True),
+        ConformalRegressor(KMPRegressor(n_atoms=4), calibration_fraction=None),
+        ConformalRegressor(make_pipeline(StandardScaler(), KMPRegressor(n_atoms=4))),
+        ConformalRegressor(BayesianRidge()),
+        make_pipeline(StandardScaler(), ConformalRegressor(KMPRegressor(n_atoms=4))),
+        make_pipeline(StandardScaler(), ConformalRegressor(KMPRegressor(n_atoms=4), adaptive=True)),
+    ],
+    ids=["plain", "adaptive", "left out", "around a pipeline", "around another", "in one", "adaptive in one"],
+)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_predictions_of_the_models_inside_are_no_outputs(model, dtype):
+    found = run(model.fit(X, Y), NEW, dtype)
+    last, rows = (model[-1], model[:-1].transform(NEW)) if hasattr(model, "steps") else (model, NEW)
+    assert list(found) == ["variable", "interval"][: 1 if last.calibration_fraction is None else 2]
+    assert_close(found["variable"], model.predict(NEW), TOLERANCE[dtype])
+    if "interval" in found:
+        assert_close(found["interval"], last.predict_interval(rows), TOLERANCE[dtype])
 
 
 def test_what_has_no_graph_is_refused():

@@ -118,9 +118,7 @@ def parser_of(outputs: Any) -> Any:
         number = type(inputs[0].type)
         operator.inputs = list(inputs)
         if isinstance(model, ConformalRegressor):
-            from skl2onnx._parse import parse_sklearn
-
-            operator.inputs = [parse_sklearn(scope, part, inputs)[0] for part in parts_of(model)]
+            operator.inputs = [inner_prediction(scope, part, inputs) for part in parts_of(model)]
         for name, kind, width in outputs(model):
             shape = [None] if width is None else [None, width]
             operator.outputs.append(
@@ -129,6 +127,16 @@ def parser_of(outputs: Any) -> Any:
         return operator.outputs
 
     return parse
+
+
+def inner_prediction(scope: Any, model: Any, inputs: Any) -> Any:
+    """What a model inside another predicts: no output of the graph, as skl2onnx takes all that it parses to be."""
+    from skl2onnx._parse import parse_sklearn
+
+    found = parse_sklearn(scope, model, inputs)
+    for variable in found:
+        variable.init_status(is_leaf=False)
+    return found[0]
 
 
 def one_output(width: Any) -> Any:
