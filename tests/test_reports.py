@@ -81,14 +81,79 @@ def test_a_column_of_other_units_is_noticed_in_either_view():
         kp.SparseKernelCCA(5).fit(views[0] * [1e4, 1.0], views[1])
 
 
-def test_weights_that_are_no_counts_are_noticed():
+COUNTING = {  # where the sum of the weights is taken for a number of rows
+    "auto": kp.KMPRegressor(),
+    "ridge by evidence": kp.KMPRegressor(5),
+    "leave_one_out": kp.KMPRegressor(stop="leave_one_out", alpha=0),
+    "absolute loss": kp.KMPRegressor(loss="absolute"),
+    "two classes": kp.KMPClassifier(),
+    "three classes": kp.KMPClassifier(alpha=0),
+    "search": kp.KMPRegressorCV(3, cv=2, gammas=[0.3]),
+    "search of classes": kp.KMPClassifierCV(3, cv=2, gammas=[0.3]),
+    "learned input weights": kp.KMPRegressorCV(3, cv=2, gammas=[1.0], input_weights="learned", alpha=0),
+    "both": kp.KMPRegressorCV(3, cv=2, gammas=[1.0], input_weights="both"),
+    "ranker": kp.KMPRanker(),
+    "ranker by pairs": kp.KMPRanker(2, loss="logistic"),
+    "widths": kp.FeatureWidths(),
+    "refined": kp.RefinedKMPRegressor(3, random_state=0),
+    "refined classes": kp.RefinedKMPClassifier(3, random_state=0),
+    "landmarks by y": kp.PursuitNystroem(n_components=5, selection="prefit", task="regression"),
+    "adaptive": kp.ConformalRegressor(kp.KMPRegressor(), adaptive=True),
+}
+
+
+def counted(name, X, y):
+    if name == "three classes":
+        return np.digitize(y, [-0.5, 0.5])
+    return y > 0 if "classes" in name else np.abs(y) if "ranker" in name else y
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_weights_that_are_no_counts_are_noticed_once_at_the_line_of_the_user(name):
     X, y = data()
-    with pytest.warns(UserWarning, match=r"sample_weight sums to 1200 for 120 rows.*divide the weights by their mean"):
-        many = kp.KMPRegressor().fit(X, y, sample_weight=np.full(len(X), 10.0))
-    assert len(many.support_) > len(kp.KMPRegressor().fit(X, y).support_)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        kp.KMPRegressor(5).fit(X, y, sample_weight=np.full(len(X), 10.0))  # the number is given: no harm
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clone(COUNTING[name]).fit(X, counted(name, X, y), sample_weight=np.full(len(X), 10.0))
+    about = [warning for warning in caught if "sample_weight sums to" in str(warning.message)]
+    assert len(about) == 1 and about[0].filename == __file__
+    rows = 90 if name == "adaptive" else 120  # the others calibrate
+    assert f"sums to {10 * rows} for {rows} rows" in str(about[0].message)
+    assert "divide the weights by their mean" in str(about[0].message)
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_weights_that_may_be_counts_are_not_remarked_on(name):
+    X, y = data()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clone(COUNTING[name]).fit(X, counted(name, X, y), sample_weight=np.full(len(X), 3.0))
+    assert not [warning for warning in caught if "sample_weight" in str(warning.message)]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        kp.KMPRegressor(5, alpha=0),
+        kp.KMPRegressorCV(3, cv=2, gammas=[0.3], alpha=0),
+        kp.KMPRanker(3, alpha=0),
+        kp.SparseKernelFDA(5),
+        kp.SparseKernelFDACV(3, cv=2, gammas=[0.3]),
+        kp.SparseKernelPCA(5),
+        kp.SparseKernelNovelty(5),
+        kp.PursuitNystroem(n_components=5),
+        kp.PolytopeFacesRegressor(5),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_common_factor_of_the_weights_changes_nothing_where_nothing_is_said(estimator):
+    X, y = data()
+    y = y > 0 if isinstance(estimator, kp.SparseKernelFDA | kp.SparseKernelFDACV) else np.abs(y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plain, many = (clone(estimator).fit(X, y, sample_weight=weights) for weights in (None, np.full(len(X), 10.0)))
+    assert not [warning for warning in caught if "sample_weight" in str(warning.message)]
+    use = next(name for name in ("decision_function", "predict", "transform") if hasattr(plain, name))
+    np.testing.assert_allclose(getattr(many, use)(X), getattr(plain, use)(X), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,9 @@ def unfitted(estimator: Any, y: np.ndarray) -> FeatureWidths:
     task, state = "classification" if is_classifier(estimator) and y.ndim == 1 else "regression", estimator.random_state
     # Drawn alike in every fit unless a seed says otherwise, as rows that are held out.
     seed = 0 if state is None else int(state) if isinstance(state, Integral) else draw_seed(state)
-    return FeatureWidths(task=task, random_state=seed)
+    widths = FeatureWidths(task=task, random_state=seed)
+    widths._weights_said = True
+    return widths
 
 
 def learned_in_folds(
@@ -56,6 +58,7 @@ def learned_in_folds(
     found = []
     for train, _ in folds:
         one = clone(widths).set_params(verbose=max(0, verbose - 1))
+        one._weights_said = True
         with warnings.catch_warnings():  # those of all rows say it again
             warnings.simplefilter("ignore", ConvergenceWarning)
             one.fit(take_rows(X, train), y[train], None if weights is None else weights[train])

@@ -16,12 +16,25 @@ from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
-from kernelpursuit.estimators._orthogonal import OrthogonalFit, before_ridge, rows_counted, with_evidence_ridge
+from kernelpursuit.estimators._orthogonal import (
+    OrthogonalFit,
+    before_ridge,
+    has_evidence_ridge,
+    rows_counted,
+    with_evidence_ridge,
+)
 from kernelpursuit.estimators._pipeline import Settings, in_units, run
 from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.estimators._rules import Rules, Wrong, bound_rule, class_rule, no_rules, path_rule, validation_rule
-from kernelpursuit.estimators._training import TrainingData, check_centers, check_split, fewer_centers, refuse_weights
+from kernelpursuit.estimators._training import (
+    TrainingData,
+    check_centers,
+    check_split,
+    fewer_centers,
+    refuse_weights,
+    warn_unless_counts,
+)
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -95,6 +108,8 @@ class KernelMatchingPursuit:
             raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
         if loss is not None and only_for_ridge(self):
             settings = replace(settings, path=None)
+        if stop in ("gcv", "leave_one_out") or has_evidence_ridge(self):
+            warn_unless_counts(self, data)
         shared: dict[str, Any] = {"centers": centers, "unit": unit}
         if stop != "certificate":
             ridge = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)

@@ -81,6 +81,12 @@ def rows_counted(data: TrainingData) -> float:
     return max(float(len(data.rows)), data.total)
 
 
+def has_evidence_ridge(model: Any) -> bool:
+    """Whether the ridge of a model with these parameters is chosen by the evidence of its rows."""
+    alpha, variant = getattr(model, "alpha", 0.0), getattr(model, "variant", "prefit")
+    return isinstance(alpha, str) and variant != "basic" and model.stop != "bound"
+
+
 def with_evidence_ridge(
     fit: OrthogonalFit, path: Path, n: float, losses: bool = True
 ) -> tuple[float, OrthogonalFit, WeightPath, Path]:

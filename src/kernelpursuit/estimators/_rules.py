@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import from_host, in_double, namespace, to_host
-from kernelpursuit._warning import warn
 from kernelpursuit.bounds import vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._orthogonal import rows_counted
@@ -28,7 +27,6 @@ from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -113,11 +111,5 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
     if stop == "leave_one_out":
         stop = leave_one_out(patience)
     if stop == "gcv":
-        n = rows_counted(data)
-        if n > MANY * targets.shape[0]:
-            warn(
-                f"sample_weight sums to {n:g} for {targets.shape[0]} rows. A row of weight w counts as w rows, so more "
-                "atoms seem worth their while: divide the weights by their mean if they are not counts"
-            )
-        stop = gcv(n, search_charge(in_double(targets), data.weights), patience)
+        stop = gcv(rows_counted(data), search_charge(in_double(targets), data.weights), patience)
     return lambda family, criterion: [stop]

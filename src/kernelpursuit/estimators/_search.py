@@ -26,6 +26,7 @@ from kernelpursuit.estimators._input_weights import (
     of_inputs_as_they_are,
     unfitted,
 )
+from kernelpursuit.estimators._orthogonal import has_evidence_ridge
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import follow, is_precomputed, labels_beside, take_rows
@@ -39,7 +40,7 @@ from kernelpursuit.estimators._score_table import (
 from kernelpursuit.estimators._shared_matrix import kernel_matrix, search_kernel, shares_matrix, take_pairs
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
-from kernelpursuit.estimators._training import host_weights
+from kernelpursuit.estimators._training import host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
@@ -119,8 +120,12 @@ def search(
 
     def model(n_atoms: int, setting: Setting, verbose: int) -> Any:
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
-        return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
+        one = make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
+        one._weights_said = True
+        return one
 
+    if widths is not None or has_evidence_ridge(model(1, settings[0], 0)):
+        warn_unless_counts(estimator, training_data(X, None, weights))
     y_host = on_host(y)
     check_consistent_length(X, y_host, groups)
     folds = list(check_cv(estimator.cv, y_host, classifier=is_classifier(estimator)).split(X, y_host, groups))

@@ -47,6 +47,7 @@ class TrainingData(NamedTuple):
 
 
 FEW_ROWS = 10  # which say nothing about variances
+MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ONE_ROW = 0.99  # share of the variance of a column from which one row is said to rule it
 
@@ -127,6 +128,17 @@ def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingD
     if len(rows) < n:
         X, y, weights = take_rows(X, rows), y[rows], weights[rows]
     return TrainingData(X, y, weights, rows, n)
+
+
+def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
+    """Warn of weights far above 1 where their sum is taken for a number of rows, unless a search has said it."""
+    total, n = data.total, len(data.rows)
+    if total > MANY * n and not getattr(estimator, "_weights_said", False):
+        warn(
+            f"sample_weight sums to {total:g} for {n} rows. A row of weight w counts as w rows, so there seems to be "
+            "less noise than there is, and more atoms seem worth their while: divide the weights by their mean if they "
+            "are not counts"
+        )
 
 
 def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> Any:

@@ -235,6 +235,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
             model.set_params(n_atoms="auto", stop=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # errors that are alike everywhere: a constant
+            warnings.filterwarnings("ignore", message="sample_weight sums to")  # the first fit has said it
             logarithms = np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y))
             return model.fit(X, logarithms, **weighed(weights))
 

@@ -33,7 +33,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._span import SpanParameters, elsewhere, finite_values, rayleigh
 from kernelpursuit.estimators._targets import TASKS, columns_on_shards, target_columns
-from kernelpursuit.estimators._training import TrainingData, check_training, training_data
+from kernelpursuit.estimators._training import TrainingData, check_training, training_data, warn_unless_counts
 from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -222,6 +222,8 @@ class PursuitNystroem(
         far, weights = (None, data.weights) if shared is None else elsewhere(data, shared)
         supervised, X = self.selection == "prefit", data.X
         targets: Any = None
+        if supervised:
+            warn_unless_counts(self, data)
         if supervised and shared is not None:
             targets = scale_targets(cast_on_shards(columns_on_shards(data.y, self.task), X.dtype))[0]
         elif supervised:

@@ -21,7 +21,7 @@ from kernelpursuit.estimators._groups import (
 )
 from kernelpursuit.estimators._kmp import warn_if_constant
 from kernelpursuit.estimators._model import Fitted, PursuitModel
-from kernelpursuit.estimators._orthogonal import OrthogonalFit, rows_counted, with_evidence_ridge
+from kernelpursuit.estimators._orthogonal import OrthogonalFit, has_evidence_ridge, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import RankingParameters
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
@@ -33,6 +33,7 @@ from kernelpursuit.estimators._training import (
     fewer_centers,
     refuse_weights,
     training_data,
+    warn_unless_counts,
 )
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.pursuit.gradient import Gradient
@@ -155,7 +156,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w rows: a pair counts ``w_i w_j / W``, W the sum of the weights of the group. A
             row of weight 0 is absent and cannot become an atom. The size of its group as the weight of each row makes
-            all pairs count alike.
+            all pairs count alike; divide these weights by their mean.
         group : array-like of shape (n_groups,), optional
             Sizes of the groups of consecutive rows, which sum to n_samples. None: all rows are one group.
 
@@ -236,6 +237,8 @@ class KMPRanker(RankingParameters, PursuitModel):
         limit = None if self.n_atoms == "auto" else self.n_atoms
         if stop is None and limit is None:
             stop = "gcv" if self._closed_form(self.loss) else "validation"
+        if stop == "gcv" or has_evidence_ridge(self):
+            warn_unless_counts(self, data)
         if stop == "certificate":
             fitted = self._fit_certified(data, numbers, settings, limit=limit, unit=unit)
             warn_if_constant(fitted.path)

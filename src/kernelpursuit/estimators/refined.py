@@ -26,7 +26,7 @@ from kernelpursuit.estimators._placement import (
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
 from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, mean_of_rows
 from kernelpursuit.estimators._tasks import told
-from kernelpursuit.estimators._training import TrainingData, host_weights, training_data
+from kernelpursuit.estimators._training import TrainingData, host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.classification import (
     as_labels,
     classes_on_shards,
@@ -153,6 +153,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
 
     def _fit_rows(self, data: TrainingData) -> RefinedKMPRegressor:
         """Fit to rows wherever they are."""
+        warn_unless_counts(self, data)
         xp = namespace(data.y)
         largest = to_host(xp.max(xp.abs(data.y), axis=0))
         unit = np.where(largest > 0, largest, 1.0)
@@ -330,6 +331,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
 
     def _fit_rows(self, data: TrainingData, classes: np.ndarray) -> RefinedKMPClassifier:
         """Fit to rows wherever they are."""
+        warn_unless_counts(self, data)
         if isinstance(data.X, Sharded):
             Y, strata = codes_on_shards(data.y, classes, np.float64), None
         else:

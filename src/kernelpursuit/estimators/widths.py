@@ -39,7 +39,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._tasks import lines_wanted, told
-from kernelpursuit.estimators._training import one_row_rules, training_data
+from kernelpursuit.estimators._training import one_row_rules, training_data, warn_unless_counts
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # Each start is gamma times the number of inputs, and the variances of signal and noise in the first iterations. With
@@ -173,6 +173,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)
         one_row_rules(data.X, columns=getattr(self, "feature_names_in_", None))
+        warn_unless_counts(self, data)
         n, rng = data.X.shape[0], generator(self.random_state)
         counts = np.ones(n) if data.weights is None else _counts(data.weights, n)
         Y = target_columns(data.y, self.task, float(np.sum(counts)))
