@@ -224,3 +224,10 @@ def test_epochs_limit_every_climb(passes, monkeypatch):
     X = np.linspace(0, 6, 120)[:, None]
     RefinedKMPRegressor(4, epochs=passes, random_state=0).fit(X, np.sin(X[:, 0]))
     assert max(taken) == passes
+
+
+def test_a_constant_target_is_fitted_without_a_word_from_lapack(capfd):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.warns(ConvergenceWarning, match="n_atoms=4"):
+        model = RefinedKMPRegressor(n_atoms=4, random_state=0).fit(X, np.ones(60))
+    assert np.allclose(model.predict(X), 1) and not any(capfd.readouterr())

@@ -143,6 +143,7 @@ def test_free_moves_of_classes_must_not_put_more_rows_on_the_wrong_side(monkeypa
     assert trial.of_terms(5, lambda sentence: None).setting.moves != "refined"
     sure[:4] *= -1
     assert trial.of_terms(5, lambda sentence: None).setting.moves == "refined"
+    assert trial.of_terms(5, lambda sentence: None, np.inf).setting.moves != "refined"
 
 
 def classes_of(n=200, columns=1):
@@ -193,7 +194,7 @@ def test_of_few_terms_four_times_as_many_are_tried_as_well():
         trial, asked = trial_of(task_of(200)), []
         trial.most = 384
 
-        def of_terms(terms, say):
+        def of_terms(terms, say, doubt):
             asked.append(terms)
             wave = 1e-3 * np.arange(200) / 200
             return Judged(Setting(terms, BOUND[0]), errors.get(terms, 1.0) + wave, np.zeros((200, 1)), 1.0)

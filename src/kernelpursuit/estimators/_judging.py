@@ -43,7 +43,7 @@ TRIMMED, LARGEST = 0.99, 30.0  # the error of a row counts 30 times the mean of 
 FEW = 200  # rows up to which little is tried
 NARROWER, HARDLY = (Start(4.0), Start(16.0)), 0.5  # tried where more than this share of the variance is left
 DOUBTS = ((500, 2.0), (np.inf, 1.0))  # up to 500 rows a free move must gain 2 standard errors, else 1
-DOUBT_OF_CLASSES = 3.0
+DOUBT_OF_CLASSES, OR_MORE_TERMS = 2.0, 3.0  # of classes; where more terms can be had instead, as for "auto", it is more
 FEW_TERMS, FAR_OFF = 24, 0.05  # with few terms this share of the rows is left out, at either end of their gains
 MORE_TERMS, MANY_MORE = 0.5, 1.0  # standard errors that more terms must gain; of many terms
 CHEAP = 48  # terms that are few; of so few, four times as many are tried where twice as many gain nothing
@@ -252,7 +252,7 @@ class Trial:
         usual = np.sort(self._squared(judged))[: max(1, int(TRIMMED * len(judged.errors)))]
         self._cap = min(self._cap, LARGEST * float(np.mean(usual)) or np.inf)
 
-    def of_terms(self, terms: int, say: Say) -> Judged:
+    def of_terms(self, terms: int, say: Say, doubt_of_classes: float = DOUBT_OF_CLASSES) -> Judged:
         """The best way to refine that many terms: a safe one, unless moving everything is better beyond doubt.
 
         The bound is safe. For classes the squared error, which it bounds, is not what counts: there it is tried with
@@ -276,7 +276,7 @@ class Trial:
             free += self.refined([everything._replace(start=start) for start in NARROWER])
         safest = min(safe, key=self.error)
         best = min(free, key=self.error, default=safest)
-        doubt = DOUBT_OF_CLASSES if classes else next(doubt for rows, doubt in DOUBTS if n <= rows)
+        doubt = doubt_of_classes if classes else next(doubt for rows, doubt in DOUBTS if n <= rows)
         far_off = FAR_OFF if terms <= FEW_TERMS and not classes else 0.0
         gains = self.better(best, safest, doubt, far_off) and (not classes or self.wrong(best) <= self.wrong(safest))
         kept = best if gains else safest
@@ -324,7 +324,7 @@ def best_size(trial: Trial, say: Say) -> Judged:
     """The smallest number of terms that more terms, twice as many or, of few, four times, do not clearly beat."""
     kept: Judged | None = None
     for terms in sizes(trial.most):
-        judged = trial.of_terms(terms, say)
+        judged = trial.of_terms(terms, say, OR_MORE_TERMS)
         if kept is None or trial.better(judged, kept, MORE_TERMS if terms <= CHEAP else MANY_MORE):
             kept = judged
         elif terms >= CHEAP or terms > 2 * kept.setting.terms:
