@@ -132,3 +132,17 @@ def test_pools_that_do_not_pay_are_left_for_a_while(monkeypatch):
     assert paths[0].atoms.tolist() == paths[1].atoms.tolist()
     assert all(step.weakness == 1 for path in paths for step in path.steps)
     assert tried.count(1) < 0.5 * tried.count(0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_value_has_a_square_that_is_not_a_normal_number(dtype):
+    """Processors take many times as long for such numbers; what is larger keeps its digits."""
+    X = np.arange(60, dtype=dtype)[:, None]
+    K = make_kernel("rbf", X, gamma=0.5).between(X, X)
+    exact = np.exp(-0.5 * (X - X.T).astype(np.float64) ** 2)
+    small = exact < 0.99 * np.sqrt(np.finfo(dtype).tiny)
+    assert np.all(K[small] == 0) and np.any(small)
+    assert np.min(K[K > 0]) ** 2 >= 0.9 * np.finfo(dtype).tiny
+    np.testing.assert_allclose(
+        K[~small & (K > 0)], exact[~small & (K > 0)], rtol=1e-4 if dtype == np.float32 else 1e-11
+    )

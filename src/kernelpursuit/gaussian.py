@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,7 @@ def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
         if Q.shares is not None:
             exponent = exponent * from_host(Q.shares[None, :], x)
         # An exponent above 0 can only be rounding.
-        values = xp.exp(xp.where(exponent > 0, xp.zeros_like(exponent), exponent))
+        values = _exponential(xp.where(exponent > 0, xp.zeros_like(exponent), exponent), P.rows.dtype)
     if not all_finite(values):
         raise ValueError(NOT_FINITE)
     return xp.astype(values, P.rows.dtype)
@@ -160,9 +161,15 @@ def _takes_indices(x: Array) -> bool:
     return isinstance(x, np.ndarray) or hasattr(x, "index_put_")
 
 
-def _exponential(values: Array) -> Array:
-    """exp, in place where the library can."""
+def _exponential(values: Array, dtype: Any = None) -> Array:
+    """exp, in place where the library can; on a processor 0 where its square would be no normal number of `dtype`.
+
+    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes.
+    """
     if isinstance(values, np.ndarray):
+        lowest = np.log(np.finfo(dtype or values.dtype).tiny) / 2
+        if values.size and np.min(values) < lowest:
+            np.putmask(values, values < lowest, -np.inf)
         return np.exp(values, out=values)
     return values.exp_() if hasattr(values, "exp_") else namespace(values).exp(values)
 

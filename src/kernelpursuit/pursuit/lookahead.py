@@ -9,7 +9,7 @@ import numpy as np
 
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
 MOST = 64  # atoms proposed for one pass, at most, where nobody says
-_START, _WEAK_START = 8, 24  # and at first: where blocks must be exact, and where not
+_START = 8
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 _SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
@@ -48,7 +48,7 @@ class LookAhead:
 
     Notes
     -----
-    Of m atoms √(c m) are tried out: c is 128 where blocks must be exact, 12 where passes are cheap and 32 else. The
+    Of m atoms √(c m) are tried out: c is 128 where blocks must be exact, 8 where passes are cheap and 32 else. The
     inner products of the pool then take less time than a pass. Larger pools were not faster (n = 8,000 to 50,000).
 
     Examples
@@ -62,8 +62,8 @@ class LookAhead:
 
     def __init__(self, most: int, exact: bool = True, in_memory: bool = False):
         self._most = most
-        self._size = min(_START if exact else _WEAK_START, most)
-        self._share = 128 if exact else 12 if in_memory else 32
+        self._size = min(_START, most)
+        self._share = 128 if exact else 8 if in_memory else 32
         self._rests = exact and not in_memory
         self._cost = 1.0  # of the last block, in passes
         self._rest, self._resting = 1, 0  # steps to be taken alone next time, and now
