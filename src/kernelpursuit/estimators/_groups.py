@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from kernelpursuit.bounds import loss_bound, path_weights
-from kernelpursuit.estimators._kmp import cut_at
+from kernelpursuit.estimators._rules import cut_at
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.estimators.regression import random_split
 from kernelpursuit.losses import Loss

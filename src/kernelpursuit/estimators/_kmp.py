@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import namespace, to_host
 from kernelpursuit._warning import warn
-from kernelpursuit.bounds import holdout_bound, path_weights
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import (
@@ -26,7 +25,17 @@ from kernelpursuit.estimators._orthogonal import (
 from kernelpursuit.estimators._pipeline import Settings, in_units, run
 from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
-from kernelpursuit.estimators._rules import Rules, Wrong, bound_rule, class_rule, no_rules, path_rule, validation_rule
+from kernelpursuit.estimators._rules import (
+    Rules,
+    Wrong,
+    bound_rule,
+    certified,
+    class_rule,
+    mean_curvature,
+    no_rules,
+    path_rule,
+    validation_rule,
+)
 from kernelpursuit.estimators._training import (
     TrainingData,
     check_centers,
@@ -395,35 +404,6 @@ def largest_size(targets: Any) -> float:
         return known
     xp = namespace(targets)
     return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
-
-
-def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
-    if loss.link is not None:  # targets and values are not of one kind
-        step = 1e-3
-    else:  # as large as residuals: a loss may have corners
-        step = 0.5 * float(np.std(targets - values)) or 1e-3 * float(np.std(targets)) or 1.0
-    slopes = [loss.gradient(targets, values + sign * step) for sign in (1, -1)]
-    return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
-
-
-def certified(path: Path, errors: np.ndarray, n: int) -> Path:
-    """Path cut where `holdout_bound` of its errors on `n` rows held out is lowest; every step has its bound."""
-    bounds = holdout_bound(errors, n, weight=path_weights(len(errors) - 1, preferred=len(path)))
-    keep = int(np.argmin(bounds))
-    found = f"{errors[keep]} of {n} rows held out are wrong"
-    return cut_at(path, bounds, f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}")
-
-
-def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
-    """Path cut where its certificates are lowest, with all of them."""
-    path.start, *taken = [
-        step._replace(bound=float(bound))
-        for step, bound in zip([path.start, *path.steps, *path.discarded], bounds, strict=True)
-    ]
-    keep = int(np.argmin(bounds))
-    path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
-    return path
 
 
 def warn_if_constant(path: Path) -> None:

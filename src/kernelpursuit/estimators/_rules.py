@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import from_host, in_double, namespace, to_host
-from kernelpursuit.bounds import vc_bound
+from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._orthogonal import rows_counted
 from kernelpursuit.estimators._placement import widest
@@ -63,6 +63,16 @@ def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights:
     return float(np.average(np.sum(value(targets.astype(np.float64), values), axis=1), weights=weights))
 
 
+def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
+    if loss.link is not None:  # targets and values are not of one kind
+        step = 1e-3
+    else:  # as large as residuals: a loss may have corners
+        step = 0.5 * float(np.std(targets - values)) or 1e-3 * float(np.std(targets)) or 1.0
+    slopes = [loss.gradient(targets, values + sign * step) for sign in (1, -1)]
+    return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
+
+
 def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
     """Rule that follows the compression bound `vc_bound` on the share of `wrong` rows.
 
@@ -113,3 +123,22 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
     if stop == "gcv":
         stop = gcv(rows_counted(data), search_charge(in_double(targets), data.weights), patience)
     return lambda family, criterion: [stop]
+
+
+def certified(path: Path, errors: np.ndarray, n: int) -> Path:
+    """Path cut where `holdout_bound` of its errors on `n` rows held out is lowest; every step has its bound."""
+    bounds = holdout_bound(errors, n, weight=path_weights(len(errors) - 1, preferred=len(path)))
+    keep = int(np.argmin(bounds))
+    found = f"{errors[keep]} of {n} rows held out are wrong"
+    return cut_at(path, bounds, f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}")
+
+
+def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
+    """Path cut where its certificates are lowest, with all of them."""
+    path.start, *taken = [
+        step._replace(bound=float(bound))
+        for step, bound in zip([path.start, *path.steps, *path.discarded], bounds, strict=True)
+    ]
+    keep = int(np.argmin(bounds))
+    path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
+    return path
