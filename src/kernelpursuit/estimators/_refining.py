@@ -371,3 +371,13 @@ def is_affordable(n: int, terms: int | None) -> bool:
     """Whether the evidence of all rows can be followed."""
     k = min(n, MOST_TERMS if terms is None else terms)
     return n * k * k <= AFFORDABLE
+
+
+def squared_errors(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Squared error of each row, summed over targets."""
+    return np.sum((Y - values) ** 2, axis=1)
+
+
+def errors_within_margin(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The same for classes, where a value beyond the label is no error."""
+    return np.sum((Y - np.clip(values, -1, 1)) ** 2, axis=1)

@@ -25,6 +25,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
 from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, mean_of_rows
+from kernelpursuit.estimators._refining import errors_within_margin, squared_errors
 from kernelpursuit.estimators._tasks import told
 from kernelpursuit.estimators._training import TrainingData, host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.classification import (
@@ -410,13 +411,3 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         if self._one_target:
             values = namespace(values).concat([-values / 2, values / 2], axis=1)
         return softmax(values)
-
-
-def squared_errors(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Squared error of each row, summed over targets."""
-    return np.sum((Y - values) ** 2, axis=1)
-
-
-def errors_within_margin(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The same for classes, where a value beyond the label is no error."""
-    return np.sum((Y - np.clip(values, -1, 1)) ** 2, axis=1)
