@@ -432,6 +432,18 @@ def test_rows_come_by_standard_input_and_a_bad_one_is_named(models, monkeypatch)
     check_refusal(empty, "no rows of data")
 
 
+def test_a_hyphen_is_standard_output(models, run):
+    model, table = (str(models / f"regression.{end}") for end in ("model", "parquet"))
+    printed, same = run("predict", model, table, "--out", "-"), run("predict", model, table)
+    assert printed.exit_code == 0 and printed.stdout == same.stdout and printed.stdout.startswith("y\n")
+    page = run("report", model, "--out", "-")
+    assert page.exit_code == 0 and page.stdout.startswith("<!doctype html>") and "Wrote" not in page.output[-200:]
+    run("report", model, "--out", "page.html")
+    assert Path("page.html").read_bytes() == page.stdout_bytes
+    check_refusal(run("fit", table, "--target", "y", "--out", "-"), "--out must be a file")
+    assert [path.name for path in Path().iterdir()] == ["page.html"]
+
+
 def test_a_failed_prediction_leaves_no_file(models, run):
     write_lines(Path("t.csv"), ["kind,b,a,when", "k1,1,2,2024-01-01", "k1,x,2,2024-01-01"])
     check_refusal(run("predict", str(models / "regression.model"), "t.csv", "--out", "out.csv"), "row 2")

@@ -41,12 +41,17 @@ def check_losses(residual: Numbers) -> Numbers:
     return residual
 
 
-def check_counts(value: Numbers, most: Numbers, name: str) -> Numbers:
-    """Refuse counts of points outside the support that are not from 0 to `most`; returns floats."""
+def check_counts(value: Numbers, most: Numbers, name: str, of: str = "the points outside the support") -> Numbers:
+    """Refuse counts that are not from 0 to `most`, the number `of` something; returns floats."""
     value = np.asarray(value, dtype=np.float64)
     if not np.all((value >= 0) & (value <= most)):
-        raise ValueError(f"{name} must be from 0 to {most}, the points outside the support, got {value!r}")
+        raise ValueError(f"{name} must be from 0 to {as_given(most)}, {of}, got {value!r}")
     return value[()]
+
+
+def as_given(most: Numbers) -> str:
+    """A number, or several, without the decimals of a whole one."""
+    return f"{most:g}" if np.ndim(most) == 0 else str(most)
 
 
 def check_at_least(value: Numbers, least: Numbers, name: str) -> Numbers:

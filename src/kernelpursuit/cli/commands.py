@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import IO, Any
 
 import click
@@ -171,6 +172,8 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
     with one_line_errors():
         from kernelpursuit.cli import fitting
 
+        if out == "-":
+            raise OneLineError("--out must be a file: a model is not written to standard output")
         wanted = atoms_of(n_atoms)
         model = fitting.fit(table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen)
         fitting.write(model, out, click.echo, checkpoint)
@@ -179,7 +182,11 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
 @cli.command()
 @click.argument("model")
 @click.argument("table")
-@click.option("--out", metavar="FILE", help="Write to this file, Parquet if it ends so, else CSV.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write to this file, Parquet if it ends so, else CSV. Default: -, standard output.",
+)
 @click.option("--probabilities", is_flag=True, help="Also the probability of each class.")
 @click.option(
     "--intervals",
@@ -211,7 +218,7 @@ def describe(model: str) -> None:
 
 @cli.command()
 @click.argument("source", metavar="TABLE|MODEL")
-@click.option("--out", metavar="PAGE", required=True, help="The HTML file to write.")
+@click.option("--out", metavar="PAGE", required=True, help="The HTML file to write; - is standard output.")
 @table_options
 @ATOMS
 @FIT_ROWS
@@ -225,11 +232,13 @@ def report(source: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) ->
         from kernelpursuit.cli import fitting
         from kernelpursuit.cli.page import write_page
 
+        say = partial(click.echo, err=out == "-")  # beside the page
         if fitting.is_model(source):
             if chosen["target"] is not None:
                 raise OneLineError(f"{source} is a model, and has its target; --target is for a table")
             model = fitting.load_model(source)
         else:
-            model = fitting.fit(source, n_atoms=atoms_of(n_atoms), max_rows=max_rows, say=click.echo, **chosen)
+            model = fitting.fit(source, n_atoms=atoms_of(n_atoms), max_rows=max_rows, say=say, **chosen)
         write_page(model, out, source if fitting.is_model(source) else "MODEL")
-        click.echo(f"Wrote {out}")
+        if out != "-":
+            say(f"Wrote {out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,12 @@ COMMON_NAMES = {
 
 def write_page(model: TableModel, out: str, file: str) -> None:
     """Write the page; `file` is where the model is."""
-    replace_file(Path(out), html(model, file).encode())
+    page = html(model, file).encode()
+    if out == "-":
+        sys.stdout.buffer.write(page)
+        sys.stdout.flush()
+    else:
+        replace_file(Path(out), page)
 
 
 def html(model: TableModel, file: str) -> str:

@@ -71,9 +71,9 @@ def predictions(model: TableModel, part: Source, probabilities: bool, coverage: 
 
 
 @contextmanager
-def writer(out: str | None) -> Iterator[Callable[[Any], None]]:
+def writer(out: Any) -> Iterator[Callable[[Any], None]]:
     """A function that writes parts of a table, to a file that appears when all is written, or to standard output."""
-    if out is None:
+    if out in (None, "-"):
         with text_writer(sys.stdout.buffer) as write:
             yield write
         return

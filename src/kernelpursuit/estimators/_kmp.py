@@ -133,7 +133,7 @@ class KernelMatchingPursuit:
         else:
             rules: Rules = no_rules
             if stop == "bound":
-                refuse_weights(data, stop)
+                refuse_weights(data, stop, getattr(self, "class_weight", None))
                 rules = bound_rule(targets, wrong, cuts, self.fit_intercept, self.patience)
             elif self.stop is None and stop == "gcv" and several_classes(self, targets):
                 rules = class_rule(data, targets, wrong, self.patience)
@@ -252,7 +252,7 @@ class KernelMatchingPursuit:
 
         The rows fitted to name the number of steps that they prefer; it has most of delta.
         """
-        refuse_weights(data, "certificate")
+        refuse_weights(data, "certificate", getattr(self, "class_weight", None))
         if not self._closed_form(loss_of(data)) and self.n_atoms == "auto":
             raise ValueError("stop='certificate' needs a number for n_atoms with this loss or variant, got 'auto'")
         check_split(len(targets), self.validation_fraction)

@@ -24,15 +24,27 @@ def is_collection(x: Any) -> bool:
     return hasattr(x, "__dask_graph__") or type(x).__module__.partition(".")[0] == "distributed"
 
 
+COLLECTING = (  # those that fit to collections
+    "KMPRegressor", "KMPClassifier", "RefinedKMPRegressor", "RefinedKMPClassifier",
+    "SparseKernelFDA", "SparseKernelPCA", "PursuitNystroem",
+)  # fmt: skip
+
+
 def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
     """An error where a collection has come to a method that would bring it into the memory of this process."""
-    if any(is_collection(one) for one in data):
+    if not any(is_collection(one) for one in data):
+        return
+    name = type(estimator).__name__
+    if name in COLLECTING and method == "fit":  # which has looked at X
         raise TypeError(
-            f"{type(estimator).__name__}.{method} does not take Dask collections, and does not bring them into memory "
-            "unasked: give it X.compute() if that fits, or some of the rows, X[:10_000].compute(), or take one "
-            "of those that do: KMPRegressor, KMPClassifier, RefinedKMPRegressor, RefinedKMPClassifier, "
-            "SparseKernelFDA, SparseKernelPCA, PursuitNystroem"
+            f"{name}.fit got a Dask collection beside an X that is none: X, y and sample_weight must all be Dask "
+            "collections, or none of them. Give y.compute(), or X as one too: dask.array.from_array(X)"
         )
+    others = "" if name in COLLECTING else f", or take one of those that do: {', '.join(COLLECTING)}"
+    raise TypeError(
+        f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
+        f"X.compute() if that fits, or some of the rows, X[:10_000].compute(){others}"
+    )
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -60,6 +72,9 @@ def float_dtypes(x: Array) -> list[Any]:
 
 def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
     """scikit-learn's `validate_data`, whose errors about values also name the columns of a table that have them."""
+    refuse_odd_tensors("X", X)
+    for y in args:
+        refuse_odd_tensors("y", y)
     try:
         return validate_data(estimator, X, *args, **options)
     except ValueError as error:
@@ -70,6 +85,18 @@ def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
             raise
         listed = ", ".join(repr(str(name)) for name in names[:10]) + (", ..." if len(names) > 10 else "")
         raise ValueError(f"{said}\nIn X: {'column' if len(names) == 1 else 'columns'} {listed}.") from error
+
+
+def refuse_odd_tensors(name: str, x: Any) -> None:
+    """An error of one sentence for tensors of PyTorch that no NumPy array can stand for."""
+    if type(x).__module__.partition(".")[0] != "torch":
+        return
+    if getattr(x, "requires_grad", False):
+        raise ValueError(
+            f"{name} is a tensor with requires_grad=True, which no gradient would reach: use {name}.detach()"
+        )
+    if str(getattr(x, "layout", "torch.strided")) != "torch.strided":
+        raise ValueError(f"{name} must be a dense tensor, got one of layout {x.layout}: use {name}.to_dense()")
 
 
 def columns_of(X: Any) -> list[Any]:
@@ -177,6 +204,7 @@ def widest(x: Any) -> Any:
 
 def labels_on_host(y: Any) -> np.ndarray:
     """Labels, of any namespace, as a NumPy array."""
+    refuse_odd_tensors("y or sample_weight", y)
     return np.asarray(y) if isinstance(y, (np.ndarray, list)) else on_host(y)
 
 

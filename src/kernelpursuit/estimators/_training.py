@@ -62,14 +62,19 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
     check_square(X, estimator.kernel)
     gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
     if getattr(estimator, "input_weights", "equal") == "equal":  # learned weights absorb the units
-        warn_if_one_column_rules(X, estimator.kernel, gamma, columns=getattr(estimator, "feature_names_in_", None))
+        names = getattr(estimator, "feature_names_in_", None)
+        width = "gammas=[0.25, 1, 4, 16]" if hasattr(estimator, "gammas") else "gamma=1"
+        warn_if_one_column_rules(X, estimator.kernel, gamma, columns=names, width=width)
     return checked
 
 
-def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X", columns: Any = None) -> None:
+def warn_if_one_column_rules(
+    X: Any, kernel: Any, gamma: Any, name: str = "X", columns: Any = None, width: str = "gamma=1"
+) -> None:
     """Warn when the distances that the kernel sees are those of one column: most likely it has other units.
 
-    A width of the user's own is for the inputs as they are: no warning. `columns` are their names, where they have any.
+    A width of the user's own is for the inputs as they are: no warning. `columns` are their names, where they have any;
+    `width` is how to give a width.
     """
     if not (gamma is None or isinstance(gamma, str)):
         return
@@ -86,8 +91,9 @@ def warn_if_one_column_rules(X: Any, kernel: Any, gamma: Any, name: str = "X", c
         largest = int(np.argmax(variance))
         column = largest if columns is None else repr(str(columns[largest]))
         warn(
-            f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees "
-            "the others. Scale the columns alike (StandardScaler) or by what they are worth (FeatureWidths)"
+            f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees the others. Scale "
+            "the columns alike (StandardScaler) or by what they are worth (FeatureWidths). If they are weighted on "
+            f"purpose, say so by a width: {width}, which suits the weights of FeatureWidths"
         )
 
 
@@ -202,7 +208,8 @@ def check_square(X: Any, kernel: Any) -> None:
         raise ValueError(f"with kernel='precomputed' X must be the square kernel matrix in fit, got shape {X.shape}")
 
 
-def refuse_weights(data: TrainingData, stop: str) -> None:
+def refuse_weights(data: TrainingData, stop: str, class_weight: Any = None) -> None:
     """Bounds count rows."""
     if data.weights is not None:
-        raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take sample_weight")
+        given = "sample_weight" if class_weight is None else f"class_weight, got {class_weight!r}, nor sample_weight"
+        raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take {given}")

@@ -59,6 +59,9 @@ def refine(
     if not (is_classifier(estimator) or is_regressor(estimator)):
         raise TypeError(f"estimator must be a regressor or a classifier, got {type(estimator).__name__}")
     given = _terms(estimator)
+    features, shape = given[0].shape[1], np.shape(X)
+    if len(shape) == 2 and shape[1] != features:
+        raise ValueError(f"X has {shape[1]} features, but the estimator was fitted with {features}")
     kind = RefinedKMPClassifier if is_classifier(estimator) else RefinedKMPRegressor
     model: Any = kind(n_atoms=len(given[1]), epochs=epochs, random_state=random_state, verbose=verbose)
     model._given = given

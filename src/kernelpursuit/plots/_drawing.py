@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+PURSUIT = "a fitted pursuit, which has a path of steps (`path_`)"
 Curve = tuple[np.ndarray, np.ndarray]  # numbers of atoms, and a value for each
 
 # Told apart by all common kinds of colour vision (Okabe and Ito).
@@ -56,6 +57,15 @@ def last_step(estimator: Any, *data: Any) -> tuple[Any, ...]:
     if len(estimator.steps) > 1:
         data = tuple(None if X is None else estimator[:-1].transform(X) for X in data)
     return last_step(last, *data)
+
+
+def check_has(estimator: Any, attribute: str, what: str) -> None:
+    """Refuse a model that is not fitted, or that is not one of `what`, which have this attribute."""
+    if not hasattr(estimator, attribute):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(estimator)
+        raise TypeError(f"estimator must be {what}, got {type(estimator).__name__}")
 
 
 def scale_for(curves: Iterable[Curve]) -> str:

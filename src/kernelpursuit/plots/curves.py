@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.plots._drawing import (
+    PURSUIT,
     STYLES,
+    check_has,
     colours,
     count_axis,
     draw_bounds,
@@ -94,6 +96,7 @@ class BoundDisplay:
         BoundDisplay
         """
         estimator, X = last_step(estimator, X)
+        check_has(estimator, "path_", PURSUIT)
         path = estimator.path_
         bound = np.array([step.bound for step in [path.start, *path.steps, *path.discarded]], dtype=np.float64)
         if np.all(np.isnan(bound)):
@@ -210,6 +213,7 @@ class ResidualTraceDisplay:
         ResidualTraceDisplay
         """
         (estimator,) = last_step(estimator)
+        check_has(estimator, "residual_trace_", "a fitted SparseKernelPCA or PursuitNystroem (`residual_trace_`)")
         name = type(estimator).__name__ if name is None else name
         return cls(estimator.residual_trace_, name=name, compare=compare).plot(ax)
 

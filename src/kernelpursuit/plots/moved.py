@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import to_host
-from kernelpursuit.plots._drawing import COLOURS, figure_and_axes, last_step, legend, plain
+from kernelpursuit.plots._drawing import COLOURS, check_has, figure_and_axes, last_step, legend, plain
 
 
 class MovedCentersDisplay:
@@ -80,8 +80,7 @@ class MovedCentersDisplay:
         """
         names = getattr(X, "columns", None)
         last, X_last = last_step(estimator, X)
-        if not hasattr(last, "start_centers_"):
-            raise TypeError(f"estimator must be a fitted refined model, got {type(last).__name__}")
+        check_has(last, "start_centers_", "a fitted refined model")
         names = getattr(X_last, "columns", names)
         points = to_host(X_last if hasattr(X_last, "dtype") else np.asarray(X_last))
         weights = to_host(last.input_weights_)

@@ -10,7 +10,9 @@ import numpy as np
 
 from kernelpursuit._array import to_host
 from kernelpursuit.plots._drawing import (
+    PURSUIT,
     Curve,
+    check_has,
     colours,
     count_axis,
     draw_bounds,
@@ -136,6 +138,7 @@ class PursuitPathDisplay:
         if baseline is not None and hasattr(baseline, "predict"):
             baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
         estimator, X, X_train = last_step(estimator, X, X_train)
+        check_has(estimator, "path_", PURSUIT)
         path = estimator.path_
         same_units = known and not classifier and getattr(estimator, "loss", None) == "squared"
         curves = {}

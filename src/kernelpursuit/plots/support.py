@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.plots._drawing import COLOURS, PALE, colours, figure_and_axes, last_step, legend, plain
+from kernelpursuit.plots._drawing import COLOURS, PALE, check_has, colours, figure_and_axes, last_step, legend, plain
 
 MARKERS = "os^DvPX"
 
@@ -258,7 +258,8 @@ def _dense(X: Any) -> np.ndarray:
 
 def _atoms(estimator: Any) -> tuple[np.ndarray, np.ndarray]:
     """Centres of the kernel atoms and when they were chosen; columns of functions have no place."""
-    if estimator.kernel == "precomputed":
+    check_has(estimator, "support_vectors_", "a fitted model whose atoms are rows (`support_vectors_`)")
+    if getattr(estimator, "kernel", None) == "precomputed":
         raise ValueError("atoms of a precomputed kernel have no place among the features")
     centers = _dense(estimator.support_vectors_)
     sources = getattr(estimator, "support_kernels_", np.zeros(len(centers), dtype=int))

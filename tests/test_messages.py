@@ -1,0 +1,148 @@
+"""Errors say what the user gave and what would be valid."""
+
+import re
+import warnings
+
+import matplotlib
+import numpy as np
+import pytest
+import sklearn
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import kernelpursuit as kp
+from kernelpursuit.plots import (
+    BoundDisplay,
+    MovedCentersDisplay,
+    PursuitPathDisplay,
+    ResidualTraceDisplay,
+    SupportDisplay,
+)
+
+matplotlib.use("Agg")
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=60)
+
+
+@pytest.mark.parametrize("stop", ["certificate", "bound"])
+def test_class_weight_is_named_where_equal_rows_are_needed(stop):
+    model = kp.KMPClassifier(5, stop=stop, class_weight="balanced")
+    with pytest.raises(ValueError, match=r"does not take class_weight, got 'balanced', nor sample_weight"):
+        model.fit(X, Y > 0)
+    with pytest.raises(ValueError, match=r"it does not take sample_weight$"):
+        kp.KMPClassifier(5, stop=stop).fit(X, Y > 0, sample_weight=np.ones(60))
+
+
+@pytest.mark.parametrize("make", [kp.KMPRegressor, kp.RefinedKMPRegressor])
+def test_a_collection_beside_an_array(make):
+    array = pytest.importorskip("dask.array")
+    y = array.from_array(Y)
+    with pytest.raises(TypeError, match=r"fit got a Dask collection beside an X that is none.*all be Dask") as error:
+        make(3).fit(X, y)
+    assert "that do" not in str(error.value)
+
+
+def test_methods_that_do_not_take_collections_name_no_estimator_that_has_the_same_method():
+    array = pytest.importorskip("dask.array")
+    rows = array.from_array(X)
+    with pytest.raises(TypeError, match=r"KMPRegressor.staged_predict does not take Dask") as error:
+        list(kp.KMPRegressor(3).fit(X, Y).staged_predict(rows))
+    assert "that do" not in str(error.value) and "compute()" in str(error.value)
+    with pytest.raises(TypeError, match=r"KMPRanker.fit does not take Dask.*those that do: KMPRegressor"):
+        kp.KMPRanker(3).fit(rows, rows[:, 0])
+
+
+@pytest.mark.parametrize("rows", [X[:, :2], X[:, :2].tolist()])
+def test_refinement_of_other_features(rows):
+    with pytest.raises(ValueError, match="X has 2 features, but the estimator was fitted with 3"):
+        kp.refine(kp.KMPRegressor(3).fit(X, Y), rows, Y)
+
+
+DISPLAYS = {
+    "path": PursuitPathDisplay.from_estimator,
+    "bound": BoundDisplay.from_estimator,
+    "trace": ResidualTraceDisplay.from_estimator,
+    "support": lambda model: SupportDisplay.from_estimator(model, X[:, :2], Y),
+    "moved": lambda model: MovedCentersDisplay.from_estimator(model, X[:, :2]),
+}
+
+
+@pytest.mark.parametrize("draw", DISPLAYS.values(), ids=DISPLAYS)
+@pytest.mark.parametrize("model", [kp.KMPRegressor(3), kp.RefinedKMPClassifier(3), kp.ConformalRegressor()])
+def test_pictures_of_models_that_are_not_fitted(draw, model):
+    for one in (model, make_pipeline(model)):
+        with pytest.raises(NotFittedError):
+            draw(one)
+
+
+@pytest.mark.parametrize("draw", [DISPLAYS[name] for name in ("path", "bound", "trace", "support")])
+@pytest.mark.parametrize(
+    "model",
+    [
+        kp.RefinedKMPRegressor(3, random_state=0),
+        kp.RefinedKMPClassifier(3, random_state=0),
+        kp.ConformalRegressor(kp.KMPRegressor(3)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_pictures_of_models_that_have_nothing_to_draw(draw, model):
+    fitted = model.fit(X[:, :2], Y > 0 if hasattr(model, "predict_proba") else Y)
+    with pytest.raises(TypeError, match=rf"estimator must be a fitted .*\(`.*_`\), got {type(model).__name__}"):
+        draw(fitted)
+
+
+def test_only_refined_models_have_centres_that_moved():
+    with pytest.raises(TypeError, match="must be a fitted refined model, got KMPRegressor"):
+        DISPLAYS["moved"](kp.KMPRegressor(3).fit(X, Y))
+
+
+def test_a_bound_by_rows_held_out_has_no_support():
+    with pytest.raises(ValueError, match=r"errors must be from 0 to 50, the rows, got"):
+        kp.bounds.holdout_bound(51, 50)
+    with pytest.raises(ValueError, match=r"errors must be from 0 to \[50. 60.\], the rows, got"):
+        kp.bounds.holdout_bound(61, np.array([50, 60]))
+    with pytest.raises(ValueError, match=r"from 0 to 44, the points outside the support"):
+        kp.bounds.vc_bound(5, 50, 46)
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+@pytest.mark.parametrize("make", [kp.KMPRegressor, kp.RefinedKMPRegressor, kp.FeatureWidths, kp.SparseKernelPCA])
+def test_tensors_that_no_array_can_stand_for(make, dispatch):
+    torch = pytest.importorskip("torch")
+    rows, y = torch.asarray(X), torch.asarray(Y)
+    with sklearn.config_context(array_api_dispatch=dispatch):
+        with pytest.raises(ValueError, match=r"X is a tensor with requires_grad=True.*X.detach\(\)"):
+            make().fit(rows.clone().requires_grad_(), y)
+        with pytest.raises(ValueError, match=r"X must be a dense tensor.*X.to_dense\(\)"):
+            make().fit(rows.to_sparse(), y)
+        if make is kp.SparseKernelPCA:  # no targets
+            return
+        with pytest.raises(ValueError, match=r"y.*requires_grad=True.*detach\(\)"):
+            make().fit(rows, y.clone().requires_grad_())
+        with pytest.raises(ValueError, match=r"sample_weight.*requires_grad=True.*detach\(\)"):
+            make().fit(rows, y, sample_weight=torch.ones(60).requires_grad_())
+
+
+def test_new_rows_that_require_a_gradient():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=r"X.detach\(\)"):
+        kp.KMPRegressor(3).fit(X, Y).predict(torch.asarray(X).requires_grad_())
+
+
+@pytest.mark.parametrize("model", [kp.KMPRegressor(5), kp.KMPRegressorCV(3, cv=2)], ids=["fixed", "search"])
+def test_columns_weighted_on_purpose_are_told_what_to_do(model):
+    """A fit cannot know where its columns come from: the warning speaks of both cases, and a width is an answer."""
+    pipeline = make_pipeline(kp.FeatureWidths(random_state=0), model)
+    width = {"gamma": 1.0} if hasattr(model, "gamma") else {"gammas": [0.25, 1, 4, 16]}
+    said = r"weighted on purpose, say so by a width: " + (
+        "gamma=1" if "gamma" in width else r"gammas=\[0.25, 1, 4, 16\]"
+    )
+    with pytest.warns(UserWarning) as caught:
+        pipeline.fit(X, Y)
+    assert any(re.search(said, str(one.message)) for one in caught)
+    model.set_params(**width)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="the best number of atoms")
+        pipeline.fit(X, Y)
