@@ -32,11 +32,13 @@ def test_class_weights_are_weights_of_rows(model):
     X, y = unequal()
     w = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     by_hand = np.where(y == "rare", 4.0, 1.0)
-    one = clone(model).set_params(class_weight={"rare": 4.0}).fit(X, y, sample_weight=w)
-    two = clone(model).fit(X, y, sample_weight=w * by_hand * w.sum() / np.sum(w * by_hand))
+    fixed = clone(model).set_params(alpha=0.1)  # the evidence of a ridge counts rows
+    one = clone(fixed).set_params(class_weight={"rare": 4.0}).fit(X, y, sample_weight=w)
+    two = clone(fixed).fit(X, y, sample_weight=w * by_hand * w.sum() / np.sum(w * by_hand))
     np.testing.assert_array_equal(one.support_, two.support_)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X))
-    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-6)
+    if model.loss == "logistic":  # calibration counts rows
+        np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-6)
     balanced = clone(model).set_params(class_weight="balanced").fit(X, y)
     counts = {label: len(y) / (2 * np.sum(y == label)) for label in ("rare", "often")}
     named = clone(model).set_params(class_weight=counts).fit(X, y)
@@ -76,6 +78,66 @@ def test_balance_counts_weights_and_not_rows_that_are_absent():
     rows = np.repeat(np.arange(len(y)), w.astype(int))
     two = KMPClassifier(5, class_weight="balanced").fit(X[rows], y[rows])
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, "auto"])
+@pytest.mark.parametrize("n_atoms", ["auto", 6])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_counts_are_rows_beside_weights_of_classes(n_classes, n_atoms, alpha):
+    """A row of weight 2 is the row twice, whatever its class weighs: in all that is chosen and in probabilities."""
+    X, y = unequal()
+    y = np.where((n_classes == 3) & (X[:, 0] < -1), "third", y)
+    w = np.random.default_rng(3).integers(0, 4, len(y)).astype(float)
+    rows = np.repeat(np.arange(len(y)), w.astype(int))
+    model = KMPClassifier(n_atoms, class_weight="balanced", alpha=alpha)
+    one, two = clone(model).fit(X, y, sample_weight=w), clone(model).fit(X[rows], y[rows])
+    assert one.support_.tolist() == rows[two.support_].tolist()
+    np.testing.assert_allclose(one.alpha_, two.alpha_, rtol=1e-5)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-4)
+    np.testing.assert_allclose(one.path_.values("leave_one_out"), two.path_.values("leave_one_out"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_errors_leave_the_whole_row_out(weighted):
+    """By refitting: a row of a rare class is one row, however much its error counts."""
+    X, y = unequal(60)
+    w = np.random.default_rng(5).integers(1, 3, 60).astype(float) if weighted else np.ones(60)
+    factor = np.where(y == "rare", 5.0, 0.5)
+    model = KMPClassifier(4, gamma=0.5, alpha=0.2, class_weight={"rare": 5.0, "often": 0.5}).fit(X, y, sample_weight=w)
+    factor *= w.sum() / np.sum(w * factor)
+    K = np.exp(-0.5 * ((X[:, None] - X[model.support_]) ** 2).sum(axis=2))
+    A = np.c_[np.ones(60), K]
+    penalty = np.zeros((5, 5))
+    penalty[1:, 1:] = 0.2 * K[model.support_]
+    target, errors = np.where(y == model.classes_[1], 1.0, -1.0), np.zeros(60)
+    for i in range(60):
+        v = (w - (np.arange(60) == i)) * factor  # one copy less
+        c = np.linalg.solve(A.T * v @ A + penalty, A.T @ (v * target))
+        errors[i] = target[i] - A[i] @ c
+    wanted = np.average(errors**2, weights=w * factor)
+    np.testing.assert_allclose(model.path_.values("leave_one_out")[-1], wanted, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:the model has no atoms")
+def test_weights_of_classes_make_no_rows():
+    """Ten rows are ten rows: noise stays noise, and equal weights of classes are none."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 3)), (np.arange(500) < 10).astype(int)
+    model = KMPClassifier(class_weight="balanced").fit(X, y)
+    assert len(model.support_) < 10
+    assert np.ptp(model.predict_proba(rng.normal(size=(500, 3)))[:, 1]) < 0.97
+    X, y = unequal()
+    equal, plain = KMPClassifier(class_weight={"rare": 3.0, "often": 3.0}).fit(X, y), KMPClassifier().fit(X, y)
+    assert equal.support_.tolist() == plain.support_.tolist()
+    np.testing.assert_allclose(equal.predict_proba(X), plain.predict_proba(X), rtol=1e-6)
+
+
+def test_a_search_knows_that_weights_of_classes_make_no_rows():
+    X, y = unequal()
+    found = KMPClassifierCV(20, gammas=[0.5], cv=3, one_standard_error=True, class_weight="balanced").fit(X, y)
+    plain = KMPClassifier(found.best_n_atoms_, gamma=0.5, class_weight="balanced").fit(X, y)
+    assert found.alpha_ == pytest.approx(plain.alpha_, rel=1e-6)
+    np.testing.assert_allclose(found.predict_proba(X), plain.predict_proba(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize("value", ["even", 3, {"absent": 2.0, "rare": -1.0}])

@@ -96,7 +96,9 @@ DESCRIPTIONS = {
         ``("rbf", {"gamma": 0.5})`` has parameters of its own.""",
     "class_weight": """class_weight : dict, "balanced" or None, default=None
         Weights of the classes, times those of the rows: a dictionary, or "balanced" for weights with which all classes
-        count alike. Classes that it does not name have weight 1. The sum of all weights stays what it was.""",
+        count alike. Classes that it does not name have weight 1. The sum of all weights stays what it was. They say how
+        much an error matters and make no rows: ``n_atoms="auto"``, the ridge and the probabilities count a rare class
+        as the rows that it has.""",
     "quantile": """quantile : float, default=0.5
         Which quantile of y ``loss="quantile"`` estimates. Other losses ignore it.""",
     "gammas": """gammas : array-like, optional

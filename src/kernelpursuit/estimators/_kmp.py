@@ -18,8 +18,8 @@ from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import (
     OrthogonalFit,
     before_ridge,
+    equal_rows,
     has_evidence_ridge,
-    rows_counted,
     with_evidence_ridge,
 )
 from kernelpursuit.estimators._pipeline import Settings, in_units, run
@@ -314,7 +314,8 @@ class KernelMatchingPursuit:
                 "intercept": self.fit_intercept,
             }
             if loss is None:
-                return Squares(dictionary, y, leaves_out=not self._for_scores, **options)
+                counts = None if data.counts is None else beside(data.counts, data.X)
+                return Squares(dictionary, y, counts=counts, leaves_out=not self._for_scores, **options)
             return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
 
         # Below the rounding error of the targets there is nothing left to fit.
@@ -368,7 +369,7 @@ class KernelMatchingPursuit:
         fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
             assert fit is not None
-            alpha, fit, weights, path = with_evidence_ridge(fit, path, rows_counted(data), losses=not self._for_scores)
+            alpha, fit, weights, path = with_evidence_ridge(fit, path, equal_rows(data), losses=not self._for_scores)
         fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
         if self._for_scores or not is_classifier(self) or (loss is not None and loss.log_odds is not None):
             return fitted

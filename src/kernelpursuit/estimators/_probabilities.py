@@ -38,9 +38,9 @@ def calibrated_left_out(
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
     here = rows_here(data.X)
-    seen, weights = to_host(here(targets)), None if data.weights is None else to_host(here(data.weights))
+    seen, weights, counts = to_host(here(targets)), *weights_and_counts(data, here)
     left_out = (seen - to_host(here(residual)) for k, residual in enumerate(fit.left_out()) if k in wanted)
-    return calibrated(sizes, left_out, seen, weights, apart)
+    return calibrated(sizes, left_out, seen, weights, counts, apart)
 
 
 def calibrated_seen(
@@ -52,7 +52,13 @@ def calibrated_seen(
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
     here = rows_here(data.X)
     values = map(to_host, expansion.staged(here(data.X), stages))
-    return calibrated(sizes, values, here(targets), None if data.weights is None else here(data.weights), apart)
+    return calibrated(sizes, values, here(targets), *weights_and_counts(data, here), apart)
+
+
+def weights_and_counts(data: TrainingData, here: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Weights of the rows, and how many each stands for, where they are given."""
+    weights, counts = (None if one is None else to_host(here(one)) for one in (data.weights, data.counts))
+    return weights, counts
 
 
 def rows_here(X: Any) -> Callable[[Any], Any]:
@@ -70,7 +76,12 @@ def some_rows(array: np.ndarray, share: float) -> np.ndarray:
 
 
 def calibrated(
-    sizes: list[int], values: Iterable[np.ndarray], targets: np.ndarray, weights: np.ndarray | None, apart: bool
+    sizes: list[int],
+    values: Iterable[np.ndarray],
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+    counts: np.ndarray | None,
+    apart: bool,
 ) -> Calibration:
     """One slope for each size, so that the most probable class is the one with the largest value; or one a label."""
     if apart:
@@ -86,7 +97,7 @@ def calibrated(
         index = (targets[:, 0] > 0).astype(np.intp)
     else:
         index = np.argmax(targets, axis=1)
-    return calibration_of(sizes, values, index, weights)
+    return calibration_of(sizes, values, index, weights, counts)
 
 
 def calibrated_discriminants(
@@ -116,9 +127,10 @@ def calibration_of(
     values: Iterable[np.ndarray],
     index: np.ndarray,
     weights: np.ndarray | None,
+    counts: np.ndarray | None = None,
 ) -> Calibration:
     """What was fitted for each size."""
-    slopes = [fit_slope(opposed(one), index, weights) for one in values]
+    slopes = [fit_slope(opposed(one), index, weights, counts) for one in values]
     return Calibration(np.array(sizes), np.array(slopes), np.zeros((len(sizes), int(np.max(index)) + 1)))
 
 

@@ -16,6 +16,7 @@ from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import (
+    UsedShares,
     fewest_for_classes,
     gcv,
     leave_one_out,
@@ -121,8 +122,32 @@ def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int)
     if stop == "leave_one_out":
         stop = leave_one_out(patience)
     if stop == "gcv":
-        stop = gcv(rows_counted(data), search_charge(in_double(targets), data.weights), patience)
+        charge = search_charge(in_double(targets), data.weights)
+        if data.counts is not None:
+            return lambda family, criterion: [gcv(mean_leverages(data, criterion), charge, patience)]
+        stop = gcv(rows_counted(data), charge, patience)
     return lambda family, criterion: [stop]
+
+
+def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
+    """Mean leverage of a row after 0, 1, ... steps, rows having weights that are not counts.
+
+    A direction q of length 1 over the weighted rows adds q_i² / c_i to the leverage of each of the c_i rows that row i
+    stands for. What is mostly about rows that count for much costs more than what is about the others.
+    """
+    weights, counts = (to_host(one).astype(np.float64) for one in (data.weights, data.counts))
+    share = weights / np.maximum(counts, 1.0) / np.sum(weights)
+    known: list[float] = []  # what each direction adds
+
+    def used(steps: int) -> np.ndarray:
+        atoms = criterion.atoms
+        first = int(atoms.intercept)
+        for place in range(len(known), first + steps):
+            q = atoms.basis.directions[place, :]
+            known.append(float(to_host((q * q) @ from_host(share, q))))
+        return np.cumsum([*([] if first else [0.0]), *known[: first + steps]])
+
+    return used
 
 
 def certified(path: Path, errors: np.ndarray, n: int) -> Path:

@@ -34,6 +34,9 @@ class TrainingData(NamedTuple):
     weights: Any  # in the same place, or None
     rows: Any
     n_rows: int
+    counts: Any = (
+        None  # how many rows each stands for, where `weights` say also how much the error of its class matters
+    )
 
     @property
     def total(self) -> float:
@@ -43,7 +46,8 @@ class TrainingData(NamedTuple):
     def subset(self, J: np.ndarray) -> TrainingData:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[J]
-        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows)
+        counts = None if self.counts is None else self.counts[J]
+        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts)
 
 
 FEW_ROWS = 10  # which say nothing about variances
@@ -147,17 +151,29 @@ def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
         )
 
 
-def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> Any:
+class ClassFactors(NamedTuple):
+    """What the weights of the rows of each class were multiplied by."""
+
+    classes: np.ndarray
+    factors: np.ndarray
+
+    def without(self, data: TrainingData) -> TrainingData:
+        """The same rows, which know how many they stand for beside what they count."""
+        factors = self.factors[np.searchsorted(self.classes, data.y)]
+        return data._replace(counts=(data.weights / factors).astype(data.weights.dtype))
+
+
+def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> tuple[Any, ClassFactors | None]:
     """Weights of the rows times those of their classes, which leave the sum as it is: they say what counts for what.
 
-    `sample_weight` as it is where classes have none.
+    `sample_weight` as it is, and no factors, where classes have none.
     """
     if class_weight is None:
-        return sample_weight
+        return sample_weight, None
     weights = np.ones(len(y)) if sample_weight is None else host_weights(sample_weight, X).astype(np.float64)
     counted = weights > 0  # rows that are absent have no say in what is balanced
     if not counted.any():
-        return weights
+        return weights, None
     labels = y[counted]
     if class_weight == "balanced":
         classes, index = np.unique(labels, return_inverse=True)
@@ -169,7 +185,9 @@ def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: A
     both[counted] = weights[counted] * of_rows
     if not (np.all(np.isfinite(both)) and np.all(both >= 0) and both.sum() > 0):
         raise ValueError(f"class_weight must have non-negative numbers, not all of them zero, got {class_weight!r}")
-    return both * (weights.sum() / both.sum())
+    scale = weights.sum() / both.sum()
+    classes, first = np.unique(labels, return_index=True)
+    return both * scale, ClassFactors(classes, of_rows[first] * scale)
 
 
 def host_weights(sample_weight: Any, X: Any) -> np.ndarray:

@@ -24,6 +24,7 @@ from kernelpursuit.estimators._placement import host_dtype, is_collection, like_
 from kernelpursuit.estimators._probabilities import log_softmax
 from kernelpursuit.estimators._task_parameters import ClassPursuitParameters
 from kernelpursuit.estimators._training import (
+    ClassFactors,
     TrainingData,
     check_split,
     check_training,
@@ -254,6 +255,8 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         "loss": CLASSIFICATION_LOSS,
     }
 
+    _class_factors: ClassFactors | None = None  # what a search has multiplied `sample_weight` by
+
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
         """Fit the model.
@@ -281,7 +284,9 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
         X, y, self._labels = check_classes(self, X, y)
-        data = training_data(X, on_host(y), with_class_weight(self.class_weight, on_host(y), sample_weight, X))
+        weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
+        data, factors = training_data(X, on_host(y), weights), factors or self._class_factors
+        data = data if factors is None else factors.without(data)
         classes = np.arange(data.y.shape[1]) if self._labels else two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
         code = code_labels if self._labels else partial(code_classes, classes=classes)

@@ -223,8 +223,14 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         self
         """
         X, y, self._labels = check_classes(self, X, y)
-        weights = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
-        found = search(self, KMPClassifier, accuracy, X, y, weights, groups, without={"class_weight"})
+        weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
+
+        def make(**parameters: Any) -> KMPClassifier:
+            model = KMPClassifier(**parameters)
+            model._class_factors = factors
+            return model
+
+        found = search(self, make, accuracy, X, y, weights, groups, without={"class_weight"})
         self._adopt(found)
         self.classes_ = found.model.classes_
         return self

@@ -46,7 +46,9 @@ class Calibration:
         return slope, np.array([np.interp(place, x, column) for column in self.biases.T])
 
 
-def fit_slope(values: np.ndarray, index: np.ndarray, weights: np.ndarray | None) -> float:
+def fit_slope(
+    values: np.ndarray, index: np.ndarray, weights: np.ndarray | None, counts: np.ndarray | None = None
+) -> float:
     """Slope under which the classes are most probable given decision values.
 
     Targets are softened as by Platt: a row of a class with N rows belongs to it with probability (N + 1) / (N + 2), so
@@ -60,10 +62,12 @@ def fit_slope(values: np.ndarray, index: np.ndarray, weights: np.ndarray | None)
     index : ndarray of int, shape (n,)
         Class of each row.
     weights : ndarray of shape (n,), optional
+    counts : ndarray of shape (n,), optional
+        How many rows each stands for; `weights` unless given.
     """
     n, n_classes = values.shape
     w = np.ones(n) if weights is None else weights
-    sizes = np.bincount(index, weights=w, minlength=n_classes)
+    sizes = np.bincount(index, weights=w if counts is None else counts, minlength=n_classes)
     own = (sizes[index] + 1) / (sizes[index] + 2)
     unit = float(np.sqrt(np.average(np.mean(values**2, axis=1), weights=w))) or 1.0
     scaled = values / unit

@@ -73,6 +73,7 @@ class Deflation(Pools):
         *,
         alpha: float = 0.0,
         weights: Array | None = None,
+        counts: Array | None = None,
         intercept: bool = True,
         groups: np.ndarray | None = None,
         orthogonal: bool = True,
@@ -96,7 +97,7 @@ class Deflation(Pools):
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         wide = xp.empty((n, 0), dtype=xp.float64, device=like.device)
         self._limit = max(in_span_limit(wide if settles else like), 1e-10 if alpha > 0 else 0.0)
-        rows = RowWeights(weights, wide)
+        rows = RowWeights(weights, wide, counts)
         self.weigh, self.unweigh, self.leverage = rows.weigh, rows.unweigh, rows.leverage
         self.total_weight, self.unit = rows.total, rows.unit
         self.groups = None if groups is None else Groups(groups, weights, wide)

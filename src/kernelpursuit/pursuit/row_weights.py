@@ -18,16 +18,19 @@ class RowWeights:
         Positive. None: all are 1.
     like : array of shape (n_samples, ...)
         Sets namespace, device and dtype.
+    counts : array of shape (n_samples,), optional
+        How many rows each stands for: `weights`, unless these say also how much an error matters.
     """
 
-    def __init__(self, weights: Array | None, like: Array):
+    def __init__(self, weights: Array | None, like: Array, counts: Array | None = None):
         self._root = self._share = None
         self.total, self.unit = float(like.shape[0]), 1.0
         if weights is not None:
             w, xp = in_double(weights), namespace(weights)
             self.unit = unit_of_weights(w)
             root = xp.sqrt(w) / float(np.sqrt(self.unit))
-            self._root, self._share = root[:, None], 1 / xp.where(w > 1, w, xp.ones_like(w))
+            copies = w if counts is None else in_double(counts)
+            self._root, self._share = root[:, None], 1 / xp.where(copies > 1, copies, xp.ones_like(w))
             self.total = float(to_host(xp.sum(root**2)))
 
     def weigh(self, columns: Array) -> Array:
@@ -41,7 +44,7 @@ class RowWeights:
     def leverage(self, sample: Array) -> Array:
         """What a unit direction adds to the leverage of each row: the share of its own target in its fitted value.
 
-        A row of weight w counts as w rows. Leave-one-out removes one of them, or the whole row if w < 1.
+        A row that stands for c rows is that often there. Leave-one-out removes one of them, or the whole row if c < 1.
         """
         return sample * sample if self._share is None else sample * sample * self._share
 

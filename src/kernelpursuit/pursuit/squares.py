@@ -55,6 +55,8 @@ class Squares(TakingDirections):
         Ridge penalty ``alpha * cᵀGc`` on the weights c, G the dictionary's `gram`; in selection and fit.
     weights : array of shape (n_samples,), optional
         Positive weights of the rows.
+    counts : array of shape (n_samples,), optional
+        How many rows each stands for, of which one is left out; `weights` unless given.
     intercept : bool
         Whether a constant is in the span from the start.
     groups : ndarray of shape (n_samples,), optional
@@ -88,13 +90,14 @@ class Squares(TakingDirections):
         variant: str = "prefit",
         alpha: float = 0.0,
         weights: Array | None = None,
+        counts: Array | None = None,
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
         leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        given = {"alpha": alpha, "weights": weights, "intercept": intercept, "groups": groups}
+        given = {"alpha": alpha, "weights": weights, "counts": counts, "intercept": intercept, "groups": groups}
         self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
         self._variant = variant
         self._shrinkage = shrinkage

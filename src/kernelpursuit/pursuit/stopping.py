@@ -10,6 +10,8 @@ import numpy as np
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
+UsedShares = Callable[[int], np.ndarray]
+
 
 def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
     """Stop after `k` steps; `reason` says what limits them."""
@@ -74,18 +76,25 @@ def leave_one_out(patience: int, margin: float = 0.0) -> StopRule:
     return minimum(lambda path: path.values("leave_one_out"), "leave_one_out", patience, margin)
 
 
-def gcv(n: float, charge: float, patience: int) -> StopRule:
+def gcv(n: float | UsedShares, charge: float, patience: int) -> StopRule:
     """Minimum of the generalised cross-validation score with a charge for the search.
 
     ``loss / (1 - (1 + charge * k) / n)**2`` after k steps on `n` samples: `charge` degrees of freedom for each atom,
     one for fitting its weight and the rest for having chosen it. `search_charge` gives the charge that proved best.
+    Where some rows count for more than others, `n` is a function that gives ``h_0, ..., h_k`` for k steps, the mean
+    leverage of a row; the score is then ``loss / (1 - h_0 - charge * (h_k - h_0))**2``. With equal rows h is (1 + k)/n.
     """
     return minimum(lambda path: gcv_curve(path, n, charge), "gcv", patience)
 
 
-def gcv_curve(path: Path, n: float, charge: float) -> np.ndarray:
+def gcv_curve(path: Path, n: float | UsedShares, charge: float) -> np.ndarray:
     """The score that `gcv` follows, one number for each number of steps from 0 on."""
-    left = 1 - (1 + charge * np.arange(len(path) + 1)) / n
+    if callable(n):
+        used = n(len(path))
+        left = 1 - used[0] - charge * (used - used[0])
+        left[left < _ROUNDING] = 0.0
+    else:
+        left = 1 - (1 + charge * np.arange(len(path) + 1)) / n
     return np.where(left > 0, path.values("loss") / np.where(left > 0, left, 1) ** 2, np.inf)
 
 
@@ -124,6 +133,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     return rule
 
 
+_ROUNDING = 1e-12  # of leverages
 _NEAR, _FAR = 0.75, 4.5  # of the standard error: see docs/evidence/auto_classes.md
 _LOOK_ON = 2  # times the steps of the narrower margin
 
