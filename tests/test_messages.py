@@ -69,7 +69,9 @@ DISPLAYS = {
 
 
 @pytest.mark.parametrize("draw", DISPLAYS.values(), ids=DISPLAYS)
-@pytest.mark.parametrize("model", [kp.KMPRegressor(3), kp.RefinedKMPClassifier(3), kp.ConformalRegressor()])
+@pytest.mark.parametrize(
+    "model", [kp.KMPRegressor(3), kp.RefinedKMPClassifier(3), kp.ConformalRegressor(), kp.SparseKernelPCA(3)]
+)
 def test_pictures_of_models_that_are_not_fitted(draw, model):
     for one in (model, make_pipeline(model)):
         with pytest.raises(NotFittedError):

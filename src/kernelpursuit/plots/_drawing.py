@@ -61,11 +61,12 @@ def last_step(estimator: Any, *data: Any) -> tuple[Any, ...]:
 
 def check_has(estimator: Any, attribute: str, what: str) -> None:
     """Refuse a model that is not fitted, or that is not one of `what`, which have this attribute."""
-    if not hasattr(estimator, attribute):
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(estimator)
-        raise TypeError(f"estimator must be {what}, got {type(estimator).__name__}")
+    if hasattr(estimator, attribute):
+        return
+    is_fitted = any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
+    if not is_fitted:  # its own error says so
+        (estimator.predict if hasattr(estimator, "predict") else estimator.transform)(np.zeros((1, 1)))
+    raise TypeError(f"estimator must be {what}, got {type(estimator).__name__}")
 
 
 def scale_for(curves: Iterable[Curve]) -> str:
