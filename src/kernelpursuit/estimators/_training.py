@@ -84,15 +84,18 @@ def warn_if_one_column_rules(
         return
     kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
     by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
-    if sparse.issparse(X) or not by_distance or X.shape[0] < FEW_ROWS or one_row_rules(X, name, columns):
+    if sparse.issparse(X) or not by_distance or X.shape[0] < FEW_ROWS:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         xp = namespace(X)
         varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
         variance = np.where(varies, to_host(xp.var(X, axis=0)), 0.0)
-        share = np.max(variance) / np.sum(variance) if np.sum(varies) > 1 else 0.0  # one column is all there is
-    if share > ONE_COLUMN:
-        largest = int(np.argmax(variance))
+        share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
+    if not share > ONE_COLUMN:
+        return
+    largest = int(np.argmax(variance))
+    named = None if columns is None else columns[largest : largest + 1]
+    if not one_row_rules(X[:, largest : largest + 1], name, named, largest) and np.sum(varies) > 1:
         column = largest if columns is None else repr(str(columns[largest]))
         warn(
             f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees the others. Scale "
@@ -101,8 +104,11 @@ def warn_if_one_column_rules(
         )
 
 
-def one_row_rules(X: Any, name: str = "X", columns: Any = None) -> bool:
-    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to one row; a warning."""
+def one_row_rules(X: Any, name: str = "X", columns: Any = None, start: int = 0) -> bool:
+    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to one row; a warning.
+
+    Columns are numbered from `start`. Those of which most values are equal (indicators, counts) are as they should be.
+    """
     if X.shape[0] < FEW_ROWS:
         return False
     xp = namespace(X)
@@ -113,9 +119,9 @@ def one_row_rules(X: Any, name: str = "X", columns: Any = None) -> bool:
     for column in np.flatnonzero(share > ONE_ROW * (1 - 1 / X.shape[0])):  # of one row that differs it is 1 - 1/n
         values = to_host(X[:, int(column)])
         row = int(np.argmax(np.abs(values - np.median(values))))
-        if len(np.unique(np.delete(values, row))) < 2:
-            continue  # a rare indicator
-        label = int(column) if columns is None else repr(str(columns[column]))
+        if np.subtract(*np.quantile(np.delete(values, row), [0.75, 0.25])) == 0:
+            continue
+        label = start + int(column) if columns is None else repr(str(columns[column]))
         warn(
             f"column {label} of {name} owes nearly all of its variance to row {row}, where it is {values[row]:.4g}: "
             "by this scale all other rows look alike. Mend or leave out the row if the value is wrong; else transform "
