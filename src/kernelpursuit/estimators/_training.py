@@ -34,9 +34,7 @@ class TrainingData(NamedTuple):
     weights: Any  # in the same place, or None
     rows: Any
     n_rows: int
-    counts: Any = (
-        None  # how many rows each stands for, where `weights` say also how much the error of its class matters
-    )
+    counts: Any = None  # how many rows each stands for, where `weights` also say how much an error of its class matters
 
     @property
     def total(self) -> float:
