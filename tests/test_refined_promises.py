@@ -47,6 +47,7 @@ def test_models_without_terms_are_quiet(capfd):
     ):
         assert np.all(RefinedKMPRegressor(4, random_state=0).fit(X, np.ones(50)).predict(X) == 1)
     RefinedKMPClassifier(4, random_state=0).fit(X, np.arange(50) == 7)  # most folds have one class
+    RefinedKMPRegressor(random_state=0).fit(X, (np.arange(50) == 7) * 1.0)
     assert capfd.readouterr() == ("", "")
 
 

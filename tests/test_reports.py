@@ -108,13 +108,17 @@ def counted(name, X, y):
     return y > 0 if "classes" in name else np.abs(y) if "ranker" in name else y
 
 
-@pytest.mark.parametrize("name", COUNTING)
-def test_weights_that_are_no_counts_are_noticed_once_at_the_line_of_the_user(name):
+def remarks_on_weights(name, weight):
     X, y = data()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        clone(COUNTING[name]).fit(X, counted(name, X, y), sample_weight=np.full(len(X), 10.0))
-    about = [warning for warning in caught if "sample_weight sums to" in str(warning.message)]
+        clone(COUNTING[name]).fit(X, counted(name, X, y), sample_weight=np.full(len(X), weight))
+    return [warning for warning in caught if "sample_weight" in str(warning.message)]
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_weights_that_are_no_counts_are_noticed_once_at_the_line_of_the_user(name):
+    about = remarks_on_weights(name, 10.0)
     assert len(about) == 1 and about[0].filename == __file__
     rows = 90 if name == "adaptive" else 120  # the others calibrate
     assert f"sums to {10 * rows} for {rows} rows" in str(about[0].message)
@@ -123,11 +127,7 @@ def test_weights_that_are_no_counts_are_noticed_once_at_the_line_of_the_user(nam
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_weights_that_may_be_counts_are_not_remarked_on(name):
-    X, y = data()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        clone(COUNTING[name]).fit(X, counted(name, X, y), sample_weight=np.full(len(X), 3.0))
-    assert not [warning for warning in caught if "sample_weight" in str(warning.message)]
+    assert not remarks_on_weights(name, 3.0)
 
 
 @pytest.mark.parametrize(

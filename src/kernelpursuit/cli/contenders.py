@@ -34,7 +34,7 @@ ROWS_FOR_SETTINGS = 1000  # of the training rows: widths and penalties are compa
 WIDTHS = (1 / 16, 1 / 4, 1.0)  # times gamma="scale"
 PENALTIES_SVM = [0.1, 1.0, 10.0, 100.0]
 PENALTIES_RIDGE = [1e-6, 1e-4, 1e-2, 1e-1, 1.0, 10.0]
-PENALTIES_KMP = [0.0, 1e-2, 1e-1, 1.0]
+PENALTIES_KMP = ["auto", 1e-2, 1e-1, 1.0]  # "auto" suits any number of terms
 
 
 @dataclass
@@ -140,7 +140,7 @@ def _pursuit(kind: Any, size: int | None) -> Callable[[Split], Any]:
 
     def make(split: Split) -> Any:
         if "KMP" not in split.found:
-            grid = {"gamma": widths(split), "alpha": PENALTIES_KMP}
+            grid: dict[str, list[Any]] = {"gamma": widths(split), "alpha": PENALTIES_KMP}
             split.found["KMP"] = best_settings(kind(), grid, split)
         return kind(**({} if size is None else {"n_atoms": min(size, len(split.y_train))}), **split.found["KMP"])
 
@@ -173,7 +173,7 @@ def widths(split: Split) -> list[float]:
     return [width * scale for width in WIDTHS]
 
 
-def best_settings(model: Any, grid: dict[str, list[float]], split: Split, votes: bool = False) -> dict[str, Any]:
+def best_settings(model: Any, grid: dict[str, list[Any]], split: Split, votes: bool = False) -> dict[str, Any]:
     """Settings with the lowest error in 3-fold cross-validation on training rows."""
     classes = split.task == "classification"
     rows = np.arange(len(split.y_train))

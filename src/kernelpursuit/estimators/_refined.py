@@ -27,7 +27,7 @@ from kernelpursuit.estimators._judging import (
 )
 from kernelpursuit.estimators._pipeline import draw_seed, say
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
-from kernelpursuit.estimators._refined_shards import as_counts, descent_on_shards
+from kernelpursuit.estimators._refined_shards import descent_on_shards, host
 from kernelpursuit.estimators._refining import (
     MOST_TERMS,
     ROWS_A_TERM,
@@ -47,7 +47,7 @@ from kernelpursuit.estimators._refining import (
 )
 from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
-from kernelpursuit.estimators._training import one_row_rules
+from kernelpursuit.estimators._training import as_counts, one_row_rules
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
@@ -90,7 +90,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         All of them may be on shards; then there are no `strata`. Weights that sum to less than the number of rows are
         taken in proportion.
         """
-        weights = as_counts(weights, Y.shape[0])
+        weights = None if weights is None else as_counts(host(weights), Y.shape[0])
         stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
         rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)

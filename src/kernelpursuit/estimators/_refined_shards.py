@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import namespace, to_host
+from kernelpursuit._array import to_host
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._by_descent import (
     Descents,
@@ -175,15 +175,6 @@ def descent_on_shards(
 def host(weights: Any) -> Any:
     """Weights in double precision; those on shards have it."""
     return weights if weights is None or isinstance(weights, Sharded) else to_host(weights)
-
-
-def as_counts(weights: Any, n: int) -> Any:
-    """Weights in double precision, of sum `n` at least: those that were scaled down still stand for whole rows."""
-    if weights is None:
-        return None
-    weights = host(weights)
-    total = float(to_host(namespace(weights).sum(weights)))
-    return weights if total >= n else weights * (n / total)
 
 
 def mean_of_rows(values: Any, weights: Any) -> np.ndarray:

@@ -321,7 +321,8 @@ def rise_of_bound(place: Place, rows: Rows, likeness: float, least_rise: float =
     A process has one width: atoms that were given with others start from their mean.
     """
     atoms, signal, noise = place
-    atoms = atoms._replace(log_widths=np.full_like(atoms.log_widths, np.mean(atoms.log_widths)))
+    if len(atoms.log_widths):
+        atoms = atoms._replace(log_widths=np.full_like(atoms.log_widths, np.mean(atoms.log_widths)))
     prior = Prior(weights=likeness)
     return Rise(
         atoms, rows, objective=negative_bound, prior=prior, signal=signal, noise=noise, least_rise=least_rise

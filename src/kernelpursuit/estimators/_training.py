@@ -155,6 +155,15 @@ def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
         )
 
 
+def as_counts(weights: Any, n: int) -> Any:
+    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows."""
+    xp = namespace(weights)
+    if float(to_host(xp.sum(weights))) >= n:
+        return weights
+    weights = weights / float(to_host(xp.max(weights)))  # first, so that nothing underflows
+    return weights * (n / float(to_host(xp.sum(weights))))
+
+
 class ClassFactors(NamedTuple):
     """What the weights of the rows of each class were multiplied by."""
 

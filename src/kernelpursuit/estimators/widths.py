@@ -39,7 +39,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._tasks import lines_wanted, told
-from kernelpursuit.estimators._training import one_row_rules, training_data, warn_unless_counts
+from kernelpursuit.estimators._training import as_counts, one_row_rules, training_data, warn_unless_counts
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # Each start is gamma times the number of inputs, and the variances of signal and noise in the first iterations. With
@@ -175,7 +175,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         one_row_rules(data.X, columns=getattr(self, "feature_names_in_", None))
         warn_unless_counts(self, data)
         n, rng = data.X.shape[0], generator(self.random_state)
-        counts = np.ones(n) if data.weights is None else _counts(data.weights, n)
+        counts = np.ones(n) if data.weights is None else as_counts(data.weights.astype(np.float64), n)
         Y = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
         rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
@@ -303,15 +303,6 @@ class Climbs:
     def _say(self, line: str) -> None:
         if self.verbose:
             say(f"widths: {line}")
-
-
-def _counts(weights: np.ndarray, n: int) -> np.ndarray:
-    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows."""
-    weights = weights.astype(np.float64)
-    if np.sum(weights) >= n:
-        return weights
-    weights = weights / np.max(weights)
-    return weights * (n / np.sum(weights))
 
 
 def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
