@@ -1,11 +1,12 @@
 """How low an error a number of terms can buy: refined pursuit beside its peers, on the same splits, in the same run.
 
-    python benchmarks/accuracy_per_term.py --jobs 16                      # everything, five splits
+    python benchmarks/accuracy_per_term.py --jobs 16            # everything, a quarter of an hour
     python benchmarks/accuracy_per_term.py --sets mpg housing --terms 10 30 --splits 2 --jobs 2
 
 Every result is kept in a file of records and never measured again; the same command goes on after an interruption, and
-``--summary`` prints what is there. All choices are made on training rows. The refined models were designed on the sets
-marked "d"; those marked "j" judge.
+``--summary`` prints what is there. ``--seconds`` ends a run in time: what would take longer, by the times in the
+records or in those that ``--times`` names, is left for the next. All choices are made on training rows. The refined
+models were designed on the sets marked "d"; those marked "j" judge.
 
 Peers: matching pursuit as it is ("kmp"), with a width for each input ("weighted"), that with width, ridge and number
 of terms cross-validated ("widths"), a sparse Gaussian process with a width for each input and moved inducing points
@@ -13,10 +14,8 @@ of terms cross-validated ("widths"), a sparse Gaussian process with a width for 
 "by bound" is the error of the one with the higher bound), a network of k hidden units (L-BFGS, tuned penalty), rows
 drawn at random as Nystroem features with a tuned ridge ("nystroem"), gradient boosting (default and tuned), support
 vectors (tuned). The error is 1 - R² or the share of wrong classes; bytes are those of the numbers that prediction
-needs. Peers that are tuned use three folds up to 1,000 rows and one quarter of the rows beyond. Tasks are measured in
-the order of the splits, so that a run that is cut short lacks the last splits of all. Records marked "earlier" are
-those of a run before, on the same kind of machine. What takes long is measured less often: more than 100 terms on one
-split, tuned boosting on two, widths of inputs with 100 terms only. ``--everything`` measures all of it.
+needs. Peers that are tuned use three folds up to 1,000 rows and one quarter of the rows beyond. The widths of the
+inputs are learned once for all models of a split that use them; that time counts for each.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ import pickle
 import sys
 import warnings
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -68,12 +69,13 @@ CLASSES = (
 WITH_TERMS = ("refined", "kmp", "weighted", "widths", "sgpr", "mlp", "nystroem")
 WITHOUT = ("boosting", "boosting tuned", "svm")
 TEST_ROWS, PREDICTED_ROWS = 5000, 10_000
-MANY, MANY_OF = 100, ("refined", "kmp", "sgpr", "mlp")  # with more terms than this only these, on one split
-SPLITS_OF, TERMS_OF = (
-    {"boosting tuned": 2},
-    {"weighted": (100,), "widths": (100,)},
-)  # others in all splits, with all terms
+ON_WIDTHS = ("weighted", "widths")  # on inputs that `FeatureWidths` has scaled
+UNKNOWN = 10.0  # seconds that a task may take of which nothing is known
 THREE_FOLDS = 1000  # rows up to which peers are tuned by three folds
+
+
+Task = dict[str, Any]
+Found = dict[tuple[str, str, int], dict[int, dict[str, Any]]]  # set, method, terms; then the seed of the split
 
 
 def data_of(name: str, folder: str | None) -> tuple[np.ndarray, np.ndarray]:
@@ -175,9 +177,7 @@ def models_of(method: str, k: int, classes: bool, d: int, seed: int, rows: int) 
     if method == "kmp":
         return [make_pipeline(StandardScaler(), (KMPClassifier if classes else KMPRegressor)(n_atoms=k))]
     if method == "weighted":
-        return [
-            make_pipeline(FeatureWidths(random_state=seed), (KMPClassifier if classes else KMPRegressor)(n_atoms=k))
-        ]
+        return [(KMPClassifier if classes else KMPRegressor)(n_atoms=k)]
     if method == "nystroem":
         ridge = (RidgeClassifierCV if classes else RidgeCV)(np.logspace(-6, 2, 9))
         features = Nystroem(gamma=1 / d, n_components=k, random_state=seed)
@@ -185,7 +185,7 @@ def models_of(method: str, k: int, classes: bool, d: int, seed: int, rows: int) 
         return [GridSearchCV(pipeline, {"nystroem__gamma": [0.25 / d, 1.0 / d, 4.0 / d]}, cv=cv)]
     if method == "widths":
         search = KMPClassifierCV if classes else KMPRegressorCV
-        return [make_pipeline(FeatureWidths(random_state=seed), search(max_atoms=k, gammas=[0.25, 1.0, 4.0], cv=3))]
+        return [search(max_atoms=k, gammas=[0.25, 1.0, 4.0], cv=3)]
     if method == "sgpr":
         return [SGPR(k, start) for start in ("kmeans", "pursuit")]
     if method == "mlp":
@@ -227,52 +227,85 @@ def size_of(model: Any, method: str, k: int, d: int, outputs: int) -> tuple[int,
     return sum(tree.get_n_leaf_nodes() for tree in trees), len(pickle.dumps(last))
 
 
-def measure(task: dict[str, Any], folder: str | None) -> dict[str, Any]:
-    """Error, size and times of one method on one split."""
-    warnings.simplefilter("ignore")
+def timed(action: Callable[[], Any]) -> tuple[Any, np.ndarray]:
+    """What a call returns, and its seconds: by the clock and of the processor."""
+    start, busy = perf_counter(), process_time()
+    result = action()
+    return result, np.array([perf_counter() - start, process_time() - busy])
+
+
+def measure(task: Task, data: tuple[np.ndarray, ...], widths: tuple[Any, np.ndarray] | None) -> dict[str, Any]:
+    """Error, size and times of one method on one split; scaled inputs come with the time that their widths took."""
     name, method, k, seed = task["set"], task["method"], task["terms"], task["seed"]
-    X, y, X_test, y_test = split(name, seed, task["rows"], folder)
+    X, y, X_test, y_test = data
     classes = name in CLASSES
-    y, y_test = (y, y_test) if classes else (y.astype(np.float64), y_test.astype(np.float64))
+    scale, took = widths or (None, np.zeros(2))
+    inputs = X if scale is None else scale.transform(X)
     many = X_test[np.arange(PREDICTED_ROWS) % len(X_test)]
-    found = []
-    total = busy = 0.0
-    if method == "sgpr":
-        import torch  # noqa: F401  # not on its clock
+    found: list[dict[str, Any]] = []
     for model in models_of(method, k, classes, X.shape[1], seed, len(X)):
-        start, busy_before = perf_counter(), process_time()
         try:
-            model.fit(X, y)
+            _, seconds = timed(partial(model.fit, inputs, y))
         except Exception as error:  # a peer that fails on a set is a result
             found.append({"error": None, "failed": repr(error)[:200]})
             continue
-        total, busy = total + perf_counter() - start, busy + process_time() - busy_before
-        start = perf_counter()
-        model.predict(many)
-        predict = perf_counter() - start
-        values = model.predict(X_test)
+        took = took + seconds
+        whole = model if scale is None else make_pipeline(scale, model)
+        _, predict = timed(partial(whole.predict, many))
+        values = whole.predict(X_test)
         wrong = np.mean(values != y_test) if classes else np.mean((values - y_test) ** 2) / np.var(y_test)
         terms, size = size_of(model, method, k, X.shape[1], len(np.unique(y)) if classes else 1)
-        found.append({"error": float(wrong), "kept": terms, "bytes": size, "predict": predict})
+        found.append({"error": float(wrong), "kept": terms, "bytes": size, "predict": float(predict[0])})
         if method == "sgpr":
             found[-1]["bound"] = model.bound
     best = min(found, key=lambda one: np.inf if one["error"] is None else one["error"])
     if method == "sgpr":  # what one gets who has no test rows to choose a start by
         best |= {"by bound": max(found, key=lambda one: one.get("bound", -np.inf))["error"]}
-    return best | {"fit": total, "processor": busy, "moved": getattr(model, "moved_", None)}
+    fit, processor = took.tolist()
+    return best | {"fit": fit, "processor": processor, "moved": getattr(model, "moved_", None)}
 
 
-def is_spared(task: dict[str, Any]) -> bool:
-    """Whether a task takes too long for what it tells."""
-    method, k, seed = task["method"], task["terms"], task["seed"]
-    if k > MANY and (seed > 0 or method not in MANY_OF):
-        return True
-    return seed >= SPLITS_OF.get(method, np.inf) or k not in TERMS_OF.get(method, (k,))
+def run(group: list[Task], folder: str | None) -> list[tuple[Task, dict[str, Any]]]:
+    """Tasks of one split with their records."""
+    warnings.simplefilter("ignore")
+    first = group[0]
+    X, y, X_test, y_test = split(first["set"], first["seed"], first["rows"], folder)
+    if first["set"] not in CLASSES:
+        y, y_test = y.astype(np.float64), y_test.astype(np.float64)
+    if first["method"] == "sgpr":
+        import torch  # noqa: F401  # not on its clock
+    widths = (
+        timed(lambda: FeatureWidths(random_state=first["seed"]).fit(X, y)) if first["method"] in ON_WIDTHS else None
+    )
+    return [(task, measure(task, (X, y, X_test, y_test), widths)) for task in group]
 
 
-def run(task: dict[str, Any], folder: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A task with its record."""
-    return task, measure(task, folder)
+def groups_of(tasks: list[Task]) -> list[list[Task]]:
+    """Tasks one by one; those that share the widths of the inputs together."""
+    found: dict[Any, list[Task]] = defaultdict(list)
+    for number, task in enumerate(tasks):
+        found[(task["set"], task["seed"]) if task["method"] in ON_WIDTHS else number].append(task)
+    return list(found.values())
+
+
+def expected(task: Task, found: Found) -> float:
+    """Seconds that a task may take: what it took before, or what the nearest number of terms took, in proportion."""
+    took = {key[2]: mean(records, "fit") for key, records in found.items() if key[:2] == (task["set"], task["method"])}
+    took = {terms: seconds for terms, seconds in took.items() if seconds > 0}
+    if not took:
+        return UNKNOWN
+    nearest = min(took, key=lambda terms: abs(terms - task["terms"]))
+    return took[nearest] * max(1.0, task["terms"] / max(nearest, 1)) ** 1.5
+
+
+def in_time(groups: list[list[Task]], found: Found, seconds: float) -> Iterator[list[Task]]:
+    """The longest first; what would not end in time is left out. Further splits of what takes longest come last."""
+    end = perf_counter() + seconds
+    long = {id(group): max(expected(task, found) for task in group) for group in groups}
+    late = {id(group): group[0]["method"] == "boosting tuned" and group[0]["seed"] >= 2 for group in groups}
+    for group in sorted(groups, key=lambda group: (late[id(group)], -long[id(group)])):
+        if perf_counter() + long[id(group)] < end:
+            yield group
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
@@ -281,9 +314,6 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     return {json.dumps(line["task"], sort_keys=True): line["record"] for line in lines if "task" in line}
-
-
-Found = dict[tuple[str, str, int], dict[int, dict[str, Any]]]  # set, method, terms; then the seed of the split
 
 
 def by_model(records: dict[str, dict[str, Any]]) -> Found:
@@ -368,33 +398,35 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=3000, help="training rows at most")
     options.add_argument("--splits", type=int, default=5)
     options.add_argument("--jobs", type=int, default=2)
-    options.add_argument("--everything", action="store_true", help="also what takes long")
+    options.add_argument("--seconds", type=float, default=np.inf, help="begin nothing that would end later")
+    options.add_argument("--times", type=Path, help="records that tell how long tasks take; as a rule those there are")
     options.add_argument("--summary", action="store_true", help="measure nothing")
     arguments = options.parse_args()
     out = arguments.out or RECORDS / "accuracy_per_term.jsonl"
     kept = read(out)
-    tasks = []
-    for seed in range(arguments.splits):
-        for name in arguments.sets:
-            for method in arguments.methods:
-                if method == "sgpr" and name in CLASSES:
-                    continue
-                for k in arguments.terms if method in WITH_TERMS else [0]:
-                    tasks.append({"set": name, "seed": seed, "method": method, "terms": k, "rows": arguments.rows})
-    tasks = [task for task in tasks if arguments.everything or not is_spared(task)]
+    tasks = [
+        {"set": name, "seed": seed, "method": method, "terms": k, "rows": arguments.rows}
+        for seed in range(arguments.splits)
+        for name in arguments.sets
+        for method in arguments.methods
+        for k in (arguments.terms if method in WITH_TERMS else [0])
+        if method != "sgpr" or name not in CLASSES
+    ]
     missing = [task for task in tasks if json.dumps(task, sort_keys=True) not in kept]
     if missing and not arguments.summary:
-        missing.sort(key=lambda task: (task["terms"] > MANY, task["seed"], -task["terms"]))
         out.parent.mkdir(parents=True, exist_ok=True)
-        workers = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")
+        todo = in_time(groups_of(missing), by_model(read(arguments.times or out)), arguments.seconds)
+        workers = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
+        done = 0
         with out.open("a", encoding="utf-8") as file:
             if not kept:
                 file.write(json.dumps({"made_with": made_with()}) + "\n")
-            for done, (task, record) in enumerate(workers(delayed(run)(task, arguments.data) for task in missing), 1):
-                file.write(json.dumps({"task": task, "record": record}) + "\n")
+            for records in workers(delayed(run)(group, arguments.data) for group in todo):
+                for task, record in records:
+                    file.write(json.dumps({"task": task, "record": record}) + "\n")
                 file.flush()
-                if done % 20 == 0:
-                    print(f"{done} of {len(missing)}", file=sys.stderr, flush=True)
+                done += len(records)
+                print(f"{done} of {len(missing)}", file=sys.stderr, flush=True)
         kept = read(out)
     wanted = {json.dumps(task, sort_keys=True) for task in tasks}
     summary({key: record for key, record in kept.items() if key in wanted})
