@@ -101,7 +101,9 @@ def _rows(task: Task, data_dir: str | None) -> tuple[Array, Array, Array, Array]
     if task["set"] in (FOREST, LARGE):
         data = load("covtype", data_dir)
         size = 400 if task["quick"] else LARGE_TRAIN if task["set"] == LARGE else FOREST_TRAIN
-        order = generator(task, "set", "split").permutation(len(data.target))[: size + FOREST_TEST]
+        order = generator(task, "set", "split").permutation(len(data.target))[
+            : size + (600 if task["quick"] else FOREST_TEST)
+        ]
         train, test, target = order[:size], order[size:], np.where(data.target == 2, 1, -1)
     else:
         data = load(f"ida_{task['set']}", data_dir)

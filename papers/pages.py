@@ -134,7 +134,7 @@ def write(title: str, page: Page, records: Sequence[Record], settings: Settings)
     settings : Settings
     """
     picture = settings.file(".png")
-    page.figure.savefig(picture, dpi=110)
+    page.figure.savefig(picture, dpi=50 if settings.quick else 110)
     command = f"make reproduce NAME={settings.name}" + " QUICK=1" * settings.quick
     hours = sum(record["seconds"] for record in records) / 3600
     warning = "**A quick run, for tests: far too small to conclude from.**\n\n" if settings.quick else ""

@@ -73,7 +73,7 @@ SETTINGS = [
 SMALLER = {
     make: make(max_atoms=3, gammas=[0.1, 1.0], cv=2) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
 }
-SMALLER |= {make: make(n_atoms=5, epochs=3) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
+SMALLER |= {make: make(n_atoms=3, epochs=1) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
 SMALLER |= {PolytopeFacesRegressor: PolytopeFacesRegressor(n_atoms=10), FeatureWidths: FeatureWidths(max_iter=5)}
 
 

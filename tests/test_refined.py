@@ -197,7 +197,9 @@ def test_bad_input_gives_a_finite_model(name, X, y, n_atoms):
     assert np.all(np.isfinite(mean)) and np.all(np.isfinite(std))
     # Rows of y that differ for the same x apart, the mean squared error is below the variance.
     assert np.mean(((mean - y) / np.max(np.abs(y))) ** 2) <= np.var(y / np.max(np.abs(y))) * 1.01 + 1e-12
-    if len(np.unique(y)) > 1 and name not in ("enormous",):
+    if (
+        n_atoms == "auto" and len(np.unique(y)) > 1 and name not in ("enormous",)
+    ):  # a given number is one of those tried
         labels = y > np.median(y) if len(y) > 2 else y > np.min(y)
         classifier = RefinedKMPClassifier(n_atoms, random_state=0, epochs=8).fit(X, labels)
         assert np.all(np.isfinite(classifier.predict_proba(X)))

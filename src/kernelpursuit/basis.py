@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, to_host
+from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, padded, to_host
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
@@ -237,10 +237,10 @@ class Basis:
             grown = self._xp.empty((capacity + more, like.shape[1]), dtype=like.dtype, device=like.device)
             grown[: self.size, :] = self._rows[: self.size, :]
             self._rows = grown
-            self._R = np.pad(self._R, (0, more))
-            self._tails = np.pad(self._tails, ((0, more), (0, 0)))
+            self._R = padded(self._R, capacity + more, capacity + more)
+            self._tails = padded(self._tails, capacity + more)
         if tail > self._tails.shape[1]:
-            self._tails = np.pad(self._tails, ((0, 0), (0, max(tail, self._tails.shape[1]))))
+            self._tails = padded(self._tails, len(self._tails), tail + self._tails.shape[1])
 
 
 def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernelpursuit._array import padded
+
 
 @dataclass(frozen=True, eq=False)
 class WeightPath:
@@ -127,7 +129,7 @@ class KeptWeights:
                 coef = coef.copy()
                 coef[: len(direction)] += direction[:, None] * length
             else:
-                coef = np.pad(stage, ((0, width - len(stage)), (0, 0)))
+                coef = padded(stage, width)
             yield coef
 
     def last(self) -> np.ndarray:

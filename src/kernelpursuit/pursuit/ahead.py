@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, energies, from_host, namespace, to_host
+from kernelpursuit._array import Array, energies, from_host, namespace, padded, to_host
 from kernelpursuit.pursuit.directions import Direction
 
 _FALLEN = 1e-3  # share of the energy from which on differences have lost too many digits
@@ -79,8 +79,8 @@ class Ahead:
             return
         samples = namespace(residual).stack([direction.sample for direction in directions], axis=0)
         width = max(len(tail), *(len(direction.tail) for direction in directions))
-        self._tails = np.stack([np.pad(direction.tail, (0, width - len(direction.tail))) for direction in directions])
-        self._tail = np.pad(tail, ((0, width - len(tail)), (0, 0)))
+        self._tails = np.concatenate([padded(direction.tail[None], 1, width) for direction in directions])
+        self._tail = padded(tail, width)
         # Not read yet: they come along with whatever is read first.
         self._inside, self._start = samples @ residual, energies(residual)
         self._inner = None if orthogonal else samples @ samples.T

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from kernelpursuit._array import Array, from_host, in_double, namespace, squared_norms, to_host
+from kernelpursuit._array import Array, from_host, in_double, namespace, padded, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.losses import Loss
@@ -103,7 +103,7 @@ class Gradient(TakingDirections):
 
     def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
         _, sample, tail = waiting[0][place]
-        self._f_tail = np.pad(self._f_tail, ((0, max(0, len(tail) - len(self._f_tail))), (0, 0)))
+        self._f_tail = padded(self._f_tail, max(len(tail), len(self._f_tail)))
         length = self._shrinkage * self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
         self._move(sample[None, :], tail[None, :], length)
         self._theta = np.concatenate([self._theta, length])

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kernelpursuit._array import padded
+
 Columns = TypeVar("Columns")
 
 
@@ -75,8 +77,8 @@ class Downdated:
     def subtract(self, x: np.ndarray, y: np.ndarray) -> None:
         """Take x yᵀ off."""
         if self._count == len(self._left):
-            more = ((0, self._count + 8), (0, 0))
-            self._left, self._right = np.pad(self._left, more), np.pad(self._right, more)
+            size = 2 * self._count + 8
+            self._left, self._right = padded(self._left, size), padded(self._right, size)
         self._left[self._count], self._right[self._count] = x, y
         self._count += 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, energies, from_host, in_double, squared_norms, to_host
+from kernelpursuit._array import Array, energies, from_host, in_double, padded, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.ahead import Ahead, Later
@@ -202,7 +202,7 @@ class Squares(TakingDirections):
                 weight = tuple((length * np.sqrt(unit)).tolist())
                 yield Step(atom, float(found[place]) * unit, loss=float(losses[place]), weight=weight)
         finally:
-            tail = np.pad(self._r_tail, ((0, max(0, len(tails) - len(self._r_tail))), (0, 0)))
+            tail = padded(self._r_tail, max(len(tails), len(self._r_tail)))
             tail[: len(tails)] -= tails[:, :taken] @ along[:taken]
             self._r, self._r_tail = self._r - Q[:, :taken] @ from_host(along[:taken], self._r), tail
             self.atoms.give_back(directions[taken:])
@@ -303,7 +303,7 @@ class Squares(TakingDirections):
         """
         sample, tail = direction.sample, direction.tail
         if len(tail) > len(self._r_tail):
-            self._r_tail = np.pad(self._r_tail, ((0, len(tail) - len(self._r_tail)), (0, 0)))
+            self._r_tail = padded(self._r_tail, len(tail))
         if length is None:
             length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
