@@ -137,6 +137,21 @@ def test_settled_variances_are_those_of_largest_evidence(weights):
         assert value(*(at + step)) > found.value
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
+def test_no_other_variances_have_a_larger_evidence(noise):
+    """With wide terms the evidence has two peaks: one with much noise, one with little and large coefficients."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 1))
+        Y = np.sin(3 * X) + noise * rng.normal(size=(60, 1))
+        rows, atoms = Rows(X, (Y - Y.mean()) / Y.std()), Atoms(X[:15], np.full(15, np.log(0.3)), np.zeros(1))
+        found = settle(atoms, rows)
+        for log_signal in np.linspace(*np.log(evidence.SIGNAL), 25):
+            for log_noise in np.linspace(*np.log(evidence.NOISE), 15):
+                value = negative_evidence(atoms, log_signal, log_noise, rows, Prior(0, 0, 0), atoms.centers)[0]
+                assert value >= found.value - 1e-4 * abs(found.value)
+
+
 def test_a_strong_prior_holds_the_centres():
     X, Y, atoms = problem()
     free = maximise_evidence(atoms, Rows(X, Y), max_iter=30).atoms.centers

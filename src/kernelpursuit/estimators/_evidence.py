@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import brentq
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, spans
+from kernelpursuit.refinement.variances import best_variances
 
 TILE_ROWS = 256  # kernel values of so many rows are made, multiplied and used up in a core's cache
 JITTER = 1e-6  # of k(x, x), added to the kernel matrix of the landmarks
@@ -96,7 +96,11 @@ def evidence(
     eigenvalues = np.maximum(eigenvalues, 0)
     projected = U.T @ along
     squares = sum(float(namespace(y).sum(y * y)) for _, _, y, _, _ in made)
-    signal, noise = variances or best_variances(eigenvalues, np.sum(projected**2, axis=1), squares, total, q)
+    lost = total - np.sum(eigenvalues)
+    along = np.sum(projected**2, axis=1)
+    signal, noise = variances or best_variances(
+        eigenvalues, along, squares, total, q, signal=SIGNAL, noise=NOISE, lost=lost
+    )
     s, t = np.sqrt(signal), signal / noise
     b = 1 + t * eigenvalues  # eigenvalues of B
     C = U @ (projected * (t / s / b)[:, None])
@@ -111,7 +115,7 @@ def evidence(
         return float(namespace(R).sum(R * R)), _sums((A @ by_A + R @ by_R) * K, X[rows, ...])
 
     found = in_threads(slopes, zip(tiles, made, strict=True), parallel)
-    left, lost = sum(part for part, _ in found), total - np.sum(eigenvalues)
+    left = sum(part for part, _ in found)
     value = -0.5 * (q * (total * np.log(noise) + np.sum(np.log(b)) + t * lost) + left / noise + np.sum(C**2))
     by_M = -0.5 * inverse.T @ ((U * (q * (b - 2 + 1 / b))) @ U.T + C @ C.T) @ inverse * M
     Z_host = to_host(Z)
@@ -119,54 +123,6 @@ def evidence(
     deviation = log_weights - log_weights.mean()
     gradient = -2 * np.exp(2 * log_weights) * spread - prior * deviation
     return Evidence(value - prior / 2 * np.sum(deviation**2), gradient, signal, noise)
-
-
-def best_variances(
-    eigenvalues: np.ndarray, projected: np.ndarray, squares: float, total: float, q: int
-) -> tuple[float, float]:
-    """Signal and noise variance within their bounds that make the evidence largest.
-
-    For a given ratio t of the two the best noise variance is the mean of what is left of the squares, so that a search
-    over ln t remains: the best point of a grid, then the root of the slope beside it.
-
-    Parameters
-    ----------
-    eigenvalues, projected : arrays of shape (n_landmarks,)
-        Of AᵀA, and the squares of the targets along its eigenvectors, summed over targets.
-    squares : float
-        Of all targets.
-    total : float
-        Number of rows.
-    q : int
-        Number of targets.
-    """
-    lost = total - np.sum(eigenvalues)
-
-    def noise_of(t: Any, left: Any) -> Any:
-        """Best noise variance within the bounds of both variances, for what is `left` of the squares."""
-        least, most = np.maximum(NOISE[0], SIGNAL[0] / t), np.minimum(NOISE[1], SIGNAL[1] / t)
-        return np.minimum(np.maximum(left / (q * total), least), most)
-
-    def slope(log_t: float) -> float:
-        """Slope of minus two times the evidence by ln t. Where the signal is at a bound, the noise changes with t."""
-        t = np.exp(log_t)
-        share = t / (1 + t * eigenvalues)
-        left = squares - projected @ share
-        noise = noise_of(t, left)
-        by_noise = left / noise - q * total if noise in (SIGNAL[0] / t, SIGNAL[1] / t) else 0.0
-        return q * (eigenvalues @ share + t * lost) - projected @ share**2 / t / noise + by_noise
-
-    grid = np.linspace(np.log(SIGNAL[0] / NOISE[1]), np.log(SIGNAL[1] / NOISE[0]), 65)
-    t = np.exp(grid)
-    b = 1 + t[:, None] * eigenvalues
-    left = squares - t * ((1 / b) @ projected)
-    noise = noise_of(t, left)
-    best = int(np.argmin(q * (total * np.log(noise) + np.sum(np.log(b), axis=1) + t * lost) + left / noise))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    log_t = low if slope(low) >= 0 else high if slope(high) <= 0 else brentq(slope, low, high, xtol=1e-12)
-    ratio = float(np.exp(log_t))
-    best_noise = float(noise_of(ratio, squares - projected @ (ratio / (1 + ratio * eigenvalues))))
-    return ratio * best_noise, best_noise
 
 
 def _gaussian(A: Array, B: Array) -> Array:

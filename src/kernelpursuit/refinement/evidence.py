@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
-from scipy.optimize import minimize
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
 from kernelpursuit.refinement.climb import Climb
+from kernelpursuit.refinement.variances import best_variances
 
 MOVES = ("nothing", "weights", "widths", "all")  # what may move: each has the parts of those before it
 SIGNAL, NOISE = (1e-6, 1e8), (1e-7, 4.0)  # variances of the coefficients and of the noise, of targets of variance 1
@@ -335,10 +335,8 @@ def maximise_evidence(
 def settle(atoms: Atoms, rows: Rows) -> Evidence:
     """Signal and noise of largest evidence, for atoms that stay as they are.
 
-    One decomposition turns the evidence into a function of two numbers, which is then searched.
-
     With λ the eigenvalues of ΦᵀΦ and b the coordinates of ΦᵀY in its eigenvectors, the evidence without priors is
-    ½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v.
+    ½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v, a function of two numbers.
     """
     n, q = rows.total, rows.Y.shape[1]
     values, _ = evaluate(atoms.like(rows.X), rows.X)
@@ -348,22 +346,11 @@ def settle(atoms: Atoms, rows: Rows) -> Evidence:
     along = np.sum((vectors.T @ to_host(phi.T @ Y)) ** 2, axis=1)
     total = float(namespace(Y).sum(Y * Y))
 
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        s, v = np.exp(theta)
-        shrunk = along / (eigenvalues + v / s)
-        shares = eigenvalues / (eigenvalues + v / s)  # sλ/v of 1 + sλ/v
-        left = total - np.sum(shrunk)  # ⟨Y, R⟩
-        beta = np.sum(along / (eigenvalues + v / s) ** 2)  # ‖β‖²
-        value = 0.5 * (q * ((n - 1) * theta[1] + np.sum(np.log1p(eigenvalues * (s / v)))) + left / v)
-        by_signal = 0.5 * (q * np.sum(shares) - beta / s)
-        by_noise = 0.5 * (q * (n - 1 - np.sum(shares)) - (left - beta * v / s) / v)
-        return float(value), np.array([by_signal, by_noise])
-
-    bounds = [np.log(SIGNAL), np.log((rows.least_noise, NOISE[1]))]
-    grid = [np.array([log_signal, log_noise]) for log_signal in (-3, 0, 3, 6, 9) for log_noise in (-6, -3, -1.5, -0.5)]
-    start = min(grid, key=lambda theta: objective(theta)[0])
-    best = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=bounds)
-    return Evidence(atoms, float(np.exp(best.x[0])), float(np.exp(best.x[1])), float(best.fun))
+    noise = rows.least_noise, NOISE[1]
+    s, v = best_variances(eigenvalues, along, total, n - 1, q, signal=SIGNAL, noise=noise)
+    left = total - float(np.sum(along / (eigenvalues + v / s)))
+    value = 0.5 * (q * ((n - 1) * np.log(v) + np.sum(np.log1p(eigenvalues * (s / v)))) + left / v)
+    return Evidence(atoms, s, v, float(value))
 
 
 def coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
