@@ -1,10 +1,9 @@
-"""Atoms that a search foresees from shared products are those that plain pursuits on the folds take."""
+"""Atoms that a search foresees from a shared kernel matrix are those that plain pursuits on the folds take."""
 
 import warnings
 
 import numpy as np
 import pytest
-import scipy.linalg
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics.pairwise import rbf_kernel
@@ -12,9 +11,10 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 
 import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
+import kernelpursuit.pursuit.foreseen as foreseen_module
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, Squares, pursue
 from kernelpursuit.pursuit import n_atoms
-from kernelpursuit.pursuit.foreseen import Products, foresee, smooth_directions, well_spread
+from kernelpursuit.pursuit.foreseen import FoldPursuit, SplitKernel, foresee, smooth_directions, square_part
 from kernelpursuit.pursuit.lookahead import Foreseen
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -33,14 +33,17 @@ def plain(K, y, rows, k, foreseen=None, **options):
     return pursue(Squares(DenseDictionary(A, gram=A), y[rows], **options), n_atoms(k), foreseen=foreseen)
 
 
-def foreseen(K, y, parts, part, k, dtype, intercept=True, variant="prefit", weights=None, twins=None):
-    roots = None if weights is None else np.sqrt(weights)
+def pursuit(K, y, rows, k, intercept=True, variant="prefit", weights=None, twins=None):
+    weights = np.ones(len(K)) if weights is None else weights
     twins = np.arange(len(K)) if twins is None else twins
-    shared = Products(K, y, roots, parts, intercept, twins, dtype)
-    return foresee(shared, part, most=k, jointly=variant == "prefit", columns=lambda J: K[:, J])
+    how = {"most": k, "intercept": intercept, "jointly": variant == "prefit"}
+    return FoldPursuit(SplitKernel(K, weights), rows, y, np.sqrt(weights), twins, **how)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def foreseen(K, y, rows, k, **options):
+    return foresee(pursuit(K, y, rows, k, **options), k)
+
+
 @pytest.mark.parametrize("gamma", [1e-3, 0.03, 0.5, 20.0])
 @pytest.mark.parametrize(
     "options",
@@ -48,76 +51,100 @@ def foreseen(K, y, parts, part, k, dtype, intercept=True, variant="prefit", weig
     ids=["plain", "no constant", "backfit", "weights"],
 )
 @pytest.mark.parametrize("targets", [1, 3])
-def test_atoms_and_gains_are_those_of_plain_pursuit(dtype, gamma, options, targets):
+def test_atoms_and_gains_are_those_of_plain_pursuit(gamma, options, targets):
     X, y = data(targets=targets)
     K, parts = rbf_kernel(X, gamma=gamma), [train for train, _ in KFold(4).split(X)]
     for part in (0, 2):
-        found = foreseen(K, y, parts, part, 25, dtype, **options)
+        found = foreseen(K, y, parts[part], 25, **options)
         path = plain(K, y, parts[part], 25, **options)
-        assert len(found.atoms) >= (20 if gamma > 1e-3 else 8)
+        assert len(found.atoms) >= (25 if gamma > 1e-3 else 8)  # then few directions are left
         assert found.atoms.tolist() == path.atoms.tolist()[: len(found.atoms)]
         again = plain(K, y, parts[part], 25, foreseen=found, **options)
         assert again.atoms.tolist() == path.atoms.tolist()
         np.testing.assert_allclose(again.values("loss"), path.values("loss"), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_that_are_equal(dtype):
+def test_rows_that_are_equal():
     """Of equal atoms the first in the order of the rows is taken, as plain pursuit does."""
     X, y = data(60)
     X, y = np.concatenate([X, X[::-1]]), np.concatenate([y, y[::-1] + 0.01])
     K, rng = rbf_kernel(X, gamma=0.5), np.random.default_rng(0)
     twins = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
     for _ in range(3):
-        parts = [rng.permutation(120)[:90] for _ in range(2)]
+        rows = rng.permutation(120)[:90]
         for known in (twins, None):
-            found = foreseen(K, y, parts, 1, 20, dtype, twins=known)
-            assert found.atoms.tolist() == plain(K, y, parts[1], 20).atoms.tolist()
+            found = foreseen(K, y, rows, 20, twins=known)
+            assert found.atoms.tolist() == plain(K, y, rows, 20).atoms.tolist()
+
+
+@pytest.mark.parametrize("weights", [None, np.random.default_rng(1).uniform(0.1, 3, 300)], ids=["", "weights"])
+@pytest.mark.parametrize("gamma", [1e-3, 0.02, 0.1, 1.0, 20.0])
+def test_errors_are_within_their_bounds(gamma, weights):
+    """d̃ᵀr and ‖d̃‖² of all atoms, against the definition."""
+    X, y = data(300, 2)
+    K, rows = rbf_kernel(X, gamma=gamma), np.arange(50, 290)
+    run = pursuit(K, y, rows, 40, weights=weights)
+    roots = np.ones(len(rows)) if weights is None else np.sqrt(weights[rows])
+    D, targets = K[np.ix_(rows, rows)] * roots[:, None], y[rows] * roots[:, None]
+    for _ in range(40):
+        Q = run._Q[: run._size].T
+        outside, r = D, targets
+        for _ in range(2):
+            outside, r = outside - Q @ (Q.T @ outside), r - Q @ (Q.T @ r)
+        known = np.isfinite(run.squared)
+        norms, products = np.sum(outside**2, axis=0), outside.T @ r
+        assert np.all(np.abs(run.squared - norms)[known] <= run._errors_of_squares[known] + 1e-13 * run.raw[known])
+        assert np.all(np.abs(run._a.T - products)[known] <= run._errors_of_products[known, None])
+        run.take(run.best())
 
 
 def test_where_it_ends():
     X, y = data(60)
     low_rank = X @ X.T
-    found = foreseen(low_rank, y, [np.arange(40)], 0, 20, np.float64)
+    found = foreseen(low_rank, y, np.arange(40), 20)
     assert found.atoms.tolist() == plain(low_rank, y, np.arange(40), 20).atoms.tolist() and len(found.atoms) == 3
-    exact = foreseen(rbf_kernel(X), rbf_kernel(X)[:, :2] @ np.ones((2, 1)), [np.arange(50)], 0, 20, np.float64)
-    assert len(exact.atoms) < 20  # nothing is left to explain
-    # Too much is lost by differences: with rows that no direction may hold, and products in float32.
-    parts = [np.arange(30), np.arange(30, 60)]
-    wide = scipy.linalg.block_diag(*[rbf_kernel(X[rows], gamma=1e-3) for rows in parts])
-    found = foreseen(wide, y, parts, 0, 10, np.float32, intercept=False)
-    assert (
-        len(found.atoms) < 10
-        and found.atoms.tolist() == plain(wide, y, parts[0], len(found.atoms), intercept=False).atoms.tolist()
-    )
+    exact = foreseen(rbf_kernel(X), rbf_kernel(X)[:, :2] @ np.ones((2, 1)), np.arange(50), 20)
+    path = plain(rbf_kernel(X), rbf_kernel(X)[:, :2] @ np.ones((2, 1)), np.arange(50), 20, foreseen=exact)
+    assert path.steps[-1].loss < 1e-20
 
 
-def test_directions_that_some_part_does_not_know_are_left_out():
+def test_columns_are_not_computed_without_end(monkeypatch):
+    X, y = data(60)
+    monkeypatch.setattr(foreseen_module, "MARGIN", 10.0)  # nothing is ever sure
+    K = rbf_kernel(X, gamma=0.5)
+    found = foreseen(K, y, np.arange(60), 20)
+    assert 4 <= len(found.atoms) < 10
+    assert found.atoms.tolist() == plain(K, y, np.arange(60), len(found.atoms)).atoms.tolist()
+
+
+def test_rows_outside_hold_directions():
     X, y = data(60)
     X[50:] += 100.0 * np.arange(10)[:, None]  # far from all others, and outside of the first part
-    K, parts = rbf_kernel(X, gamma=0.05), [np.arange(50), np.arange(10, 60)]
-    V = np.linalg.qr(smooth_directions(K, np.float32))[0]
-    kept = well_spread(V, [np.arange(50, 60), np.arange(10)]).shape[1]
-    assert kept < V.shape[1]
-    for part in (0, 1):
-        found = foreseen(K, y, parts, part, 15, np.float64)
-        assert found.atoms.tolist() == plain(K, y, parts[part], 15).atoms.tolist()
+    K = rbf_kernel(X, gamma=0.05)
+    for rows in (np.arange(50), np.arange(10, 60)):
+        assert foreseen(K, y, rows, 15).atoms.tolist() == plain(K, y, rows, 15).atoms.tolist()
+
+
+def test_parts_of_a_matrix():
+    matrix, rng = np.arange(10000.0).reshape(100, 100), np.random.default_rng(0)
+    for rows in (np.arange(100), np.delete(np.arange(100), slice(40, 60)), rng.permutation(100)[:70], np.array([3])):
+        np.testing.assert_array_equal(square_part(matrix, rows), matrix[np.ix_(rows, rows)])
 
 
 def test_directions_of_a_wide_kernel_hold_it():
     X, _ = data(100)
     K = rbf_kernel(X, gamma=0.01)
-    U, few = smooth_directions(K, np.float32, 30), smooth_directions(K, np.float64, 30)
-    assert np.max(np.abs(U @ U.T - K)) < 1e-6 < np.max(np.abs(few @ few.T - K)) < 1e-3 and U.shape > few.shape
-    assert smooth_directions(np.eye(100), np.float32).shape == (100, 0)
-    assert smooth_directions(np.zeros((4, 4)), np.float64).shape == (4, 0)
+    U = smooth_directions(K, 30)
+    assert np.max(np.abs(U @ U.T - K)) < 1e-6 and U.shape == (100, 30)
+    assert smooth_directions(np.eye(100)).shape == (100, 0)
+    assert smooth_directions(np.zeros((4, 4))).shape == (4, 0)
 
 
 def test_a_wrong_prophecy_is_noticed():
     """The pursuit ends where gains are not what they should be, and goes on by itself."""
     X, y = data()
     K = rbf_kernel(X, gamma=0.5)
-    found, path = foreseen(K, y, [np.arange(150)], 0, 70, np.float64), plain(K, y, np.arange(150), 80)
+    found, path = foreseen(K, y, np.arange(150), 70), plain(K, y, np.arange(150), 80)
     for place in (0, 5, 66):
         gains = found.gains.copy()
         gains[place] *= 1.01
@@ -158,9 +185,7 @@ def test_searches(model, weighted, monkeypatch):
             np.testing.assert_allclose(one.cv_results_[name], values, rtol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("rows", [foreseeing.WIDE_ROWS, 0])  # products in float64, in float32
-def test_searches_for_classes(rows, monkeypatch):
-    monkeypatch.setattr(foreseeing, "WIDE_ROWS", rows)
+def test_searches_for_classes(monkeypatch):
     X, y = load_digits(return_X_y=True)
     model = KMPClassifierCV(20, cv=StratifiedKFold(3), gammas=[1e-4, 1e-3]).fit(X[:300], y[:300])
     monkeypatch.setattr(search.Foreseeing, "of", lambda *given: None)
@@ -178,7 +203,7 @@ def test_where_atoms_are_not_foreseen():
         return of(kind(5, **options), X, y, None, trains, most) is not None
 
     assert known() and known(variant="backfit") and known(y=np.arange(150) % 2)
-    assert not known(loss="huber") and not known(variant="basic") and not known(weakness=0.5) and not known(most=1)
+    assert not known(loss="huber") and not known(variant="basic") and not known(weakness=0.5)
     assert not known([np.array([0, 1, 1, 2])]) and not known([np.ones(150, dtype=bool)])
     assert not known(y=np.repeat([0, 1, 2], 50))  # folds without one of the classes
     assert of(model, X, y, None, trains, 20) is None  # not a pursuit itself

@@ -37,7 +37,7 @@ from kernelpursuit.estimators._score_table import (
     mean_scores,
     without_undefined_folds,
 )
-from kernelpursuit.estimators._shared_matrix import kernel_matrix, search_kernel, shares_matrix, take_pairs
+from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix, take_pairs
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights, training_data, warn_unless_counts
@@ -220,7 +220,7 @@ def cross_validate(
             ahead: list[Any] = [None] * len(folds)
             plain = [without_ridge(estimator, setting) for _, setting in group]
             if foreseeing is not None and matrix is not None and any(plain):
-                ahead = foreseeing.ahead(matrix.T, search_kernel(estimator, X, gamma))
+                ahead = foreseeing.ahead(matrix.T)
                 matrix = matrix if scorer is not None or not all(plain) else None  # columns of atoms are all it takes
             rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
             for (place, setting), known in zip(group, plain, strict=True):
