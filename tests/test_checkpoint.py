@@ -75,6 +75,22 @@ def test_the_model_is_that_of_a_fit_without_a_file(name, tmp_path):
     np.testing.assert_allclose(plain._expansion.coef, kept._expansion.coef, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("name", ["sampled", "growing", "logistic", "pca", "random", "fda"])
+def test_sampled_atoms_are_those_of_a_fit_without_a_file(name, duplicates, tmp_path):
+    """Samples depend on the steps before them, not on legs, nor on which duplicates a leg has looked at."""
+    rows = np.arange(120) if not duplicates else np.repeat(np.arange(30), 4)
+    fits = {**FITS, "logistic": (KMPClassifier(20, loss="logistic", alpha=0.01), LABELS)}
+    found, y = fits[name]
+    own = {"random": {}, "growing": {"candidates": "growing"}}.get(name, {"candidates": 15})
+    found = clone(found).set_params(n_atoms=20, random_state=3, weakness=1.0, memory=None, **own)
+    y = None if y is None else y[rows]
+    plain = clone(found).fit(X[rows], y)
+    kept = clone(found).set_params(checkpoint=tmp_path / "file").fit(X[rows], y)
+    more = clone(found).set_params(warm_start=True, n_atoms=7).fit(X[rows], y).set_params(n_atoms=20).fit(X[rows], y)
+    assert plain.support_.tolist() == kept.support_.tolist() == more.support_.tolist()
+
+
 def test_killed_by_the_system(tmp_path):
     """At a moment that nobody chose."""
     program = f"""

@@ -176,12 +176,6 @@ class Leg:
         """Where it ends, if it has an end."""
         return [n_atoms(self.end, LEG)] if self.record is not None else []
 
-    def reseed(self, rng: np.random.Generator) -> None:
-        """Draws of a leg depend on where it begins alone."""
-        if self.record is not None and self.path is not None:
-            seed = [self.record.checkpoint.seed, self.record.place, len(self.path) + len(self.path.discarded)]
-            rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
-
     def keep(self, path: Path, passes: float) -> None:
         """Record the last step."""
         if self.record is not None:

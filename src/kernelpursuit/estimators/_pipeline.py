@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
@@ -150,8 +149,10 @@ def run(
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
     one_by_one = settings.weakness == 1 and settings.candidates is None
     by_halves = one_by_one and all(worth_one_triangle(dictionary) for dictionary in dictionaries)
+    draws = settings.rng.bit_generator.state
     with one_blas_thread(scipy_too=False) if by_halves else nullcontext():
         for leg in legs(record, settings.path):
+            settings.rng.bit_generator.state = draws  # so each leg draws as a pursuit in one piece: see `candidates_of`
             ready = criterion(*dictionaries)
             stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
             path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
@@ -183,12 +184,12 @@ def follow_criterion(
 ) -> Path:
     """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended."""
     leg = Leg() if leg is None else leg
-    steps = 0 if leg.path is None else len(leg.path) + len(leg.path.discarded)
-    leg.reseed(settings.rng)
-    look = candidates_of(settings.candidates, settings.rng, steps)
+    taken = [] if leg.path is None else [*leg.path.steps, *leg.path.discarded]
+    look = candidates_of(settings.candidates, settings.rng, lambda: len(taken))
     report = progress(settings.verbose, unit, criterion) if settings.verbose else None
 
     def callback(path: Path) -> bool:
+        taken.append(path.steps[-1])
         leg.keep(path, criterion.passes)
         if report is not None:
             report(path)
@@ -250,21 +251,19 @@ def earlier_path(estimator: Any, unit: float) -> Path | None:
     return replace(path, steps=taken[: len(path)], discarded=taken[len(path) :])
 
 
-def candidates_of(candidates: Any, rng: np.random.Generator, steps: int = 0) -> Candidates:
-    """What each step looks at, from the parameter `candidates`; `steps` have been taken before.
+def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[], int]) -> Candidates:
+    """What each step looks at, from the parameter `candidates`; `steps` says how many have been taken.
 
     The draws of a step depend on the state of `rng` here and on the number of steps before it, and on no other draw:
     so a path that goes on draws as one that was never interrupted.
     """
     if candidates is None:
         return everything
-    size, seed, taken = sample_of(candidates), int(rng.integers(2**63)), itertools.count(steps)
+    size, seed = sample_of(candidates), int(rng.integers(2**63))
 
     def draw(alive: np.ndarray) -> np.ndarray | None:
-        step = next(taken)
-        own = np.random.default_rng([seed, step])
-        sample = growing_subset(own, first_step=step) if size is None else random_subset(size, own)
-        return sample(alive)
+        own = np.random.default_rng([seed, steps()])
+        return (growing_subset(own, first_step=steps()) if size is None else random_subset(size, own))(alive)
 
     return draw
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from math import ceil, log
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,27 @@ def everything(alive: np.ndarray) -> None:
     return None
 
 
+def live_sample(criterion: Any, candidates: Candidates) -> np.ndarray | None:
+    """Atoms that a step looks at; None: all. A sample is drawn again until none of it turns out to lie in the span.
+
+    So it depends on the steps before it, and not on which atoms earlier samples happened to look at.
+    """
+    while criterion.alive.any() and (sample := candidates(criterion.alive)) is not None:
+        before = criterion.alive[sample]
+        criterion.scores(sample)
+        if np.array_equal(before, criterion.alive[sample]):
+            return sample
+    return None
+
+
 def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     """A fresh random set of `size` live atoms at each step, drawn without replacement.
 
     The best of s atoms drawn from m is among the best share g of them with probability at least 1 - (1 - g)**s,
     whatever the distribution of the scores; see `sample_size`.
+
+    They are the first live ones of a random order of all atoms. An atom that is no longer live leaves its place to the
+    next one, and the others stay.
 
     Examples
     --------
@@ -30,14 +47,30 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     """
 
     def candidates(alive: np.ndarray) -> np.ndarray:
-        indices = np.flatnonzero(alive)
-        return np.sort(rng.choice(indices, size=min(size, len(indices)), replace=False))
+        some, m = 4 * size, len(alive)  # the order as far as it is needed, mostly
+        order = rng.integers(m, size=some) if some < m else rng.permutation(m)
+        found = first_live(order, alive, size)
+        if len(found) < size and some < m:
+            found = first_live(np.concatenate([order, rng.permutation(m)]), alive, size)
+        return found
 
     return candidates
 
 
+def first_live(order: np.ndarray, alive: np.ndarray, size: int) -> np.ndarray:
+    """The first `size` different live atoms of a list, ascending.
+
+    Examples
+    --------
+    >>> first_live(np.array([2, 0, 2, 3, 1]), np.array([True, True, True, False]), 2)
+    array([0, 2])
+    """
+    live = order[alive[order]]
+    return np.sort(live[np.sort(np.unique(live, return_index=True)[1])[:size]])
+
+
 def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7, first_step: int = 0) -> Candidates:
-    """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at step t from `first_step` on.
+    """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at draw t from `first_step` on.
 
     Late in a path fewer atoms are nearly as good as the best, so a late sample should be larger. With the defaults a
     step looks at 228 atoms on average over 200 steps, as many as find one of the best 2% with probability 0.99.

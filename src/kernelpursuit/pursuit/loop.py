@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelpursuit.pursuit.candidates import Candidates, everything
+from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample
 from kernelpursuit.pursuit.lookahead import MOST, Foreseen, LookAhead, Rehearsal, known_steps
 
 
@@ -240,7 +240,8 @@ def pursue(
         ``stop(path) -> Stop | None``, asked before each step. When the path is over for another reason, the rule is
         asked once more how many steps to keep, with ``path.ending`` set.
     candidates : callable
-        ``candidates(alive) -> indices | None`` to look at in this step; None means all.
+        ``candidates(alive) -> indices | None`` to look at in this step; None means all. It is asked again where some of
+        them turn out to lie in the span.
     callback : callable, optional
         Called with the path after each step; the path ends where it returns True.
     lookahead : int or "auto"
@@ -301,7 +302,7 @@ def pursue(
                 break
         while verdict is None:
             before = len(path)
-            sample = candidates(criterion.alive) if criterion.alive.any() else None
+            sample = live_sample(criterion, candidates)
             block = propose(criterion, sample, ahead)
             if not block:
                 taken = count(len(path), "step")

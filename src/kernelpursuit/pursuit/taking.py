@@ -66,9 +66,14 @@ class Taking(ABC):
                 self._scores = self._evaluate(None)
             return self._scores
         J = np.asarray(J)
-        scores = self._evaluate(J)
-        self._looked = dict(zip(J.tolist(), scores.tolist(), strict=True))
-        return scores
+        if self.follows:
+            return self._evaluate(J)
+        if self._looked is None:
+            self._looked = {}
+        new = np.array([j for j in J.tolist() if j not in self._looked], dtype=np.intp)
+        if len(new):
+            self._looked |= zip(new.tolist(), self._evaluate(new).tolist(), strict=True)
+        return np.array([self._looked[j] for j in J.tolist()])
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
