@@ -35,7 +35,7 @@ from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.sharded import cluster
 from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
 from kernelpursuit.sharded.dictionary import ShardedDictionary
-from kernelpursuit.sharded.shard import Command, Read, Ref, Shard
+from kernelpursuit.sharded.shard import Command, Read, Ref, Shard, blocks_of
 
 COLUMNS = 54
 TRIPS = 50  # that are timed
@@ -65,7 +65,7 @@ def remembered(made: list[Any]) -> None:
         self.setup = perf_counter() - begun
         made.append(self)
 
-    cluster.Actors.__init__ = init  # type: ignore[method-assign]
+    cluster.Actors.__init__ = init  # type: ignore[method-assign,assignment]
 
 
 def resident() -> int:
@@ -77,17 +77,21 @@ def resident() -> int:
     return psutil.Process().memory_info().rss
 
 
-def on_cluster(model: KMPRegressor, rows: int, workers: int, made: list[Any]) -> dict[str, Any]:
-    """One fit with rows that this process never sees."""
+def on_cluster(
+    model: KMPRegressor, rows: int, workers: int, made: list[Any], parts: int | None = None, dtype: Any = np.float64
+) -> dict[str, Any]:
+    """One fit with rows that this process never sees, two chunks of them for each worker or in so many `parts`."""
     import dask.array as da
     from dask import delayed
     from distributed import Client, LocalCluster, wait
 
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with LocalCluster(**options) as machines, Client(machines) as client:
-        size = rows // (2 * workers)
-        parts = [delayed(block)(seed, size) for seed in range(2 * workers)]
-        table = da.concatenate([da.from_delayed(part, (size, COLUMNS + 1), np.float64) for part in parts]).persist()
+        count = parts or 2 * workers
+        size = rows // count
+        chunks = [delayed(block)(seed, size) for seed in range(count)]
+        table = da.concatenate([da.from_delayed(one, (size, COLUMNS + 1), np.float64) for one in chunks])
+        table = table.astype(dtype).persist()
         wait(table)
         small = table[: 1000 * workers].rechunk((1000, COLUMNS + 1))
         clone(model).set_params(n_atoms=2, centers=10).fit(small[:, :-1], small[:, -1])  # imports
@@ -178,7 +182,7 @@ def work_of_a_worker(rows: int, centers: int, atoms: int) -> dict[str, Any]:
     X, y = table[:, :-1].copy(), table[:, -1:].copy()
     kernel = make_kernel("rbf", X)
     centres = X[np.sort(np.random.default_rng(0).choice(rows, centers, replace=False))]
-    program = Program(Here([Shard(cluster.blocks_of((X, y)))]), rows, 2)
+    program = Program(Here([Shard(blocks_of((X, y)))]), rows, 2)
     with threadpool_limits(1):
         start = process_time()
         parts = Handle(program, program.add(KernelDictionary, Ref(0), centres, kernel, storage="tiles"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kernelpursuit._array import gather
+from kernelpursuit._array import from_host, gather
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
 from kernelpursuit.estimators._expansion import Expansion, evaluate
@@ -20,6 +21,7 @@ from kernelpursuit.estimators._training import TrainingData, warn_if_one_column_
 from kernelpursuit.kernels import kernel_list, make_kernel, scale_gamma, uses_gamma
 from kernelpursuit.sharded.arrays import Handle, Sharded
 from kernelpursuit.sharded.dictionary import ShardedDictionary
+from kernelpursuit.sharded.shard import takes_tensors
 
 
 class AtomFamily:
@@ -97,9 +99,13 @@ class AtomFamily:
         return max(1, len(self.kernels)) * len(self._index)
 
     def at(self, X: Any) -> AtomFamily:
-        """The same atoms at other rows."""
+        """The same atoms at other rows; centres go where these are, if that is on a device."""
         other = copy(self)
         other._X = X
+        if not isinstance(X, np.ndarray):
+            other._Z = from_host(self._Z, X)
+            offsets = [None if kernel.offset is None else from_host(kernel.offset, X) for kernel in self.kernels]
+            other.kernels = [replace(kernel, offset=one) for kernel, one in zip(self.kernels, offsets, strict=True)]
         return other
 
     def support(self, atoms: np.ndarray) -> np.ndarray:
@@ -182,7 +188,8 @@ class ShardedAtoms:
         return ShardedDictionary(program, parts, self._family.dictionary(memory, "tiles"), tile, self._X.dtype)
 
 
-def dictionary_at(X: np.ndarray, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
+@takes_tensors
+def dictionary_at(X: Any, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
     """The dictionary of a block of rows; `memory` for each of them, or `room` for the block.
 
     The blocks of a worker share what is made of the centres.

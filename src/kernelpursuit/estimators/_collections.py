@@ -17,13 +17,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from kernelpursuit._array import gather, on_host
 from kernelpursuit._sklearn import check_feature_names
 from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.estimators._placement import is_collection, is_precomputed
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.sharded.arrays import Handle, Program, Sharded
-from kernelpursuit.sharded.cluster import CACHED, Actors, check_package, limits_of_memory
-from kernelpursuit.sharded.shard import Rows, moments
+from kernelpursuit.sharded.cluster import Actors, check_devices, check_package, limits_of_memory
+from kernelpursuit.sharded.shard import CACHED, Rows, moments, takes_tensors
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
@@ -101,6 +102,8 @@ def rows_on_cluster(
     client = current_client()
     check_kind(X, "X")
     check_package(client)
+    device = dask_device()
+    check_devices(client, device)
     if hasattr(X, "columns"):
         check_feature_names(estimator, X._meta, reset=True)
         X = X.to_dask_array()
@@ -111,15 +114,22 @@ def rows_on_cluster(
         raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
     estimator.n_features_in_ = int(X.shape[1])
     parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
-    room = room_in_memory(client, X, estimator)
+    room = room_in_memory(client, X, estimator) if device is None else None  # of a device nothing goes to files
     rows = None if room is None else rows_within(room, X)
-    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows)
+    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows, device)
     try:
         data = as_training_data(actors, X.chunks[0], sample_weight is not None)
         data.X.room = room
         yield data
     finally:
         actors.close()
+
+
+def dask_device() -> str | None:
+    """Where workers are to keep their rows as tensors, as Dask's configuration says; None for NumPy arrays."""
+    import dask
+
+    return dask.config.get("kernelpursuit.device", None)
 
 
 def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
@@ -316,9 +326,10 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     )
 
 
-def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[Any, Any, int, int, int]:
+@takes_tensors
+def look_at(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any, int, int, int]:
     """Empty arrays like those of a block, the number of its first row, how many rows it has, and how much is free."""
-    return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows), free_beside(X)
+    return np.array(on_host(X[:0])), np.array(on_host(y[:0])), first_of(rows), len(rows), free_beside(X)
 
 
 def largest_of(y: np.ndarray) -> float:
@@ -375,12 +386,14 @@ class ShardedRows(Sharded):
         return int(self._free_for_row * self.program.n_rows)
 
 
-def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+@takes_tensors
+def chosen_rows(X: Any, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[Any, np.ndarray]:
     """Rows of this block among those wanted: places in each block, which is known by its first row."""
     places = wanted.get(first_of(rows), np.zeros(0, dtype=np.intp))
-    return X[places], rows[places]
+    return gather(X, places), rows[places]
 
 
-def free_beside(X: np.ndarray) -> int:
-    """Bytes that are free beside a block of rows: in memory, or on the disk where they are."""
-    return shutil.disk_usage(str(X.base.filename)).free if isinstance(X.base, np.memmap) else free_memory(X)
+def free_beside(X: Any) -> int:
+    """Bytes that are free beside a block of rows: in memory, on their device, or on the disk where they are."""
+    base = getattr(X, "base", None)
+    return shutil.disk_usage(str(base.filename)).free if isinstance(base, np.memmap) else free_memory(X)

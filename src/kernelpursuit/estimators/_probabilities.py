@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, namespace, to_host
+from kernelpursuit._array import Array, gather, namespace, to_host
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._orthogonal import OrthogonalFit
 from kernelpursuit.estimators._training import TrainingData
@@ -17,6 +17,7 @@ from kernelpursuit.heads.left_out_discriminants import left_out_values
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.row_weights import unit_of_weights
 from kernelpursuit.sharded.arrays import Sharded
+from kernelpursuit.sharded.shard import takes_tensors
 
 ENOUGH = 10_000  # rows of shards that come here
 
@@ -69,10 +70,11 @@ def rows_here(X: Any) -> Callable[[Any], Any]:
     return lambda array: np.concatenate(array.program.collect(some_rows, array, share))
 
 
-def some_rows(array: np.ndarray, share: float) -> np.ndarray:
+@takes_tensors
+def some_rows(array: Any, share: float) -> Any:
     """Some of the rows: the same ones of every array of that length."""
     count = int(np.ceil(share * len(array)))
-    return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]
+    return gather(array, np.sort(np.random.default_rng(0).permutation(len(array))[:count]))
 
 
 def calibrated(

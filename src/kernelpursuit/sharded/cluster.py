@@ -14,20 +14,17 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from kernelpursuit.sharded.scratch import StoredBlock, in_files
-from kernelpursuit.sharded.shard import Block, Command, Read, Shard, needed, nodes_within
+from kernelpursuit.sharded.shard import Command, HeldRows, Read, Shard, needed, nodes_within
+from kernelpursuit.sharded.tensors import TensorRows, check_name, lacking, no_device
 
 PACKAGE = "kernelpursuit"
 PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
 RESTART = 30.0  # seconds that a cluster without workers has to start one; then the fit ends with an error
 LONG = 2000  # commands from which on the log is shortened to what is still needed
 ATTEMPTS = 3  # to make a shard again
-CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
 
 
 class Lost(Exception):
@@ -48,6 +45,8 @@ class Actors:
         For each chunk of rows the tuple that a `Block` holds of it. A chunk is a group of blocks (see `Shard`).
     rows_at_once : int, optional
         Keep the rows in files, and so many of them in memory at a time. None keeps all of them in memory.
+    device : str, optional
+        Where the rows are kept as tensors; see `tensors.DEVICES`. None keeps NumPy arrays.
 
     Attributes
     ----------
@@ -61,8 +60,8 @@ class Actors:
         How many shards had to be made again.
     """
 
-    def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None):
-        self._client, self._chunks = client, list(chunks)
+    def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None, device: str | None = None):
+        self._client, self._chunks, self._device = client, list(chunks), device
         self._rows_at_once = rows_at_once
         self._scratch = None if rows_at_once is None else f"kernelpursuit-{uuid.uuid4().hex}"
         workers, count = sorted(self._some_workers()), len(self._chunks)
@@ -134,8 +133,9 @@ class Actors:
         check_finished(futures)
 
     def _start(self, futures: list[Any], place: int) -> Any:
-        rows = HeldRows if self._scratch is None else StoredRows
-        made = self._at(place, rows, self._nodes[place], *futures, actor=True)
+        rows = StoredRows if self._scratch is not None else HeldRows if self._device is None else TensorRows
+        where = () if rows is not TensorRows else (self._device, self._workers[place])
+        made = self._at(place, rows, self._nodes[place], *where, *futures, actor=True)
         while True:
             self._wait_for([made], self._workers[place])
             with suppress(TimeoutError):  # the worker may be gone just now
@@ -248,33 +248,12 @@ class Actors:
             self._client.run(clear_scratch, self._scratch, on_error="ignore")
 
 
-class HeldRows(Shard):
-    """A shard whose rows are in memory, made of what the chunks hold.
-
-    Blocks are so small that a vector over their rows stays in a cache, and that memory is used again.
-    """
-
-    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple):
-        super().__init__(*map(blocks_of, parts), nodes=nodes)
-
-
 class StoredRows(Shard):
     """A shard whose rows are in files, in blocks of which one at a time is in memory; made by `chunk_in_files`."""
 
     def __init__(self, nodes: list[tuple[int, int]], *parts: tuple[str, list[tuple]]):
         groups = ([StoredBlock(block, directory) for block in blocks] for directory, blocks in parts)
         super().__init__(*groups, nodes=nodes)
-
-
-def blocks_of(arrays: tuple) -> list[Block]:
-    """A chunk in blocks of about the same length, in memory of their own; none where it has no rows."""
-    rows = len(arrays[0])
-    count = -(-rows // CACHED)
-    edges = [rows * place // max(1, count) for place in range(count + 1)]
-    return [
-        Block([None if one is None else np.array(one[start:stop], order="C") for one in arrays])
-        for start, stop in pairwise(edges)
-    ]
 
 
 def shares(first: int, stop: int, workers: int) -> list[range]:
@@ -346,6 +325,14 @@ def check_package(client: Any) -> None:
     others = sorted(f"{theirs} at {where}" for where, theirs in found.items() if ours and theirs and theirs != ours)
     if others:
         raise RuntimeError(f"{PACKAGE} is {ours} here and {', '.join(others)}: install the same version everywhere")
+
+
+def check_devices(client: Any, device: str | None) -> None:
+    """An error that names the workers that do not have the device, before any row is sent there."""
+    check_name(device)
+    found = {} if device is None else client.run(lacking, device)
+    if without := [f"{where} ({lack})" for where, lack in sorted(found.items()) if lack]:
+        raise RuntimeError(no_device(device, ", ".join(without)))
 
 
 def limits_of_memory(client: Any) -> list[int]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from kernelpursuit._array import namespace
+
+CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
 
 
 class Ref(NamedTuple):
@@ -52,9 +57,18 @@ class Read(NamedTuple):
     how: str | None
 
 
-def root(rows: np.ndarray) -> np.ndarray:
+def takes_tensors(function: Callable) -> Callable:
+    """Decorator of a function for commands: tensors come to it as they are, and not as NumPy arrays."""
+    function.takes_tensors = True  # type: ignore[attr-defined]
+    return function
+
+
+@takes_tensors
+def root(rows: Any) -> Any:
     """Upper triangular N with NᵀN = rowsᵀrows; of few rows it has as many rows as they are."""
-    return np.asarray(np.linalg.qr(rows, mode="r"))
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.linalg.qr(rows, mode="r"))
+    return namespace(rows).linalg.qr(rows, mode="r")[1]
 
 
 def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
@@ -159,10 +173,16 @@ class Block:
             if command.function is None:
                 self.values.pop(command.out, None)
                 continue
-            result = called(command, self.values.__getitem__, self.n_rows)
+            result = self._called(command)
             if not command.writes:
                 self.values[command.out] = result
-        return [self.values.pop(number) for number in reads]
+        return [self._given(self.values.pop(number)) for number in reads]
+
+    def _called(self, command: Command) -> Any:
+        return called(command, self.values.__getitem__, self.n_rows)
+
+    def _given(self, value: Any) -> Any:
+        return value
 
 
 class Shard:
@@ -176,6 +196,8 @@ class Shard:
         A group may be empty.
     nodes : list of tuple of int
         Parts of the tree over all groups that this shard has (see `nodes_within`). It answers with a value for each.
+    whole : bool
+        There is a group for each of these parts, and none inside of them.
 
     Examples
     --------
@@ -184,28 +206,28 @@ class Shard:
     [[array(4.)]]
     """
 
-    def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None):
-        self.groups = [list(group) for group in groups]
+    def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None, whole: bool = False):
         self.nodes = [(0, len(groups))] if nodes is None else list(nodes)
+        leaves = [(place, place + 1) for first, stop in self.nodes for place in range(first, stop)]
+        self._groups = dict(zip(self.nodes if whole else leaves, map(list, groups), strict=True))
         self.done = 0  # batches carried out
 
     @property
     def blocks(self) -> list[Any]:
         """Those of all groups."""
-        return [block for group in self.groups for block in group]
+        return [block for group in self._groups.values() for block in group]
 
     def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[list[Any]]:
         """Carry out the commands, and give some values away: of each a list, one for each node or for each block."""
-        origin = self.nodes[0][0]
 
         def value(node: tuple[int, int]) -> list[Any]:
-            return self._of_group(self.groups[node[0] - origin], commands, reads)
+            return self._of_group(self._groups[node], commands, reads)
 
         def join(one: list[Any], two: list[Any]) -> list[Any]:
             pairs = zip(reads, one, two, strict=True)
             return [mine + theirs if how is None else joined([mine, theirs], how) for (_, how), mine, theirs in pairs]
 
-        found = [in_tree(node, lambda node: node[1] == node[0] + 1, value, join) for node in self.nodes]
+        found = [in_tree(node, self._groups.__contains__, value, join) for node in self.nodes]
         return [
             [one for values in found for one in values[place]] if how is None else [values[place] for values in found]
             for place, (_, how) in enumerate(reads)
@@ -233,6 +255,27 @@ class Shard:
             return True, self.execute(news, reads)
         except Exception as error:
             return False, error
+
+
+class HeldRows(Shard):
+    """A shard whose rows are in memory, made of what the chunks hold.
+
+    Blocks are so small that a vector over their rows stays in a cache, and that memory is used again.
+    """
+
+    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple):
+        super().__init__(*map(blocks_of, parts), nodes=nodes)
+
+
+def blocks_of(arrays: tuple) -> list[Block]:
+    """A chunk in blocks of about the same length, in memory of their own; none where it has no rows."""
+    rows = len(arrays[0])
+    count = -(-rows // CACHED)
+    edges = [rows * place // max(1, count) for place in range(count + 1)]
+    return [
+        Block([None if one is None else np.array(one[start:stop], order="C") for one in arrays])
+        for start, stop in pairwise(edges)
+    ]
 
 
 def called(command: Command, value: Callable[[int], Any], n_rows: int) -> Any:
@@ -291,6 +334,7 @@ def needed(log: Sequence[Command], live: set[int]) -> list[Command]:
     return kept[::-1]
 
 
+@takes_tensors
 def call(thing: Any, method: str, *args: Any, **options: Any) -> Any:
     """A method of a value."""
     return getattr(thing, method)(*args, **options)
