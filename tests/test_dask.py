@@ -25,6 +25,8 @@ from kernelpursuit import (
     SparseKernelFDA,
     SparseKernelPCA,
 )
+from kernelpursuit.estimators._collections import rows_on_cluster
+from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.sharded.cluster import Actors
 from registry import CLASSES
 
@@ -308,6 +310,11 @@ def test_a_checkpoint_on_many(client, tmp_path):
     assert model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes() == wanted
     with pytest.raises(ValueError, match="made on other data"):
         model.fit(chunks(X), chunks(Y + (Y == Y[5])))
+
+
+def test_workers_of_one_machine_share_its_memory(client):
+    with rows_on_cluster(KMPRegressor(), chunks(X), chunks(Y), None, np.asarray) as data:
+        assert 0 < data.X.free_memory() < 1.5 * free_memory(None)
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])

@@ -176,7 +176,7 @@ def test_a_shard_that_is_lost(client, monkeypatch, blocks, then):
 
 
 def test_a_checkpoint_does_not_know_the_device(client, tmp_path):
-    model = KMPRegressor(20, checkpoint=tmp_path / "file")
+    model = KMPRegressor(8, checkpoint=tmp_path / "file")
     wanted = fitted(model, X, Y, None)
     content = (tmp_path / "file").read_bytes()
     for device in (DEVICE, None):

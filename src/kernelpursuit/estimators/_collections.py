@@ -7,7 +7,9 @@ is or refused.
 from __future__ import annotations
 
 import functools
+import platform
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -312,8 +314,13 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     if not found:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     like_x, like_y, *_ = found[0]
-    firsts, counts = np.array([(first, count) for *_, first, count, _ in found]).T
-    free = min(blocks[0][-1] / sum(block[-2] for block in blocks) for blocks in shards if blocks)
+    firsts, counts = np.array([(first, count) for *_, first, count, _, _ in found]).T
+    # Workers of one machine, or with one device, share what is free there.
+    free = min(
+        min(block[-2] for block in found if block[-1] == place)
+        / sum(block[-3] for block in found if block[-1] == place)
+        for place in {block[-1] for block in found}
+    )
     program.n_rows = Rows(int(np.sum(counts)))
     targets = Sharded(program, y.number, like_y, 0)
     targets.largest = float(largest) if np.isfinite(float(largest)) else None
@@ -327,9 +334,18 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
 
 
 @takes_tensors
-def look_at(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any, int, int, int]:
-    """Empty arrays like those of a block, the number of its first row, how many rows it has, and how much is free."""
-    return np.array(on_host(X[:0])), np.array(on_host(y[:0])), first_of(rows), len(rows), free_beside(X)
+def look_at(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any, int, int, int, str]:
+    """Empty arrays like those of a block, number of its first row, how many rows it has, what is free, and where."""
+    empty = [np.array(on_host(one[:0])) for one in (X, y)]
+    return empty[0], empty[1], first_of(rows), len(rows), free_beside(X), place_of(X)
+
+
+def place_of(X: Any) -> str:
+    """The machine that this runs on, and the accelerator where X is on one, by a name that no other has."""
+    if not getattr(X, "is_cuda", False):
+        return platform.node()
+    device = sys.modules["torch"].cuda.get_device_properties(X.device)
+    return f"{platform.node()} {getattr(device, 'uuid', X.device)}"
 
 
 def largest_of(y: np.ndarray) -> float:

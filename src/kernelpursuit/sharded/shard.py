@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import namespace
+from kernelpursuit._array import in_double, namespace
 
 CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
 
@@ -76,13 +76,15 @@ def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return root(np.concatenate([one, two]))
 
 
-def moments(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+@takes_tensors
+def moments(rows: Any, weights: Any) -> Any:
     """Of each column its weight, mean, and sum of squares around that, (3, n_columns)."""
+    xp, rows = namespace(rows), in_double(rows)
     with np.errstate(over="ignore", invalid="ignore"):
-        shares = np.ones(len(rows)) if weights is None else weights
-        total = float(np.sum(shares))
+        shares = xp.ones_like(rows[:, 0]) if weights is None else weights
+        total = float(xp.sum(shares))
         mean = shares @ rows / (total or 1.0)
-        return np.stack([np.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
+        return xp.stack([xp.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
 
 
 def moments_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from kernelpursuit._array import namespace, on_host
 from kernelpursuit.sharded.shard import Block, Command, Shard, blocks_of, resolved
 
+FIRST_USE = Lock()  # of linear algebra on CUDA: PyTorch loads it then, and fails if two threads of a process ask for it
 DEVICES = "'cuda', 'cuda:1' and so on, 'cpu', 'auto' (CUDA where there is one, else NumPy), or None"
 
 
@@ -112,6 +114,9 @@ class TensorRows(Shard):
         if where is None:
             super().__init__(*map(blocks_of, parts), nodes=nodes)
             return
+        torch = import_module("torch")
+        with FIRST_USE:
+            torch.linalg.qr(torch.ones((1, 1), device=where))
         try:
             groups = [block_of(parts[first - origin : stop - origin], where) for first, stop in nodes]
         except RuntimeError as error:
