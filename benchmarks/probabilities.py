@@ -27,8 +27,8 @@ from kernelpursuit import KMPClassifier, SparseKernelFDA
 
 SHIPPED = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
 SETS = [
-    *SHIPPED, "pima", "sonar", "ionosphere", "ida_banana", "ida_german", "ida_heart", "ida_image", "ida_titanic",
-    "keel_vowel", "keel_segment", "keel_satimage",
+    *SHIPPED, "pima", "sonar", "ionosphere", "ida_banana", "ida_flare_solar", "ida_german", "ida_heart", "ida_image",
+    "ida_titanic", "keel_vowel", "keel_segment", "keel_satimage",
 ]  # fmt: skip
 MODELS = {
     "squared": KMPClassifier(),

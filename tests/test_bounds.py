@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.svm import SVC
 
-from kernelpursuit import DenseDictionary, Squares, pursue
+from kernelpursuit import DenseDictionary, Squares, bounds, pursue
 from kernelpursuit.bounds import (
     binomial_bound,
     cca_bound,
@@ -307,3 +307,41 @@ def test_bounds_broadcast():
         assert bound().shape == (2, 5)
     assert pseudo_dimension_bound(np.zeros(5), k, n).shape == (2, 5)
     assert np.ndim(vc_bound(3, 100, 2)) == 0
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        lambda errors: bounds.holdout_bound(errors, 100),
+        lambda errors: bounds.holdout_bound([3, errors], 100),
+        lambda errors: bounds.binomial_bound(2, 100, errors),
+        lambda errors: bounds.drawn_bound(errors, 1.0, 100),
+        lambda errors: bounds.cross_bound([errors, 2], [50, 50]),
+        lambda errors: bounds.vc_bound(2, 100, errors),
+        lambda errors: bounds.cca_bound(2, 100, errors),
+        lambda errors: bounds.mdl_bound(2, 100, errors, bits=8),
+    ],
+)
+def test_errors_are_counted(bound):
+    with pytest.raises(ValueError, match=r"errors is a number of rows, not a share; got .*0\.3"):
+        bound(0.3)
+    assert np.all(bound(30.0) == bound(30)) and np.all(bound(np.int64(30)) == bound(30))
+    assert np.all(bound(np.float32(30)) == bound(30))
+
+
+def test_atoms_and_rows_are_counted():
+    with pytest.raises(ValueError, match=r"k is a number of atoms, not a share; got 0\.1"):
+        bounds.binomial_bound(0.1, 100, 3)
+    with pytest.raises(ValueError, match=r"n is a number of rows, not a share; got 99\.5"):
+        bounds.holdout_bound(3, 99.5)
+
+
+def test_folds_have_errors_and_sizes():
+    for errors, sizes, message in (
+        ([1, 2], [10], "2 errors and 1 sizes"),
+        ([1], [10, 10], "1 errors and 2 sizes"),
+        ([], [], "0 errors and 0 sizes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bounds.cross_bound(errors, sizes)
+    assert bounds.cross_bound([3, 4], 10) == bounds.cross_bound([3, 4], [10, 10])

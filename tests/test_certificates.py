@@ -208,13 +208,13 @@ def test_stability_bound():
         (lambda: pac_bayes_bound(1.1, 1.0, 9), "gibbs"),
         (lambda: pac_bayes_bound(-0.1, 1.0, 9), "gibbs"),
         (lambda: pac_bayes_bound(0.1, -1.0, 9), "divergence"),
-        (lambda: pac_bayes_bound(0.1, 1.0, 0.9), "n"),
+        (lambda: pac_bayes_bound(0.1, 1.0, 0), "n"),
         (lambda: drawn_bound(10, 1.0, 9), "errors"),
         (lambda: drawn_bound(1, 1.0, 9, nats=-0.1), "nats"),
         (lambda: gibbs_error([1.0], 0.0), "scale"),
         (lambda: stability_bound(-0.1, 9, 0.0), "left_out"),
         (lambda: stability_bound(0.1, 9, -0.1), "change"),
-        (lambda: stability_bound(0.1, 0.9, 0.1), "n"),
+        (lambda: stability_bound(0.1, 0, 0.1), "n"),
     ],
 )
 def test_arguments_out_of_range_are_named(call, name):

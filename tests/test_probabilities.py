@@ -36,7 +36,7 @@ def coded(y):
 
 
 def refitted(model, X, y):
-    """Values of ridge fits in the span of the same atoms, made without one row each."""
+    """Values of ridge fits in the span of the same atoms, made without one row each; none outside the model's own."""
     A = np.column_stack([np.ones(len(X)), kernel(X, model.support_vectors_)])
     P = np.zeros((A.shape[1], A.shape[1]))
     P[1:, 1:] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
@@ -44,7 +44,8 @@ def refitted(model, X, y):
     for i in range(len(y)):
         rest = np.arange(len(y)) != i
         out.append(A[i] @ np.linalg.solve(A[rest].T @ A[rest] + P, A[rest].T @ T[rest]))
-    return np.array(out)
+    seen = model.decision_function(X).reshape(len(X), -1)
+    return np.clip(out, seen.min(axis=0), seen.max(axis=0))
 
 
 def best_slope(values, y):
@@ -113,6 +114,53 @@ def test_discriminants_without_a_row(n_classes, labels):
         np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-4)
     weighed = left_out_values(model._discriminants, Z, index, labels, np.ones(40), [4])
     np.testing.assert_allclose(next(weighed), found)
+
+
+def few_values_and_far_rows(n_classes=2, seed=5):
+    """Rows that repeat each other, but for three far ones: each has an atom to itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, size=(120, 3)).astype(float)
+    y = np.digitize(X[:, 0] + 0.6 * rng.normal(size=120), [1] if n_classes == 2 else [0.5, 1.5])
+    X[:3] = np.array([[2, 2, 9], [2, 12, 2], [-8, 2, 0]]) + 0.1 * rng.normal(size=(3, 3))
+    return X, y
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("model", "dtype", "weighted"),
+    [
+        (SparseKernelFDA(30), np.float32, False),
+        (SparseKernelFDA(30, labels="raw"), np.float64, False),
+        (SparseKernelFDA(30, labels="raw"), np.float64, True),
+        (SparseKernelFDA(30, class_weight={0: 1.0, 1: 1.5}), np.float32, False),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:n_atoms")
+def test_rows_that_an_atom_fits_alone_do_not_take_the_slope(model, dtype, weighted, n_classes):
+    X, y = few_values_and_far_rows(n_classes)
+    X, weights = X.astype(dtype), np.random.default_rng(0).uniform(0.5, 3, len(X)) if weighted else None
+    model = clone(model).fit(X, y, sample_weight=weights)
+    assert log_loss(y, model.predict_proba(X)) < 0.88 * np.log(n_classes)
+    assert model.score(X, y) > 0.65
+
+
+@pytest.mark.filterwarnings("ignore:n_atoms")
+@pytest.mark.parametrize("seed", [0, 3])
+def test_many_atoms_on_few_distinct_values(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, size=(120, 4)) * (rng.uniform(size=(120, 4)) < 0.5).astype(float)
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=120) > 1).astype(int)
+    model = KMPClassifier(40, gamma=0.3, alpha=0.0).fit(X, y)
+    assert log_loss(y, model.predict_proba(X)) < 0.5 and model.score(X, y) > 0.75
+    labels = np.column_stack([y, y ^ (X[:, 2] > 0)])
+    several = KMPClassifier(40, gamma=0.05, alpha=0.0).fit(X, labels)
+    assert np.all(np.ptp(several.predict_proba(X), axis=0) > 0.4)
+
+
+def test_far_rows_in_a_search():
+    X, y = few_values_and_far_rows(seed=3)
+    assert log_loss(y, SparseKernelFDACV(30, cv=3).fit(X, y).predict_proba(X)) < 0.6
 
 
 def test_classes_of_unequal_size():

@@ -19,13 +19,20 @@ def check_sizes(
     if form not in forms:
         raise ValueError(f"form must be one of {forms}, got {form!r}")
     check_delta(delta)
-    n = np.asarray(n, dtype=np.float64)
+    n, k = check_whole(n, "n", "rows"), check_whole(k, "k", "atoms")
     if not np.all(n >= 2):
         raise ValueError(f"n must be at least 2, got {n!r}")
-    k = np.asarray(k, dtype=np.float64)
     if not np.all((k >= smallest) & (k < n)):
         raise ValueError(f"k must be from {smallest} to n - 1, got {k!r}")
-    return k[()], n[()]
+    return k, n
+
+
+def check_whole(value: Numbers, name: str, of: str) -> Numbers:
+    """Refuse shares where a number of rows, or `of` other things, is meant; returns floats."""
+    numbers = np.asarray(value, dtype=np.float64)
+    if np.any(np.isfinite(numbers) & (numbers != np.floor(numbers))):
+        raise ValueError(f"{name} is a number of {of}, not a share; got {value!r}")
+    return numbers[()]
 
 
 def check_delta(delta: float) -> None:
@@ -42,11 +49,11 @@ def check_losses(residual: Numbers) -> Numbers:
 
 
 def check_counts(value: Numbers, most: Numbers, name: str, of: str = "the points outside the support") -> Numbers:
-    """Refuse counts that are not from 0 to `most`, the number `of` something; returns floats."""
-    value = np.asarray(value, dtype=np.float64)
+    """Refuse counts that are not whole numbers from 0 to `most`, the number `of` something; returns floats."""
+    value = check_whole(value, name, "rows")
     if not np.all((value >= 0) & (value <= most)):
         raise ValueError(f"{name} must be from 0 to {as_given(most)}, {of}, got {value!r}")
-    return value[()]
+    return value
 
 
 def as_given(most: Numbers) -> str:

@@ -14,6 +14,7 @@ from kernelpursuit.bounds._numbers import (
     check_at_least,
     check_counts,
     check_delta,
+    check_whole,
     decreasing_root,
     log_binomial,
     log_sum,
@@ -44,7 +45,7 @@ def holdout_bound(errors: Numbers, n: Numbers, delta: float = 0.05, *, weight: N
     0.173 0.188
     """
     check_delta(delta)
-    n = check_at_least(n, 1, "n")
+    n = check_at_least(check_whole(n, "n", "rows"), 1, "n")
     weight = check_at_least(weight, 0, "weight")
     if not np.all(weight <= 1):
         raise ValueError(f"weight must be at most 1, got {weight!r}")
@@ -83,7 +84,7 @@ def cross_bound(errors: Numbers, sizes: Numbers, delta: float = 0.05) -> float:
     Parameters
     ----------
     errors, sizes : array of shape (folds,)
-        Errors of each model on the rows of its fold, and how many rows there are.
+        Errors of each model on the rows of its fold, and how many rows there are: one number where all have as many.
     delta : float
 
     Returns
@@ -95,7 +96,12 @@ def cross_bound(errors: Numbers, sizes: Numbers, delta: float = 0.05) -> float:
     >>> round(cross_bound([10, 8, 9, 13], [100, 100, 100, 100]), 3)
     0.187
     """
-    errors = np.atleast_1d(np.asarray(errors, dtype=np.float64))
+    errors, sizes = np.atleast_1d(errors), np.asarray(sizes)
+    if len(errors) == 0 or (sizes.ndim and sizes.shape != errors.shape):
+        raise ValueError(
+            "errors and sizes must have a number for each fold, one fold or more; "
+            f"got {len(errors)} errors and {sizes.size} sizes"
+        )
     return float(np.mean(holdout_bound(errors, sizes, delta, weight=1 / len(errors))))
 
 
@@ -135,7 +141,7 @@ def pac_bayes_bound(gibbs: Numbers, divergence: Numbers, n: Numbers, delta: floa
     0.144
     """
     check_delta(delta)
-    n = check_at_least(n, 1, "n")
+    n = check_at_least(check_whole(n, "n", "rows"), 1, "n")
     gibbs, divergence = check_at_least(gibbs, 0, "gibbs"), check_at_least(divergence, 0, "divergence")
     if not np.all(gibbs <= 1):
         raise ValueError(f"gibbs must be an error rate, at most 1, got {gibbs!r}")
@@ -170,7 +176,7 @@ def drawn_bound(errors: Numbers, log_ratio: Numbers, n: Numbers, delta: float = 
     0.129
     """
     check_delta(delta)
-    n = check_at_least(n, 1, "n")
+    n = check_at_least(check_whole(n, "n", "rows"), 1, "n")
     errors, right = check_counts(errors, n, "errors", "the rows"), check_at_least(nats, 0, "nats") - np.log(delta)
 
     def slack(p: Numbers) -> Numbers:
@@ -234,7 +240,7 @@ def stability_bound(left_out: Numbers, n: Numbers, change: Numbers, delta: float
     0.2
     """
     check_delta(delta)
-    n, change = check_at_least(n, 1, "n"), check_at_least(change, 0, "change")
+    n, change = check_at_least(check_whole(n, "n", "rows"), 1, "n"), check_at_least(change, 0, "change")
     return check_at_least(left_out, 0, "left_out") + np.sqrt((1 + 6 * n * change) / (2 * n * delta))
 
 

@@ -50,21 +50,21 @@ class OrthogonalFit:
             lengths = np.concatenate([constant, lengths])
         return cls(criterion, targets, lengths)
 
-    def left_out(self) -> Iterator[Array]:
-        """Residuals y_i - f⁻ⁱ(x_i) after 0, 1, ... steps, (n_samples, n_targets): weights refitted without row i.
+    def residuals(self) -> Iterator[tuple[Array, Array]]:
+        """Residuals y_i - f⁻ⁱ(x_i), weights refitted without row i, and y_i - f(x_i), after 0, 1, ... steps.
 
-        Without its group where there are groups; nan where there is a single one.
+        Each (n_samples, n_targets). Without its group where there are groups; nan where there is a single one.
         """
         atoms = self.criterion.atoms
         r = atoms.centre(atoms.weigh(in_double(self.targets)))
         left_out = leave_out(r, atoms)
         if not atoms.intercept:
-            yield atoms.unweigh(r if left_out is not None else r * np.nan)
+            yield atoms.unweigh(r if left_out is not None else r * np.nan), atoms.unweigh(r)
         for t, sample in enumerate(self._directions()):
             r = r - sample[:, None] * from_host(self.lengths[t], r)[None, :]
             if left_out is not None:
                 left_out.move(sample, self.lengths[t], r)
-            yield atoms.unweigh(left_out.residual if left_out is not None else r * np.nan)
+            yield atoms.unweigh(left_out.residual if left_out is not None else r * np.nan), atoms.unweigh(r)
 
     def _directions(self) -> Iterator[Array]:
         """Directions over the rows, one after the other."""
@@ -149,7 +149,7 @@ def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
     atoms = fit.criterion.atoms
     lengths = fit.lengths[int(atoms.intercept) :]
     losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
-    norms = [energies(atoms.weigh(one)) for one in fit.left_out()]  # read when all are under way
+    norms = [energies(atoms.weigh(one)) for one, _ in fit.residuals()]  # read when all are under way
     left_out = [float(np.sum(to_host(one)) / atoms.total_weight) for one in norms]
     steps: list[Any] = [
         step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))

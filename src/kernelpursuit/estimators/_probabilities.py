@@ -11,9 +11,10 @@ from kernelpursuit._array import Array, gather, namespace, to_host
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._orthogonal import OrthogonalFit
 from kernelpursuit.estimators._training import TrainingData
-from kernelpursuit.heads.calibration import Calibration, fit_slope
+from kernelpursuit.heads.calibration import Calibration, fit_slope, within_range
 from kernelpursuit.heads.discriminants import Discriminants
 from kernelpursuit.heads.left_out_discriminants import left_out_values
+from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.row_weights import unit_of_weights
 from kernelpursuit.sharded.arrays import Sharded
@@ -39,9 +40,13 @@ def calibrated_left_out(
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
     here = rows_here(data.X)
-    seen, weights, counts = to_host(here(targets)), *weights_and_counts(data, here)
-    left_out = (seen - to_host(here(residual)) for k, residual in enumerate(fit.left_out()) if k in wanted)
-    return calibrated(sizes, left_out, seen, weights, counts, apart)
+    targets = to_host(here(targets))
+    values = (
+        within_range(*(targets - to_host(here(one)) for one in residuals))
+        for k, residuals in enumerate(fit.residuals())
+        if k in wanted
+    )
+    return calibrated(sizes, values, targets, *weights_and_counts(data, here), apart)
 
 
 def calibrated_seen(
@@ -104,6 +109,7 @@ def calibrated(
 
 def calibrated_discriminants(
     found: Discriminants,
+    path_weights: WeightPath,
     expansion: Expansion,
     path: Path,
     index: Any,
@@ -113,13 +119,19 @@ def calibrated_discriminants(
 ) -> Calibration:
     """From the values of the discriminants without the row, every class with equal say as in the discriminants.
 
-    `index` has the class of each row, and `class_sizes` are those of all rows, weights counted in their unit.
+    `path_weights` are those of `found`, `index` has the class of each row, and `class_sizes` are those of all rows,
+    weights counted in their unit.
     """
     sizes, here = sizes_to_calibrate(path), rows_here(data.X)
     unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
     weights, index = None if data.weights is None else to_host(here(data.weights)), here(index)
     seen = to_host(expansion.columns(here(data.X))) @ found.axes
-    values = left_out_values(found, seen, index, labels, weights, sizes, unit, class_sizes)
+    left_out = left_out_values(found, seen, index, labels, weights, sizes, unit, class_sizes)
+    lengths, constants = path_weights.lengths, np.cumsum(path_weights.constants, axis=0)
+    values = (
+        within_range(one, seen[:, :size] @ lengths[:size] + constants[size])
+        for size, one in zip(sizes, left_out, strict=True)
+    )
     share = class_sizes.sum() / (len(class_sizes) * class_sizes)
     return calibration_of(sizes, values, index, (1.0 if weights is None else weights) * share[index])
 

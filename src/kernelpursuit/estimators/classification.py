@@ -137,7 +137,8 @@ class ClassifierModel(ClassModel):
         The losses "logistic" and "exponential" estimate probabilities. For the squared loss the values of
         `decision_function` are calibrated: they are multiplied by a slope. It makes the classes of the training rows
         most probable, each row with the value that it has in the model fitted without it; that value is exact and in
-        closed form. The most probable class is always the one that `predict` names. Other losses and the basic variant
+        closed form. Values outside the range of those of the training rows, as rows have that an atom fits alone, count
+        as its ends. The most probable class is always the one that `predict` names. Other losses and the basic variant
         have no such closed form. Their slope comes from the training rows as they were fitted, so their probabilities
         are somewhat too sure.
 

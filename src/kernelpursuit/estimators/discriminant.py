@@ -86,8 +86,9 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
         It is chosen so that the classes are most probable given the values that the rows have in discriminants made
-        without them, in closed form. All classes have equal say, as in `predict`, which names the most probable one.
-        Where they are not equally frequent, `class_weight` with their shares gives the usual probabilities.
+        without them, in closed form; values outside the range of those of the training rows count as its ends. All
+        classes have equal say, as in `predict`, which names the most probable one. Where they are not equally frequent,
+        `class_weight` with their shares gives the usual probabilities.
 
         Parameters
         ----------
@@ -317,8 +318,9 @@ class SparseKernelFDA(FisherModel):
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         expansion = family.expansion(atoms)
         sizes = criterion.within.sizes
-        calibration = calibrated_discriminants(found, expansion, path, index, self.labels, data, sizes)
-        fitted = Fitted(path, family.support(atoms), expansion, weights_along_path(found), calibration=calibration)
+        along = weights_along_path(found)
+        calibration = calibrated_discriminants(found, along, expansion, path, index, self.labels, data, sizes)
+        fitted = Fitted(path, family.support(atoms), expansion, along, calibration=calibration)
         return fitted, found
 
 

@@ -46,6 +46,27 @@ class Calibration:
         return slope, np.array([np.interp(place, x, column) for column in self.biases.T])
 
 
+def within_range(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Values of rows left out, those outside the range of the values `seen` with the rows moved to its ends.
+
+    Without a row of leverage h the error at it is 1 / (1 - h) times as large. Where a row has atoms almost to itself,
+    that is beyond all bounds: without the row these atoms would not have been chosen. Such a value says nothing about
+    new rows, and a single one on the wrong side would bring the slope to 0. So it counts as wrong and surely so, but
+    no surer than any row that was seen.
+
+    Parameters
+    ----------
+    values, seen : ndarray of shape (n, n_values)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> within_range(np.array([[0.5], [-1e9], [-0.8]]), np.array([[0.6], [1.0], [-0.9]]))[:, 0]
+    array([ 0.5, -0.9, -0.8])
+    """
+    return np.clip(values, np.min(seen, axis=0), np.max(seen, axis=0))
+
+
 def fit_slope(
     values: np.ndarray, index: np.ndarray, weights: np.ndarray | None, counts: np.ndarray | None = None
 ) -> float:
