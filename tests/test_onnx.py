@@ -57,7 +57,7 @@ def assert_parity(model, rows, dtype):
         wanted = model.predict(rows)
         np.testing.assert_array_equal(found["label"], wanted)
         if "scores" in found:
-            assert_close(found["scores"], model.score_samples(rows), tolerance)
+            assert_close(found["scores"], model.decision_function(rows), tolerance)
         else:
             assert_close(found["probabilities"], model.predict_proba(rows), tolerance)
     else:
@@ -118,7 +118,16 @@ def test_where_large_terms_cancel_the_graph_is_as_exact_as_the_model(gamma):
 def test_distances_to_a_span(kernel):
     model = SparseKernelNovelty(n_atoms=3, kernel=kernel).fit(np.abs(X))
     found = run(model, np.abs(NEW), "float64")
-    assert_close(found["scores"], model.score_samples(np.abs(NEW)), 1e-10)  # differences of large numbers
+    assert_close(found["scores"], model.decision_function(np.abs(NEW)), 1e-10)  # differences of large numbers
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_scores_of_outliers_are_negative(dtype):
+    """As of the outlier detectors that skl2onnx knows: who flags scores below 0 flags what the label does."""
+    model = SparseKernelNovelty(n_atoms=3, contamination=0.3).fit(X)
+    found = run(model, X.astype(dtype), dtype)
+    np.testing.assert_array_equal(found["scores"][:, 0] < 0, found["label"] == -1)
+    assert 0 < np.mean(found["label"] == -1) < 0.5
 
 
 @pytest.mark.parametrize("classes", [THREE, THREE == "low", np.where(THREE == "low", 7, -2), THREE.astype(object)])

@@ -7,7 +7,16 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kernelpursuit import KMPClassifier, KMPRegressor, MovedCentersDisplay, RefinedKMPRegressor, SparseKernelPCA, refine
+from kernelpursuit import (
+    KMPClassifier,
+    KMPRegressor,
+    KMPRegressorCV,
+    MovedCentersDisplay,
+    RefinedKMPRegressor,
+    SparseKernelPCA,
+    refine,
+)
+from kernelpursuit.losses import LOSSES
 
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
@@ -46,6 +55,32 @@ def test_what_cannot_be_refined_is_refused():
         refine(make_pipeline(StandardScaler(), KMPRegressor(n_atoms=3)).fit(X, Y), X, Y)
     with pytest.raises(TypeError, match="must be a regressor or a classifier, got SparseKernelPCA"):
         refine(SparseKernelPCA(2).fit(SCALED), SCALED, Y)
+
+
+@pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", LOSSES["squared_hinge"]])
+def test_values_of_another_loss_are_refused(loss):
+    """A refined regressor fits the mean, whatever the model before it did."""
+    chosen = KMPRegressor(n_atoms=3, loss=loss).fit(SCALED, np.abs(Y))
+    with pytest.raises(ValueError, match="which cannot be refined: a refined model fits values with loss='squared'"):
+        refine(chosen, SCALED, np.abs(Y))
+    search = KMPRegressorCV(3, gammas=[0.5], loss=loss, cv=2).fit(SCALED, np.abs(Y))
+    with pytest.raises(ValueError, match="cannot be refined"):
+        refine(search, SCALED, np.abs(Y))
+
+
+@pytest.mark.parametrize("loss", ["exponential", "huber", "squared_hinge", "tanh", "doom2", LOSSES["logistic"]])
+def test_classes_of_another_loss_are_refused(loss):
+    chosen = KMPClassifier(n_atoms=3, loss=loss).fit(SCALED, Y > 0)
+    with pytest.raises(ValueError, match=r"estimator has loss=.* a refined model fits classes with loss='squared' or"):
+        refine(chosen, SCALED, Y > 0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_weights_of_the_classes_are_kept(loss):
+    noisy = SCALED[:, 0] + 2 * RNG.normal(size=120) > 0
+    chosen = KMPClassifier(n_atoms=3, loss=loss, class_weight={False: 1, True: 20}).fit(SCALED, noisy)
+    found = refine(chosen, SCALED, noisy, epochs=2, random_state=0)
+    assert found.class_weight == chosen.class_weight and np.mean(found.predict(SCALED)) > 0.8
 
 
 def test_the_picture_shows_where_centres_went(model):

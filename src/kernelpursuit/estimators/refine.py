@@ -13,6 +13,8 @@ from kernelpursuit._array import to_host
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPRegressor
 
+REFINED_LOSSES = ("squared", "logistic")  # of classes; the first of values
+
 
 def refine(
     estimator: Any,
@@ -30,7 +32,8 @@ def refine(
     ----------
     estimator : fitted estimator
         A regressor or classifier of this package with one Gaussian kernel: `KMPRegressor`, `KMPClassifier`, their
-        searches, `PolytopeFacesRegressor`, a refined model. It is left as it is.
+        searches, `PolytopeFacesRegressor`, a refined model. It is left as it is. Its loss must be one that refinement
+        fits: squared for values, squared or logistic for classes. Its `class_weight` is used.
     X, y, sample_weight
         Rows to refine on, as for `fit`: those of the first fit, or others.
     epochs, random_state, verbose
@@ -58,17 +61,28 @@ def refine(
     check_is_fitted(estimator)
     if not (is_classifier(estimator) or is_regressor(estimator)):
         raise TypeError(f"estimator must be a regressor or a classifier, got {type(estimator).__name__}")
+    options = _options(estimator)
     given = _terms(estimator)
     features, shape = given[0].shape[1], np.shape(X)
     if len(shape) == 2 and shape[1] != features:
         raise ValueError(f"X has {shape[1]} features, but the estimator was fitted with {features}")
     kind = RefinedKMPClassifier if is_classifier(estimator) else RefinedKMPRegressor
-    model: Any = kind(n_atoms=len(given[1]), epochs=epochs, random_state=random_state, verbose=verbose)
+    model: Any = kind(n_atoms=len(given[1]), epochs=epochs, random_state=random_state, verbose=verbose, **options)
     model._given = given
     try:
         return model.fit(X, y, sample_weight)
     finally:
         del model._given
+
+
+def _options(estimator: Any) -> dict[str, Any]:
+    """Parameters of the estimator that the refined model has, too; an error where it fits what that one does not."""
+    fitted: Any = getattr(estimator, "best_estimator_", estimator)
+    loss, classes = getattr(fitted, "loss", "squared"), is_classifier(estimator)
+    if loss not in (REFINED_LOSSES if classes else REFINED_LOSSES[:1]):
+        fits = "classes with loss='squared' or 'logistic'" if classes else "values with loss='squared', their mean"
+        raise ValueError(f"estimator has loss={loss!r}, which cannot be refined: a refined model fits {fits}")
+    return {"class_weight": getattr(fitted, "class_weight", None)} if classes else {}
 
 
 def _terms(estimator: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -245,14 +245,14 @@ def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
-    """Minus the squared distance to the span of the chosen points, and whether it is below the threshold."""
+    """Minus the squared distance to the span of the chosen points less the threshold: negative for outliers."""
     span = model._span.expansion
     features = expansion_values(graph, X, span)
     inside = squared_lengths(graph, features, span.coef.shape[1])
     residual = graph.op("Max", graph.op("Sub", diagonal(graph, X, model), inside), graph.constant([[0.0]]))
-    scores = graph.op("Neg", residual)
+    scores = graph.op("Sub", graph.op("Neg", residual), graph.constant([[model.offset_]]))
     flat = graph.op("Reshape", scores, graph.constant([-1], np.int64))
-    outlying = graph.op("Less", graph.op("Sub", flat, graph.constant([model.offset_])), graph.constant([0.0]))
+    outlying = graph.op("Less", flat, graph.constant([0.0]))
     index = graph.op("Cast", outlying, to=INT64)
     name_classes(graph, index, np.array([1, -1]), operator.outputs[0])
     graph.finish(scores, operator.outputs[1])
