@@ -34,10 +34,10 @@ def plain(K, y, rows, k, foreseen=None, **options):
 
 
 def pursuit(K, y, rows, k, intercept=True, variant="prefit", weights=None, twins=None):
-    weights = np.ones(len(K)) if weights is None else weights
+    roots = np.ones(len(K)) if weights is None else np.sqrt(weights)
     twins = np.arange(len(K)) if twins is None else twins
     how = {"most": k, "intercept": intercept, "jointly": variant == "prefit"}
-    return FoldPursuit(SplitKernel(K, weights), rows, y, np.sqrt(weights), twins, **how)
+    return FoldPursuit(SplitKernel(K, roots), rows, y, roots, twins, **how)
 
 
 def foreseen(K, y, rows, k, **options):
@@ -216,3 +216,48 @@ def test_groups_and_interrupted_threads_leave_warnings_alone():
         warnings.simplefilter("error")
         model = KMPClassifierCV(30, cv=folds, gammas=[0.1], one_standard_error=True).fit(X, y)
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("model", [KMPRegressorCV(15, cv=3), KMPClassifierCV(15, cv=3, fit_intercept=False)], ids=str)
+def test_the_final_fit_takes_the_same_steps(model, monkeypatch):
+    X, y = data(150)
+    y = y[:, 0] if isinstance(model, KMPRegressorCV) else y[:, 0] > 0
+    monkeypatch.setattr(search, "FEW_ROWS", 1)
+    for options in ({}, {"alpha": 0.0}):
+        one = clone(model).set_params(**options).fit(X, y)
+        with monkeypatch.context() as patch:
+            patch.setattr(search, "foreseen_on_all_rows", lambda *given: None)
+            other = clone(model).set_params(**options).fit(X, y)
+        assert one.path_.passes < other.path_.passes
+        np.testing.assert_array_equal(one.support_, other.support_)
+        for name in ("loss", "leave_one_out", "score", "weakness", "bound"):
+            np.testing.assert_allclose(one.path_.values(name), other.path_.values(name), rtol=1e-7, err_msg=name)
+        assert one.path_.start.loss == pytest.approx(other.path_.start.loss)
+        np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-7)
+
+
+@pytest.mark.parametrize("after", [0, 5])
+def test_interrupts_while_atoms_are_looked_for(after, monkeypatch):
+    X, y = data(150)
+    monkeypatch.setattr(search, "FEW_ROWS", 1)
+    take, steps = FoldPursuit.take, []
+
+    def interrupted(self, atom):
+        steps.append(atom)
+        if len(steps) == before + after + 1:
+            raise KeyboardInterrupt
+        return take(self, atom)
+
+    model = KMPRegressorCV(8, cv=3, gammas=[0.1, 0.5], n_jobs=1)
+    monkeypatch.setattr(FoldPursuit, "take", interrupted)
+    before = 0  # in the first fold
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y[:, 0])
+    assert hasattr(model, "path_") == (after > 0) and (after == 0 or model.best_n_atoms_ == after)
+    before, steps[:] = 3 * 2 * 8, []  # in the fit on all rows
+    model = clone(model)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y[:, 0])
+    assert hasattr(model, "path_") == (after > 0)
+    if after:
+        assert len(model.support_) == after and model.path_.reason == "interrupted" and model.predict(X).shape == (150,)

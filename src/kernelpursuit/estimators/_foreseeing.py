@@ -41,7 +41,7 @@ class Foreseeing:
         self, model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, trains: Sequence[np.ndarray], most: int
     ):
         self._model, self._X, self._most = model, X, most
-        self._weights = np.ones(X.shape[0]) if weights is None else weights.astype(np.float64)
+        self._roots = np.ones(X.shape[0]) if weights is None else np.sqrt(weights.astype(np.float64))
         self._parts = [rows if weights is None else rows[weights[rows] > 0] for rows in map(np.asarray, trains)]
         self._targets = targets_of(model, y)
         same = np.unique(X, axis=0, return_inverse=True)[1] if isinstance(X, np.ndarray) else np.arange(X.shape[0])
@@ -71,7 +71,7 @@ class Foreseeing:
     def ahead(self, K: np.ndarray) -> list[Ahead]:
         """For each fold what finds the atoms of its path, given kernel values of all rows."""
         each = partial(tiles.in_threads, parallel=K.size > tiles.FEW_ENTRIES)
-        kernel, roots = SplitKernel(K, self._weights, each), np.sqrt(self._weights)
+        kernel, roots = SplitKernel(K, self._roots, each), self._roots
         how: dict[str, Any] = {"intercept": self._model.fit_intercept, "jointly": self._model.variant == "prefit"}
 
         def found(rows: np.ndarray) -> Foreseen:

@@ -61,7 +61,8 @@ def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | No
 
 def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
     """Weighted mean over the rows of a loss that is summed over the targets."""
-    return float(np.average(np.sum(value(targets.astype(np.float64), values), axis=1), weights=weights))
+    losses = np.sum(value(targets.astype(np.float64), values), axis=1)
+    return float(np.mean(losses) if weights is None else np.average(losses, weights=weights))
 
 
 def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:

@@ -57,24 +57,29 @@ class SplitKernel:
     ----------
     K : ndarray of shape (n, n)
         Symmetric, in float64.
-    weights : ndarray of shape (n,)
-        Of the rows.
+    roots : ndarray of shape (n,)
+        Square roots of the weights of the rows.
     each : callable
         ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
     """
 
-    def __init__(self, K: np.ndarray, weights: np.ndarray, each: Callable[..., Iterable[Any]] = map):
+    def __init__(self, K: np.ndarray, roots: np.ndarray, each: Callable[..., Iterable[Any]] = map):
         n = len(K)
         self.K, self.smooth, self.rest = K, smooth_directions(K), np.empty((n, n), dtype=np.float32)
 
         def fill(start: int) -> tuple[np.ndarray, np.ndarray]:
             band = slice(start, start + _BAND)
-            rest = K[band] - self.smooth[band] @ self.smooth.T if self.smooth.shape[1] else K[band]
+            rest = K[band] - self.smooth[band] @ self.smooth.T if self.smooth.shape[1] else K[band].copy()
             self.rest[band] = rest
-            return weights[band] @ K[band] ** 2, weights[band] @ rest**2
+            return weighed_squares(K[band].copy(), roots[band]), weighed_squares(rest, roots[band])
 
         norms, rests = zip(*each(fill, range(0, n, _BAND)), strict=True)
         self.norms, self.rests = sum(norms), sum(rests)  # squared norms of the atoms, and of what is left of them
+
+
+def weighed_squares(columns: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """Squared norms of columns whose rows have square roots of weights. The columns are used up."""
+    return roots**2 @ np.multiply(columns, columns, out=columns)
 
 
 class FoldPursuit:
@@ -116,9 +121,10 @@ class FoldPursuit:
     ):
         self._K, self._rows, self._roots, self._twins, self._jointly = kernel.K, rows, roots[rows], twins[rows], jointly
         n, outside = len(rows), np.setdiff1d(np.arange(len(roots)), rows)
-        others, beside = roots[outside] ** 2, np.ix_(outside, rows)
-        self.raw = kernel.norms[rows] - others @ kernel.K[beside] ** 2
-        self._h = kernel.rests[rows] - others @ kernel.rest[beside].astype(np.float64) ** 2  # without coordinates yet
+        self.raw = (kernel.norms - weighed_squares(kernel.K[outside], roots[outside]))[rows]
+        self._h = self.raw
+        if kernel.smooth.shape[1]:  # coordinates will be taken off
+            self._h = (kernel.rests - weighed_squares(kernel.rest[outside].astype(np.float64), roots[outside]))[rows]
         self.squared, self._floor = self.raw.copy(), in_span_limit(self.raw) * self.raw
         self._start, self._wide = self.squared, kernel.smooth.shape[1] > 0
         self._rest, self._error = square_part(kernel.rest, rows), _PRODUCT * np.sqrt(np.maximum(self._h, 0) / n)
@@ -268,7 +274,9 @@ class FoldPursuit:
 
 
 def square_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows and columns of a matrix; of rows that follow each other whole pieces are copied."""
+    """Rows and columns of a matrix; of rows that follow each other whole pieces are copied, and not if they are all."""
+    if np.array_equal(rows, np.arange(len(matrix))):
+        return matrix
     runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
     out, stops = np.empty((len(rows), len(rows)), dtype=matrix.dtype), np.cumsum([len(run) for run in runs])
     for run, stop in zip(runs, stops, strict=True) if len(runs) <= _FEW_RUNS else ():
@@ -282,14 +290,24 @@ def square_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def foresee(run: FoldPursuit, most: int) -> Foreseen:
-    """The first atoms that a pursuit takes, by their places among its rows, as far as it can be told."""
+    """The first atoms that a pursuit takes, by their places among its rows, as far as it can be told.
+
+    An interrupt leaves those that are known; one before the first is raised.
+    """
     atoms: list[int] = []
     gains: list[float] = []
-    while len(atoms) < most and sum(gains) < 1 - _FAR_DOWN and (atom := run.best()) >= 0:
-        if (gain := run.take(atom)) is None:
-            continue
-        if not gain > 0:
-            break
-        atoms.append(atom)
-        gains.append(gain / run.first)
-    return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains), np.full(len(atoms), _SAME))
+    interrupted = False
+    try:
+        while len(atoms) < most and sum(gains) < 1 - _FAR_DOWN and (atom := run.best()) >= 0:
+            if (gain := run.take(atom)) is None:
+                continue
+            if not gain > 0:
+                break
+            gains.append(gain / run.first)
+            atoms.append(atom)
+    except KeyboardInterrupt:
+        if not atoms:
+            raise
+        interrupted = True
+    known = len(atoms)
+    return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains[:known]), np.full(known, _SAME), interrupted)
