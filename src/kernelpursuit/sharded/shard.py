@@ -79,9 +79,10 @@ def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
 @takes_tensors
 def moments(rows: Any, weights: Any) -> Any:
     """Of each column its weight, mean, and sum of squares around that, (3, n_columns)."""
-    xp, rows = namespace(rows), in_double(rows)
+    xp = namespace(rows)
+    rows = rows if xp is np else in_double(rows)  # NumPy mixes precisions, without a copy that stays
     with np.errstate(over="ignore", invalid="ignore"):
-        shares = xp.ones_like(rows[:, 0]) if weights is None else weights
+        shares = xp.ones_like(rows[:, 0], dtype=xp.float64) if weights is None else weights
         total = float(xp.sum(shares))
         mean = shares @ rows / (total or 1.0)
         return xp.stack([xp.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
