@@ -79,7 +79,7 @@ class GaussianPoints:
     @property
     def far_rows(self) -> np.ndarray:
         """Indices of the far points."""
-        return np.flatnonzero(False if self.far is None else self.far)
+        return np.zeros(0, dtype=np.intp) if self.far is None else np.flatnonzero(self.far)
 
     @cached_property
     def turned(self) -> Array:
@@ -119,7 +119,7 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
     left, right = (P.turned, Q.rows) if turn_first else (P.rows, Q.turned)  # the shorter is copied
     with np.errstate(over="ignore", invalid="ignore"):  # of pairs of far points, which are replaced
         values = left @ right.T if out is None else np.matmul(left, right.T, out=out)
-        values = _exponential(values)
+        values = _exponential(values, lowest=_least_exponent(P, Q))
     if pairs:
         xp = namespace(values)
         where = [
@@ -161,15 +161,24 @@ def _takes_indices(x: Array) -> bool:
     return isinstance(x, np.ndarray) or hasattr(x, "index_put_")
 
 
-def _exponential(values: Array, dtype: Any = None) -> Array:
+def _least_exponent(P: GaussianPoints, Q: GaussianPoints) -> float:
+    """No exponent is below this: -γ|x - z|² is at least -(√(γ|x|²) + √(γ|z|²))². NumPy's arrays only."""
+    if not isinstance(P.rows, np.ndarray) or Q.shares is not None or not (len(P.rows) and len(Q.rows)):
+        return -np.inf
+    d = P.shape[1]
+    return -float((np.sqrt(-np.min(P.rows[:, d])) + np.sqrt(-np.min(Q.rows[:, d]))) ** 2)
+
+
+def _exponential(values: Array, dtype: Any = None, lowest: float = -np.inf) -> Array:
     """exp, in place where the library can; on a processor 0 where its square would be no normal number of `dtype`.
 
-    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes.
+    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes. Where
+    no value is below `lowest`, they need not be looked at.
     """
     if isinstance(values, np.ndarray):
-        lowest = np.log(np.finfo(dtype or values.dtype).tiny) / 2
-        if values.size and np.min(values) < lowest:
-            np.putmask(values, values < lowest, -np.inf)
+        limit = np.log(np.finfo(dtype or values.dtype).tiny) / 2
+        if values.size and 1.01 * lowest < limit and np.min(values) < limit:
+            np.putmask(values, values < limit, -np.inf)
         return np.exp(values, out=values)
     return values.exp_() if hasattr(values, "exp_") else namespace(values).exp(values)
 

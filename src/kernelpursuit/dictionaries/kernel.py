@@ -13,7 +13,7 @@ from scipy import sparse
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit.dictionaries.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
 from kernelpursuit.dictionaries.fused import FusedPass
-from kernelpursuit.dictionaries.passes import WithSquares, side_of_tiles, symmetric_pass, tiled_pass
+from kernelpursuit.dictionaries.passes import WithSquares, kept_moments, side_of_tiles, symmetric_pass, tiled_pass
 from kernelpursuit.dictionaries.tiles import (
     FEW_ENTRIES,
     MIB,
@@ -221,7 +221,11 @@ class KernelDictionary:
 
     def moments(self, V: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """DᵀV, (n_atoms, V.shape[1]), and Σ w d², (n_atoms,), in one pass. All sums are in float64."""
-        both = self._pass(np.concatenate([V, weights[:, None]], axis=1), self.halves, WithSquares)
+        vectors = np.concatenate([V, weights[:, None]], axis=1)
+        if isinstance(self._matrix, np.ndarray):
+            both = kept_moments(self._matrix, vectors, self._matrix.size > FEW_ENTRIES)
+        else:
+            both = self._pass(vectors, self.halves, WithSquares)
         return both[:, :-1], both[:, -1]
 
     def _pass(self, V: np.ndarray, symmetric: bool, ready: Callable[[np.ndarray], Any] | None = None) -> np.ndarray:
@@ -242,8 +246,6 @@ class KernelDictionary:
 
     def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:
         """Tiles of some atoms: those that are kept, the others made one after the other in the same place."""
-        if self._matrix is not None:
-            return lambda rows: self._matrix[atoms, rows]  # type: ignore[index]
         size, keep = atoms.stop - atoms.start, atoms.stop <= self._kept_atoms
         centres, buffer = self._Z[atoms], np.empty((size, width), dtype=self.dtype)
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit.dictionaries.dense import matrix_product
 from kernelpursuit.dictionaries.tiles import CACHE_TILE, Blocks, parts_of_pass, spans, stream_in_threads
 
 # tiles(atoms)(rows): the values of some atoms at some rows, a matrix or whatever else has `@` and `T`
 Tiles = Callable[[slice], Callable[[slice], Any]]
 
+SQUARED = Blocks(64, 1024)  # values that are squared at once, half a megabyte
 STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
 
 
@@ -76,6 +78,34 @@ def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: boo
         if one != two:
             out[two] += theirs
     return out
+
+
+def kept_moments(matrix: np.ndarray, V: np.ndarray, parallel: bool = True) -> np.ndarray:
+    """The same sums as a pass over tiles `WithSquares`, of a matrix that is kept, one row for each atom.
+
+    Values become float64, are multiplied and then squared in one small place.
+
+    Examples
+    --------
+    >>> kept_moments(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32), np.ones((2, 2)))
+    array([[ 3.,  5.],
+           [ 7., 25.]])
+    """
+    m, n = matrix.shape
+
+    def sums(atoms: slice) -> np.ndarray:
+        place = np.empty((atoms.stop - atoms.start, min(n, SQUARED.columns)))
+        total = np.zeros((len(place), V.shape[1]))
+        for J in spans(0, n, SQUARED.columns):
+            values = place[:, : J.stop - J.start]
+            np.copyto(values, matrix[atoms, J])
+            total[:, :-1] += matrix_product(values, V[J, :-1])
+            with np.errstate(over="ignore"):
+                total[:, -1] += np.multiply(values, values, out=values) @ V[J, -1]
+        return total
+
+    tasks = spans(0, m, SQUARED.rows)
+    return np.concatenate([np.zeros((0, V.shape[1])), *stream_in_threads(sums, tasks, parallel)])
 
 
 class WithSquares:

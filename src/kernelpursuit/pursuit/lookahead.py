@@ -9,7 +9,7 @@ import numpy as np
 
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
 MOST = 64  # atoms proposed for one pass, at most, where nobody says
-_START = 8
+_START, _WEAK_START = 8, 16  # atoms of the first block, where they must be exact and where not
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 _SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
@@ -32,7 +32,7 @@ class LookAhead:
     After a block of which all atoms were accepted, the next one is twice as long. Otherwise it is half as long again as
     the part that was accepted; a long one at least half as long as before. Where blocks must be exact, the rows are on
     this machine and fewer atoms were accepted than the block has cost passes, its pool counted, some steps are taken
-    alone, the more of them the more often that happened.
+    alone, the more of them the more often that happened. Then a pool half as large is tried out, until one pays.
 
     Half of the pool are the atoms with the highest scores. The other half is drawn in proportion to the scores, because
     neighbours of the best atom score high too, but not any more once it is taken.
@@ -62,8 +62,9 @@ class LookAhead:
 
     def __init__(self, most: int, exact: bool = True, in_memory: bool = False):
         self._most = most
-        self._size = min(_START, most)
+        self._size = min(_START if exact else _WEAK_START, most)
         self._share = 128 if exact else 8 if in_memory else 32
+        self._reduced = False  # whether the next pool is smaller, the last having not paid
         self._rests = exact and not in_memory
         self._cost = 1.0  # of the last block, in passes
         self._rest, self._resting = 1, 0  # steps to be taken alone next time, and now
@@ -98,8 +99,9 @@ class LookAhead:
             self._resting -= 1
             return
         if self._rests and proposed > 1:
-            self._rest = min(2 * self._rest, _LONGEST_REST) if accepted < self._cost else 1
-            self._resting = self._rest if accepted < self._cost else 0
+            self._reduced = accepted < self._cost
+            self._rest = min(2 * self._rest, _LONGEST_REST) if self._reduced else 1
+            self._resting = self._rest if self._reduced else 0
         wanted = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
         if self._size > 2 * _ROUND:  # a single atom that nobody tried out may have ended a long block
             wanted = max(wanted, self._size // 2)
@@ -110,7 +112,7 @@ class LookAhead:
     def pool(self, scores: np.ndarray) -> np.ndarray:
         """Atoms to try out, sorted, given scores counted from the criterion's origin."""
         possible = np.flatnonzero(scores > 0)
-        size = int(np.clip(np.sqrt(self._share * len(scores)), SMALLEST_POOL, LARGEST_POOL))
+        size = int(np.clip(np.sqrt(self._share * len(scores)), SMALLEST_POOL, LARGEST_POOL)) // (1 + self._reduced)
         if len(possible) <= size:
             return possible
         half = size // 2
