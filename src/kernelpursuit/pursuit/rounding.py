@@ -75,18 +75,17 @@ def doubtful(
         Exact numbers that scores divide by instead of `squared`.
     """
     norms, wide = (squared, spread) if start is None else (start, np.zeros_like(start))
-    size = np.sqrt(squared_rows(a))
+    size = np.abs(a[:, 0]) if a.shape[1] == 1 else np.sqrt(squared_rows(a))
     with np.errstate(divide="ignore", invalid="ignore"):  # atoms that are not alive
-        high = (size + error) ** 2 / np.maximum(norms - wide, floor)
         likely = int(np.argmax(np.where(alive, size * size / norms, 0)))
-    high[~alive] = -np.inf
 
     def low(J: Any) -> Any:
         return np.maximum(size[J] - error[J], 0) ** 2 / (norms[J] + wide[J])
 
     # The best of what is certain is no less than that of one atom: the others are looked at no further.
-    J = np.flatnonzero(high > 0.7 * low(likely))
-    high, certain = high[J], low(J)
+    most, least = (size + error) ** 2, np.maximum(norms - wide, floor)
+    J = np.flatnonzero((most > (0.7 * low(likely)) * least) & alive)
+    high, certain = most[J] / least[J], low(J)
     unknown = (high > (1 + KNOWN) * certain) & (error[J] + spread[J] > 0) | (spread[J] > 0.5 * squared[J])
     best = np.max(certain, initial=0)
     if not np.any(unknown & (high > best)):
