@@ -194,7 +194,8 @@ class KernelMatchingPursuit:
         kept = squares.expansion.truncate(len(squares.path.atoms))
         values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
         if loss.link is not None:
-            values = to_host(loss.link.of_mean(np.maximum(values, LEAST_MEAN * np.mean(targets, axis=0))))
+            least = LEAST_MEAN * np.average(targets, axis=0, weights=data.weights)
+            values = to_host(loss.link.of_mean(np.maximum(values, least)))
         return float(squares.alpha or 0) * mean_curvature(loss, targets.astype(np.float64), values, data.weights) / 2
 
     def _fit_validated(

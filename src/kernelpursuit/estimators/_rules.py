@@ -70,9 +70,15 @@ def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights:
     if loss.link is not None:  # targets and values are not of one kind
         step = 1e-3
     else:  # as large as residuals: a loss may have corners
-        step = 0.5 * float(np.std(targets - values)) or 1e-3 * float(np.std(targets)) or 1.0
+        step = 0.5 * spread(targets - values, weights) or 1e-3 * spread(targets, weights) or 1.0
     slopes = [loss.gradient(targets, values + sign * step) for sign in (1, -1)]
     return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
+
+
+def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Standard deviation of all entries; rows with weights count so many times."""
+    mean = np.mean(np.average(values, axis=0, weights=weights))
+    return float(np.sqrt(np.mean(np.average((values - mean) ** 2, axis=0, weights=weights))))
 
 
 def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
