@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor
+from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor, KMPRegressorCV
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators import widths as module
 from papers import s4_forest
@@ -62,10 +62,31 @@ def test_the_order_of_the_rows_does_not_matter_where_all_are_landmarks():
 
 def test_constant_columns():
     X, y = problem()
-    with_constants = np.column_stack([X, np.full(150, 0.1), np.zeros(150), np.full(150, 1e200)])
+    rounded = 0.1 * (1 + np.finfo(float).eps * np.random.default_rng(0).integers(-2, 3, 150))
+    with_constants = np.column_stack([X, np.full(150, 0.1), np.zeros(150), np.full(150, 1e200), rounded])
     found = weights(with_constants, y)
-    np.testing.assert_allclose(found[:6], weights(X, y), rtol=0.3)  # their weights come from the prior, which all share
-    assert np.all(np.abs(found[6:] * [0.1, 1, 1e200]) < 100) and np.all(found > 0)
+    np.testing.assert_allclose(found[:6], weights(X, y), rtol=1e-6)
+    np.testing.assert_array_equal(found[6:], 0)
+    single = np.column_stack([X, 7 + 1e-8 * np.arange(150)]).astype(np.float32)
+    assert np.unique(single[:, 6]).size > 1, "rounding of single precision, not of double"
+    assert weights(single, y)[6] == 0 < weights(single.astype(np.float64), y)[6]
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+def test_new_rows_may_differ_in_a_constant_column():
+    X, y = problem()
+    model = make_pipeline(FeatureWidths(50, random_state=0), KMPRegressor(10, gamma=1.0))
+    search = KMPRegressorCV(10, input_weights="learned", cv=3, random_state=0)
+    for one in (model, search):
+        one.fit(np.column_stack([X, np.full(150, 7.0)]), y)
+        seen, moved = (one.predict(np.column_stack([X, np.full(150, value)])) for value in (7.0, 1e6))
+        np.testing.assert_allclose(moved, seen, rtol=1e-9, atol=1e-12)
+
+
+def test_all_columns_constant():
+    found = FeatureWidths(50, random_state=0).fit(np.full((60, 2), 3.0), np.random.default_rng(0).normal(size=60))
+    np.testing.assert_array_equal(found.weights_, 0)
+    np.testing.assert_array_equal(found.transform([[1.0, 2.0]]), 0)
 
 
 def test_float32_columns_in_small_units():
@@ -190,7 +211,7 @@ def test_targets_without_information(y):
     X = np.random.default_rng(0).normal(size=(40, 3))
     X[:, 2] = 5
     widths = FeatureWidths(50, random_state=0).fit(X, y)
-    assert np.all(np.isfinite(widths.weights_)) and np.all(widths.weights_ > 0)
+    assert np.all(np.isfinite(widths.weights_)) and np.all(widths.weights_[:2] > 0) and widths.weights_[2] == 0
     assert np.all(np.isfinite(widths.transform(X)))
 
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 
-from kernelpursuit._array import Array, from_host, namespace, on_host, to_host
+from kernelpursuit._array import Array, eps, from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import (
     ARRAY_API_SUPPORT,
     EstimatorSupport,
@@ -57,10 +57,10 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
     """Multiply each column of X by its own weight, so that a Gaussian kernel with ``gamma=1`` fits y.
 
     ``exp(-Σ w_d² (x_d - z_d)²)`` has a width for each input. Inputs that say nothing about y get a weight near 0 and
-    those that matter most the largest. The weights maximise the evidence (marginal likelihood) of Gaussian process
-    regression of y through random landmarks: the variational bound of Titsias (2009), plus a normal prior that
-    draws the logarithms of the weights to each other. Columns are compared after standardisation, so their units
-    do not matter.
+    those that matter most the largest. A constant input gets 0: it says nothing about rows that differ in it. The
+    weights maximise the evidence (marginal likelihood) of Gaussian process regression of y through random landmarks:
+    the variational bound of Titsias (2009), plus a normal prior that draws the logarithms of the weights to each other.
+    Columns are compared after standardisation, so their units do not matter.
 
     Put it before any estimator with a Gaussian kernel and choose ``gamma`` among 1, 4, 16, ...: through few landmarks
     only smooth functions can be seen, so with many rows the common width comes out too large, while the ratios of the
@@ -180,7 +180,9 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
         rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
         landmarks, order = rng.permutation(inputs)[: self.n_landmarks], rng.permutation(order)
-        rows, unit = _standardised(rows, counts)
+        rows, unit = _standardised(rows, counts, eps(data.X))
+        varies = unit > 0 if np.any(unit) else np.ones(len(unit), dtype=bool)
+        rows = rows[:, varies]
         there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
         rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
@@ -191,7 +193,8 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
                 climbs.run()
         finally:
             if climbs.best is not None:
-                self.weights_ = follow(np.exp(climbs.log_weights) * unit, X)
+                unit[varies] *= np.exp(climbs.log_weights)
+                self.weights_ = follow(unit, X)
                 self.noise_, self.evidence_, self.n_iter_ = climbs.best.noise, climbs.best.value, climbs.iterations
         return self
 
@@ -329,13 +332,15 @@ def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks
     return {"X": take_rows(X, rows), "Z": take_rows(X, landmarks), "Y": take_rows(Y, rows), "counts": chosen}
 
 
-def _standardised(X: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of mean 0 and variance 1, and what they were multiplied by; constant columns become 0."""
+def _standardised(
+    X: np.ndarray, counts: np.ndarray, precision: float = np.finfo(float).eps
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of mean 0 and variance 1, and what they were multiplied by; constant columns, but for rounding, by 0."""
     largest = np.max(np.abs(X), axis=0)
     largest = np.where(largest > np.finfo(float).tiny, largest, 1)  # first, so that no square overflows or vanishes
     X = X / largest
     X = X - np.average(X, axis=0, weights=counts)
     spread = np.sqrt(np.average(X**2, axis=0, weights=counts))
-    constant = spread < 16 * np.finfo(float).eps
+    constant = spread < 16 * precision
     spread = np.where(constant, 1, spread)
-    return np.where(constant, 0, X / spread), 1 / spread / largest
+    return np.where(constant, 0, X / spread), np.where(constant, 0, 1 / spread / largest)
