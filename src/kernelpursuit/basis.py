@@ -118,7 +118,7 @@ class Basis:
         if known is None:
             rest, tails, inside = self.complement(columns, tails, rounds=1)
         else:
-            (rest, tails), inside = self._without(columns, tails, known), known
+            (rest, tails), inside = self.without(columns, tails, known), known
         rest, tails, outside = orthonormal(rest, tails)
         before, wrong, taken = to_host(norms) + penalty, np.inf, len(outside)
         if known is None and self._enough(outside, before[:taken]):
@@ -221,7 +221,7 @@ class Basis:
             return columns, tails, coordinates
         for _ in range(rounds):
             inside = self.inside(columns, tails, size)
-            columns, tails = self._without(columns, tails, inside)
+            columns, tails = self.without(columns, tails, inside)
             coordinates += inside
         return columns, tails, coordinates
 
@@ -230,7 +230,7 @@ class Basis:
         Q, T = self._rows[:size, :], self._tails[:size, : tails.shape[1]]
         return to_host(columns.T @ Q.T).T + T @ tails[:, : T.shape[1]].T  # Q @ columns, faster by up to a quarter
 
-    def _without(self, columns: Array, tails: np.ndarray, inside: np.ndarray) -> tuple[Array, np.ndarray]:
+    def without(self, columns: Array, tails: np.ndarray, inside: np.ndarray) -> tuple[Array, np.ndarray]:
         """`columns` and `tails` less the first directions times `inside`."""
         Q, T = self._rows[: len(inside), :], self._tails[: len(inside), : tails.shape[1]]
         tails = tails.copy()

@@ -164,13 +164,12 @@ class Deflation(Pools):
             columns = columns - constant.T @ (constant @ columns)
             start = energies(columns)
         squared = start
-        if self.size > self.intercept and not fully:
-            inside = self.basis.inside(columns, tails, self.size)
-            left = to_host(start) + penalty - np.sum(inside**2, axis=0)
-            if np.all(left > _DIFFERENCE * to_host(raw)):
-                return Deflated(columns, tails, left, to_host(start) + penalty, to_host(raw) + penalty)
         if self.size > self.intercept:
-            columns, tails, _ = self.basis.complement(columns, tails, rounds=1, size=self.size)
+            inside = self.basis.inside(columns, tails, self.size)
+            left = None if fully else to_host(start) + penalty - np.sum(inside**2, axis=0)
+            if left is not None and np.all(left > _DIFFERENCE * to_host(raw)):
+                return Deflated(columns, tails, left, to_host(start) + penalty, to_host(raw) + penalty)
+            columns, tails = self.basis.without(columns, tails, inside)  # one round: eps of the norm is left inside
             squared = energies(columns)
         raw, start, squared = (to_host(norms) for norms in (raw, start, squared))  # read together
         check_finite(raw)
