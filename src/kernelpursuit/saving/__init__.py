@@ -33,7 +33,8 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        Where the model holds what only code could bring back: a function of yours, a generator of random numbers.
+        Where the model holds what only code could bring back (a function of yours, a generator of random numbers), or
+        what is not safe to read (trees of scikit-learn, distributions of SciPy).
 
     Examples
     --------

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn import metrics
 
 from kernelpursuit._warning import warn
 from kernelpursuit.saving.errors import ModelFileError
@@ -20,11 +24,59 @@ MIB = 1 << 20
 LARGEST_SCHEMA, LARGEST_CONTENT = 64 * MIB, 1024 * MIB  # bytes when inflated
 MADE_WITH = ("scikit-learn", "skrub", "numpy")  # whose objects are in the file
 
-# Beside the types of this package and those that skops trusts by itself (NumPy, SciPy, scikit-learn): the parts of a
-# fitted skrub.TableVectorizer. They are data and pure functions of a data frame.
+METRIC_ENDINGS = ("_score", "_error", "_loss", "_deviance", "_corrcoef")
+
+# Beside the types of this package and those that skops trusts by itself (NumPy, SciPy, estimators of scikit-learn):
+# what these hold, and the parts of a fitted skrub.TableVectorizer. They are data and pure functions. Not here are trees
+# (a forged one reads memory that is not its own) and distributions of SciPy (they compile text).
 TRUSTED = [
     "numpy.dtype",
     "kernelpursuit.cli.model.TableModel",
+    *(
+        f"sklearn.{name}"
+        for name in (
+            "calibration._CalibratedClassifier",
+            "calibration._SigmoidCalibration",
+            "calibration._TemperatureScaling",
+            "feature_selection._univariate_selection.chi2",
+            "feature_selection._univariate_selection.f_regression",
+            "feature_selection._univariate_selection.f_classif",
+            "feature_selection._univariate_selection.r_regression",
+            "feature_selection._mutual_info.mutual_info_classif",
+            "feature_selection._mutual_info.mutual_info_regression",
+            "metrics._scorer._CurveScorer",
+            "metrics._scorer._MultimetricScorer",
+            "metrics._scorer._PassthroughScorer",
+            "metrics._scorer._Scorer",
+            "model_selection._search_successive_halving.HalvingGridSearchCV",
+            "model_selection._search_successive_halving.HalvingRandomSearchCV",
+            "multiclass._ConstantPredictor",
+            "utils._bunch.Bunch",
+            "utils._metadata_requests.MetadataRequest",
+            "utils._metadata_requests.MethodMetadataRequest",
+        )
+    ),
+    *(
+        f"sklearn.model_selection._split.{name}"
+        for name in (
+            "GroupKFold",
+            "GroupShuffleSplit",
+            "KFold",
+            "LeaveOneGroupOut",
+            "LeaveOneOut",
+            "LeavePGroupsOut",
+            "LeavePOut",
+            "PredefinedSplit",
+            "RepeatedKFold",
+            "RepeatedStratifiedKFold",
+            "ShuffleSplit",
+            "StratifiedGroupKFold",
+            "StratifiedKFold",
+            "StratifiedShuffleSplit",
+            "TimeSeriesSplit",
+            "_CVIterableWrapper",
+        )
+    ),
     *(
         f"skrub.{name}"
         for name in (
@@ -70,14 +122,20 @@ def packed_archive(model: Any) -> bytes:
     refuse_functions(model)
     stream = io.BytesIO()
     content = {"format": FORMAT, "version": VERSION, "made_with": versions(), "model": model}
-    skops.io.dump(content, stream, compression=zipfile.ZIP_DEFLATED)
+    with requests_without_owners(model):
+        skops.io.dump(content, stream, compression=zipfile.ZIP_DEFLATED)
     data = stream.getvalue()
     if unknown := untrusted(data):
-        raise TypeError(f"{type(model).__name__} holds {unknown[0]}, which model files may not hold: {ALLOWED}")
+        hint = "; a search can be saved without it as its best_estimator_" if hasattr(model, "best_estimator_") else ""
+        name = type(model).__name__
+        raise TypeError(f"{name} holds {unknown[0]}, which model files may not hold: {ALLOWED}{hint}")
     return data
 
 
-ALLOWED = "they hold what is of kernelpursuit, scikit-learn, NumPy, SciPy and skrub.TableVectorizer"
+ALLOWED = (
+    "they hold what is of kernelpursuit, and of scikit-learn and skrub.TableVectorizer what is made of arrays, numbers "
+    "and texts, but no trees, no distributions and no functions of yours"
+)
 
 
 def refuse_functions(model: Any) -> None:
@@ -102,7 +160,14 @@ def untrusted(data: bytes) -> list[str]:
     """Types in a file that are not on the list."""
     import skops.io
 
-    return sorted(set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED) - set(full_names()))
+    return sorted(set(skops.io.get_untrusted_types(data=data)) - set(trusted()))
+
+
+@cache
+def trusted() -> list[str]:
+    """The list of types and functions, with the metrics of scikit-learn, which scorers hold."""
+    names = [name for name in metrics.__all__ if name.endswith(METRIC_ENDINGS)]
+    return [*TRUSTED, *full_names(), *(f"{getattr(metrics, name).__module__}.{name}" for name in names)]
 
 
 def load_archive(path: Path) -> Any:
@@ -114,7 +179,7 @@ def load_archive(path: Path) -> Any:
         refuse_bombs(path, data)
         if unknown := untrusted(data):
             raise ModelFileError(f"{path}: holds {one_line(unknown[0])}, which model files may not hold")
-        content = skops.io.loads(data, trusted=[*TRUSTED, *full_names()])
+        content = skops.io.loads(data, trusted=trusted())
         if type(content) is not dict or content.get("format") != FORMAT:
             raise ModelFileError(f"{path}: a skops file, but not one that kernelpursuit.save wrote")
         check_version(path, content.get("version"))
@@ -164,15 +229,45 @@ def compare_versions(path: Path, made_with: dict[str, str]) -> None:
             warn(f"{path} was made with {name} {was}, and here is {is_now}: check its predictions, or fit again")
 
 
-def check_parts(model: Any, depth: int = 0) -> None:
+def check_parts(model: Any) -> None:
     """Look at the expansions of our estimators inside, as those of our own files are looked at."""
     from kernelpursuit.estimators._expansion import Expansion
 
-    if isinstance(model, Expansion):
-        check_expansion(model)
-    elif depth < 6:
-        inside = (
-            model if isinstance(model, (list, tuple)) else vars(model).values() if hasattr(model, "__dict__") else ()
-        )
-        for part in inside:
-            check_parts(part, depth + 1)
+    for part in parts_of(model, set()):
+        if isinstance(part, Expansion):
+            check_expansion(part)
+
+
+def parts_of(model: Any, seen: set[int]) -> Iterator[Any]:
+    """The model and all objects in it, each once."""
+    if id(model) in seen or isinstance(model, type):
+        return
+    seen.add(id(model))
+    yield model
+    inside = [*vars(model).values()] if hasattr(model, "__dict__") else []
+    if isinstance(model, dict):
+        inside += model.values()
+    elif isinstance(model, (list, tuple)):
+        inside += model
+    for part in inside:
+        yield from parts_of(part, seen)
+
+
+@contextmanager
+def requests_without_owners(model: Any) -> Iterator[None]:
+    """Requests of metadata know the estimator that holds them, by its name here: skops cannot write a circle."""
+    requests = [part for part in parts_of(model, set()) if hasattr(part, "owner") and is_request(part)]
+    owners = [request.owner for request in requests]
+    try:
+        for request in requests:
+            if not isinstance(request.owner, str):
+                request.owner = type(request.owner).__name__
+        yield
+    finally:
+        for request, owner in zip(requests, owners, strict=True):
+            request.owner = owner
+
+
+def is_request(part: Any) -> bool:
+    """Whether an object says which metadata an estimator asks for."""
+    return type(part).__module__ == "sklearn.utils._metadata_requests"
