@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit import DenseDictionary, KMPClassifier, KMPRanker, KMPRegressor, Squares, pursue
 from kernelpursuit.bounds import vc_bound
 from kernelpursuit.pursuit import Stop
 from problems import classes, data
@@ -94,3 +94,20 @@ def test_verbose_prints_lines(capsys):
     assert "stopped with 12 steps: 12 steps were taken, the most that n_atoms allows" in last
     KMPRegressor(12, verbose=2).fit(X, y)
     assert len(capsys.readouterr().out.splitlines()) == 1 + 12 + 1
+
+
+@pytest.mark.parametrize("verdict", [True, False, 3, "enough", Stop(-1, "mine"), Stop(2.5, "mine")])
+def test_a_rule_that_returns_something_else(verdict):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+
+    def rule(path):
+        return verdict if len(path) == 2 else None
+
+    for fit in (
+        lambda: KMPRegressor(5, stop=rule).fit(X, X[:, 0]),
+        lambda: KMPClassifier(5, stop=rule).fit(X, X[:, 0] > 0),
+        lambda: KMPRanker(5, stop=rule).fit(X, X[:, 0]),
+        lambda: pursue(Squares(DenseDictionary(X), X[:, 0]), rule),
+    ):
+        with pytest.raises(ValueError, match=r"stop must return None.*Stop\(keep, reason\).*got"):
+            fit()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelpursuit._warning import warn
+from kernelpursuit.pursuit.loop import count
 
 
 class Setting(NamedTuple):
@@ -20,6 +21,29 @@ class Setting(NamedTuple):
         width = "one width" if self.gamma is None else f"gamma={self.gamma:.4g}"
         said = ["learned weights"] * self.learned + [width]
         return ", ".join(said if self.alpha is None else [*said, f"alpha={self.alpha:.4g}"])
+
+
+def check_classes(
+    estimator: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[tuple[np.ndarray, np.ndarray]]
+) -> None:
+    """Refuse folds whose training rows are of one class where the rows are of several."""
+    counted = np.ones(len(y), dtype=bool) if weights is None else weights > 0
+    classes, sizes = np.unique(y[counted], return_counts=True)
+    for number, (train, _) in enumerate(folds, 1):
+        left = np.unique(y[train][counted[train]])
+        if len(left) != 1 or len(classes) < 2:
+            continue
+        other = int(np.argmax(classes != left[0]))
+        rows, single = count(int(sizes[other]), "row"), type(estimator).__name__.removesuffix("CV")
+        raise ValueError(
+            f"cv={estimator.cv!r}: the training rows of fold {number} of {len(folds)} are all of class {left[0]}. "
+            f"Class {classes[other]} of y has {rows}, none of them there. Give "
+            + (
+                "StratifiedKFold(2), or more folds up to that number, which has rows of all classes in every fold"
+                if sizes[other] > 1
+                else f"more rows of that class, or take {single}, which needs no folds"
+            )
+        )
 
 
 def without_undefined_folds(table: np.ndarray) -> np.ndarray:

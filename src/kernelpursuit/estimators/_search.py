@@ -34,6 +34,7 @@ from kernelpursuit.estimators._placement import follow, is_precomputed, labels_b
 from kernelpursuit.estimators._score_table import (
     Setting,
     best_pair,
+    check_classes,
     cv_results,
     mean_scores,
     without_undefined_folds,
@@ -131,6 +132,8 @@ def search(
     y_host = on_host(y)
     check_consistent_length(X, y_host, groups)
     folds = list(check_cv(estimator.cv, y_host, classifier=is_classifier(estimator)).split(X, y_host, groups))
+    if is_classifier(estimator) and y_host.ndim == 1:
+        check_classes(estimator, y_host, weights, folds)
     scored = cross_validate(estimator, model, metric, X, y_host, weights, settings, widths, folds)
     table = scored.table if scored.interrupted else without_undefined_folds(scored.table)
     settings, verbose = settings[: len(table)], lines_wanted(estimator)

@@ -58,13 +58,7 @@ class Step(NamedTuple):
 
 
 def count(number: int, noun: str) -> str:
-    """The number and its noun, in the plural where that is due.
-
-    Examples
-    --------
-    >>> count(1, "step"), count(12, "step")
-    ('1 step', '12 steps')
-    """
+    """The number and its noun, in the plural where that is due."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -174,6 +168,14 @@ class Path:
 
 
 StopRule = Callable[[Path], "Stop | None"]
+
+
+def checked(verdict: Any) -> Stop | None:
+    """What a stop rule says, which may be a user's; an error where it is neither None nor a `Stop`."""
+    if verdict is None or (isinstance(verdict, Stop) and isinstance(verdict.keep, Integral) and verdict.keep >= 0):
+        return verdict
+    way_on = "None, to go on, or kernelpursuit.pursuit.Stop(keep, reason), to end with so many steps"
+    raise ValueError(f"stop must return {way_on}; got {verdict!r}")
 
 
 class Criterion(Protocol):
@@ -290,13 +292,13 @@ def pursue(
 
     def kept(step: Step) -> Stop | None:
         path.steps.append(step._replace(seconds=time.perf_counter() - began))
-        verdict = stop(path)  # which may note something on the step
+        verdict = checked(stop(path))  # which may note something on the step
         if callback is not None and callback(path) and verdict is None:
             verdict = Stop(len(path), "callback", f"a callback ended it after {count(len(path), 'step')}")
         return verdict
 
     try:
-        verdict = stop(path)
+        verdict = checked(stop(path))
         for step in [] if foreseen is None or verdict is not None else known_steps(criterion, foreseen):
             if (verdict := kept(step)) is not None:
                 break
@@ -321,7 +323,7 @@ def pursue(
         verdict = Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}")
     path.passes += criterion.passes
     path.ending = True
-    if (final := stop(path)) is not None and final.keep < verdict.keep:
+    if (final := checked(stop(path))) is not None and final.keep < verdict.keep:
         verdict = verdict._replace(keep=final.keep, sentence=f"{verdict.sentence}; {final.sentence}")
     path.ending = False
     return path.ended(verdict)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
-from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked, count
 
 UsedShares = Callable[[int], np.ndarray]
 
@@ -194,7 +194,7 @@ def first_of(*rules: StopRule) -> StopRule:
     """Stop as soon as one of several rules does. Of a path that is over, keep the fewest steps that any rule keeps."""
 
     def rule(path: Path) -> Stop | None:
-        verdicts = [verdict for one in rules if (verdict := one(path)) is not None]
+        verdicts = [verdict for one in rules if (verdict := checked(one(path))) is not None]
         return min(verdicts, key=lambda verdict: verdict.keep) if verdicts else None
 
     return rule
