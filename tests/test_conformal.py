@@ -5,14 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
+from sklearn.ensemble import StackingRegressor, VotingRegressor
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from kernelpursuit import ConformalRegressor, KMPRegressor
 from kernelpursuit.estimators.conformal import conformal_quantile, rows_needed, split_rows
@@ -146,6 +150,58 @@ def test_weights_shape_the_fit_and_rows_of_none_are_absent(options):
         inner = KMPRegressor(5).fit(X[present][rows], y[present][rows], sample_weight=w[present][rows])
         np.testing.assert_array_equal(weighed.predict(X), inner.predict(X))
         assert len(weighed.residuals_) == len(plain.residuals_)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_weights_reach_the_step_of_a_pipeline(scaled):
+    """By routing, as scikit-learn's own meta-estimators do it, or by the name of the step."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y, w = X[:, 0] + rng.normal(size=80), rng.integers(0, 4, size=80).astype(float)
+    alone = ConformalRegressor(KMPRegressor(5), random_state=0).fit(X, y, sample_weight=w)
+    steps = (
+        [("scale", FunctionTransformer()), ("pursuit", KMPRegressor(5))] if scaled else [("pursuit", KMPRegressor(5))]
+    )
+    named = ConformalRegressor(Pipeline(steps), random_state=0).fit(X, y, pursuit__sample_weight=w)
+    np.testing.assert_array_equal(named.predict_interval(X), alone.predict_interval(X))
+    with config_context(enable_metadata_routing=True):
+        steps[-1][1].set_fit_request(sample_weight=True)
+        model = ConformalRegressor(Pipeline(steps), random_state=0).set_score_request(sample_weight=False)
+        routed = clone(model).fit(X, y, sample_weight=w)
+        np.testing.assert_array_equal(routed.predict_interval(X), alone.predict_interval(X))
+        scores = [cross_validate(model, X, y, params=given, cv=3) for given in ({"sample_weight": w}, {})]
+        assert np.all(scores[0]["test_score"] != scores[1]["test_score"])
+        unset = ConformalRegressor(KMPRegressor(5), random_state=0)
+        with pytest.raises(UnsetMetadataPassedError, match="KMPRegressor"):
+            unset.fit(X, y, sample_weight=w)
+        refused = ConformalRegressor(KMPRegressor(5).set_fit_request(sample_weight=False), random_state=0)
+        with pytest.raises(TypeError, match="sample_weight"):
+            refused.fit(X, y, sample_weight=w)
+        assert unset.fit(X, y).predict(X).shape == (80,)
+    with pytest.raises(ValueError, match=r"as in pursuit__sample_weight. Or turn metadata routing on"):
+        ConformalRegressor(Pipeline(steps)).fit(X, y, sample_weight=w)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda model: GridSearchCV(model, {"gamma": [0.5]}, cv=2),
+        lambda model: TransformedTargetRegressor(model, transformer=FunctionTransformer()),
+        lambda model: VotingRegressor([("one", model)]),
+        lambda model: StackingRegressor([("one", model)], final_estimator=LinearRegression(), cv=2),
+    ],
+    ids=["search", "transformed", "votes", "stack"],
+)
+def test_weights_go_through_models_that_hold_others(around):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y, w = X[:, 0] + rng.normal(size=80), rng.integers(1, 4, size=80).astype(float)
+    model = ConformalRegressor(around(KMPRegressor(5)), random_state=0)
+    weighed, plain = clone(model).fit(X, y, sample_weight=w), clone(model).fit(X, y)
+    rows, _ = split_rows(80, 0.25, 0)
+    inner = around(KMPRegressor(5)).fit(X[rows], y[rows], sample_weight=w[rows])
+    np.testing.assert_array_equal(weighed.predict(X), inner.predict(X))
+    assert np.any(weighed.predict(X) != plain.predict(X))
 
 
 def test_weights_that_are_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from fractions import Fraction
+from inspect import Parameter, signature
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -12,7 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
 from kernelpursuit._array import Array, is_array, namespace, on_host
@@ -116,7 +119,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "estimator": [HasMethods(["fit", "predict"]), None],
+        "estimator": [HasMethods(["fit"]), None],  # a stack predicts when it is fitted
         "coverage": [Interval(Real, 0, 1, closed="neither")],
         "calibration_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "adaptive": ["boolean"],
@@ -154,7 +157,8 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
         **fit_params : dict
             ``sample_weight`` goes to the fit of the estimator, for the rows that it is fitted to; rows of weight 0 are
             left out altogether. Each row set aside counts once whatever its weight: the coverage is a promise about
-            rows as they come.
+            rows as they come. For a pipeline it is ``STEP__sample_weight``, or ``sample_weight`` with metadata routing
+            on, which then decides whether the estimator gets it.
 
         Returns
         -------
@@ -176,7 +180,9 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
             if self.adaptive:
                 raise ValueError("adaptive=True needs rows set aside: give a calibration_fraction")
             check_leaves_out(estimator, "calibration_fraction=None")
-        weights = row_weights(fit_params, estimator, num_samples(X))
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        name, weights = row_weights(fit_params, estimator, num_samples(X))
         present = np.arange(num_samples(X)) if weights is None else np.flatnonzero(weights > 0)
         rows = aside = present
         if self.calibration_fraction is not None:
@@ -185,7 +191,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
         self._columns = rows.tolist() if pairwise else None
         X_rows = self._relevant(rows_of(X, rows))
         weights = None if weights is None else weights[rows]
-        interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weights)
+        interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weighed(weights, name))
         self.scale_estimator_ = self._fit_scale(X_rows, y[rows], weights) if self.adaptive else None
         X_aside, y_aside = self._relevant(rows_of(X, aside)), y[aside]
         predicted = self.estimator_.predict(X_aside)
@@ -212,13 +218,13 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
         return self
 
     def _fit_estimator(
-        self, estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None
+        self, estimator: Any, X: Any, y: np.ndarray, options: dict[str, np.ndarray]
     ) -> KeyboardInterrupt | None:
         """Fit; an interrupt is returned where it left a model."""
         self.estimator_ = estimator
         try:
             with inside(place_in(self, "fit"), estimator, X, y):
-                estimator.fit(X, y, **weighed(weights))
+                estimator.fit(X, y, **options)
         except KeyboardInterrupt as stopped:
             if not hasattr(estimator, "path_"):  # no pursuit that left a model
                 raise
@@ -303,6 +309,16 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
     def _base(self) -> Any:
         return KMPRegressor() if self.estimator is None else self.estimator
 
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What of metadata goes where: see scikit-learn's user guide on routing.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self._base(), method_mapping=to_fit)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         whole = get_tags(self._base())
@@ -355,28 +371,43 @@ def one_target(y: Any, name: str) -> np.ndarray:
     return check_y(y, multi_output=False, y_numeric=True)
 
 
-def row_weights(fit_params: dict[str, Any], estimator: Any, n: int) -> np.ndarray | None:
-    """The ``sample_weight`` among what `fit` was given besides the data, checked; nothing else is known there.
+def row_weights(fit_params: dict[str, Any], estimator: Any, n: int) -> tuple[str, np.ndarray | None]:
+    """The weights among what `fit` was given besides the data, checked, and their name; nothing else is known there.
 
-    It is no named parameter of `fit`, because that would promise that a row of weight 2 is the same as two rows. A row
-    is set aside or fitted to as a whole; of two rows one may be set aside.
+    They are no named parameter of `fit`, because that would promise that a row of weight 2 is the same as two rows. A
+    row is set aside or fitted to as a whole; of two rows one may be set aside.
     """
-    weights = fit_params.pop("sample_weight", None)
-    if fit_params:
-        raise TypeError(f"fit takes X, y and sample_weight, got {', '.join(sorted(fit_params))} as well")
+    given = {name: value for name, value in fit_params.items() if value is not None}
+    name = next((name for name in given if name.split("__")[-1] == "sample_weight"), "sample_weight")
+    weights = given.pop(name, None)
+    if given:
+        raise TypeError(f"fit takes X, y and sample_weight, got {', '.join(sorted(given))} as well")
     if weights is None:
-        return None
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise ValueError(f"sample_weight must be None for an estimator whose fit takes none, got {estimator!r}")
+        return name, None
+    check_takes_weights(estimator, name)
     weights = check_sample_weight(labels_on_host(weights), np.empty((n, 0)), ensure_non_negative=True)
     if not np.any(weights > 0):
-        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    return weights
+        raise ValueError(f"{name} must have at least one positive entry: all weights are zero")
+    return name, weights
 
 
-def weighed(weights: np.ndarray | None) -> dict[str, np.ndarray]:
+def check_takes_weights(estimator: Any, name: str) -> None:
+    """Refuse weights of this name that no fit of the estimator would take, and say what a pipeline needs."""
+    routed = get_config()["enable_metadata_routing"]
+    if isinstance(estimator, Pipeline) and "__" not in name and not routed:
+        raise ValueError(
+            f"{name} must name a step of the pipeline, as in {estimator.steps[-1][0]}__{name}. Or turn metadata "
+            f"routing on, by sklearn.set_config(enable_metadata_routing=True), and call set_fit_request({name}=True) "
+            "of that step"
+        )
+    kinds = [parameter.kind for parameter in signature(estimator.fit).parameters.values()]
+    if not (has_fit_parameter(estimator, name) or Parameter.VAR_KEYWORD in kinds):
+        raise ValueError(f"{name} must be None for an estimator whose fit takes none, got {estimator!r}")
+
+
+def weighed(weights: np.ndarray | None, name: str = "sample_weight") -> dict[str, np.ndarray]:
     """Keyword arguments of a fit with these weights."""
-    return {} if weights is None else {"sample_weight": weights}
+    return {} if weights is None else {name: weights}
 
 
 def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
