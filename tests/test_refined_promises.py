@@ -5,6 +5,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit import FeatureWidths, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.estimators._judging import Judged
+from kernelpursuit.estimators._refined import outcome_of
+from kernelpursuit.estimators._refining import Fit, Setting, Start, Task, squared_errors
+from kernelpursuit.refinement.atoms import Atoms
+from kernelpursuit.refinement.evidence import Evidence
 
 
 def data(n=200, seed=0):
@@ -59,3 +64,24 @@ def test_one_row_far_away_is_named(make):
     X[3, 0] = 1e4
     with pytest.warns(UserWarning, match="column 0 of X owes nearly all of its variance to row 3, where it is 1e.04"):
         make(random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize(("of_folds", "held_out", "factor"), [(4.0, 1.5, 1.0), (4.0, 0.1, 0.1), (0.5, 2.0, 4.0)])
+def test_rows_held_out_lower_the_variance_no_further_than_to_their_errors(of_folds, held_out, factor):
+    """Variance that the folds predict and that of the errors, of a model whose own is 1; the factor that it gets."""
+    X, f, _ = data(60)
+    task = Task(X, f[:, None], None, squared_errors, 1e-7)
+    atoms, nothing = Atoms(X[:2], np.zeros(2), np.zeros(3)), np.zeros((2, 2))
+    fit = Fit(Evidence(atoms, 1.0, 60 / 61, 0.0), nothing[:, :1], np.zeros(1), np.zeros(2), nothing, 60)
+    judged = Judged(Setting(2, Start(1.0)), np.zeros(60), task.Y - np.sqrt(held_out), of_folds)
+    np.testing.assert_allclose(outcome_of(fit, task, (np.arange(60), judged)).inflation, factor)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_without_noise_the_deviation_is_of_the_size_of_the_errors():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 3))
+    y = np.exp(-(X[:, 0] ** 2)) * X[:, 1] + 0.5 * X[:, 2]
+    mean, std = RefinedKMPRegressor(30, random_state=0).fit(X[:300], y[:300]).predict(X[300:], return_std=True)
+    ratio = np.sqrt(np.mean(std**2) / np.mean((y[300:] - mean) ** 2))
+    assert 0.7 < ratio < 3, ratio

@@ -220,14 +220,20 @@ def settled(task: Task, starts: Sequence[Start], terms: list[int], rng: np.rando
 
 
 def outcome_of(fit: Fit, task: Task, said: tuple[np.ndarray, Judged] | None) -> Outcome:
-    """Fitted atoms with what rows held out say of them."""
+    """Fitted atoms with what rows held out say of them.
+
+    Their errors raise the variance that the model predicts. They lower it no further than to themselves: where there is
+    next to no noise, the atoms of a fold may expect far larger errors than those of all rows do.
+    """
     model = Model(fit.coef, fit.intercept, fit.evidence.atoms)
     if said is None:
         return Outcome(model, fit, None, None)
     rows, judged = said
     weights = None if task.weights is None else task.weights[rows]
     error = np.average((task.Y[rows] - judged.values) ** 2, axis=0, weights=weights)
-    return Outcome(model, fit, None, (rows, judged.values), error / judged.variance)
+    own = float(np.average(fit.variance(task.X), weights=task.weights))
+    inflation = np.maximum(error / judged.variance, np.minimum(1.0, error / own))
+    return Outcome(model, fit, None, (rows, judged.values), inflation)
 
 
 def foldings(strata: np.ndarray, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
