@@ -203,7 +203,11 @@ def models_of(method: str, k: int, classes: bool, d: int, seed: int, rows: int) 
         grid = {"learning_rate": [0.05, 0.15], "max_leaf_nodes": [7, 31], "max_iter": [100, 400]}
         return [GridSearchCV(boosting, grid, cv=cv)]
     grid = {"C": [1.0, 10.0, 100.0], "gamma": [0.25 / d, 1.0 / d, 4.0 / d]}
-    return [make_pipeline(StandardScaler(), GridSearchCV(SVC() if classes else SVR(), grid, cv=cv))]
+    machine: Any = SVC()
+    if not classes:  # penalty and tube are in the units of the targets
+        grid = {f"regressor__{name}": tried for name, tried in grid.items()}
+        machine = TransformedTargetRegressor(SVR(), transformer=StandardScaler())
+    return [make_pipeline(StandardScaler(), GridSearchCV(machine, grid, cv=cv))]
 
 
 def size_of(model: Any, method: str, k: int, d: int, outputs: int) -> tuple[int, int]:
