@@ -86,7 +86,6 @@ def fitted(model, rows, y, weights, device=DEVICE):
         ("float64", KMPRegressor(8, centers=X[:50], functions=[lambda X: X], gamma=0.5), 1e9 * Y, None),
         ("float32", KMPRegressor(8, kernel="poly"), np.round(Y).astype(int), None),
         ("float64", KMPClassifier(12, weakness=0.5, memory=0), LABELS, W),
-        ("float64", KMPClassifier(), LABELS, None),
         ("float64", KMPClassifier(8, stop="leave_one_out"), Y > 0, W),
         ("float32", KMPClassifier(8), np.sign(Y), None),
     ],

@@ -181,17 +181,17 @@ def fit_on_all_rows(
 
     `ahead` finds its atoms. An interrupt that leaves a model is kept in its path.
     """
-    options, inputs, interrupted = weight_option(weights), X, False
+    options, inputs, interrupted = weight_option(weights), X, ""
     model._foreseen = None if ahead is None else ahead()
     if model._foreseen is not None and model._foreseen.interrupted:
-        interrupted, model.n_atoms = True, len(model._foreseen.atoms)
+        interrupted, model.n_atoms = "the atoms were chosen", len(model._foreseen.atoms)
     if widths is not None:
         try:
             widths.set_params(verbose=model.verbose).fit(X, on_host(y), **options)
         except KeyboardInterrupt:
             if not hasattr(widths, "weights_"):
                 raise
-            interrupted = True
+            interrupted = "input weights were learned"
         inputs = widths.transform(X)
     try:
         with inside(place_in(estimator, "fit on all rows"), model, inputs, y):
@@ -200,7 +200,7 @@ def fit_on_all_rows(
         if not hasattr(model, "path_"):
             raise
     if interrupted and model.path_.reason != "interrupted":
-        model.path_.reason, model.path_.sentence = "interrupted", "interrupted before all rows were fitted"
+        model.path_.reason, model.path_.sentence = "interrupted", f"interrupted while {interrupted}"
     if widths is None:
         return np.ones(X.shape[1])
     of_inputs_as_they_are(model, X, widths.weights_)

@@ -338,14 +338,13 @@ def settle(atoms: Atoms, rows: Rows) -> Evidence:
     With λ the eigenvalues of ΦᵀΦ and b the coordinates of ΦᵀY in its eigenvectors, the evidence without priors is
     ½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v, a function of two numbers.
     """
-    n, q = rows.total, rows.Y.shape[1]
+    n, q = max(rows.total, 2.0), rows.Y.shape[1]  # one row alone tells nothing of its noise
     values, _ = evaluate(atoms.like(rows.X), rows.X)
     phi, Y = rows.weigh(values - rows.mean(values)), rows.weigh(rows.Y)
     eigenvalues, vectors = np.linalg.eigh(to_host(phi.T @ phi))
     eigenvalues = np.maximum(eigenvalues, 0)
     along = np.sum((vectors.T @ to_host(phi.T @ Y)) ** 2, axis=1)
     total = float(namespace(Y).sum(Y * Y))
-
     noise = rows.least_noise, NOISE[1]
     s, v = best_variances(eigenvalues, along, total, n - 1, q, signal=SIGNAL, noise=noise)
     left = total - float(np.sum(along / (eigenvalues + v / s)))
