@@ -96,6 +96,15 @@ def test_lower_coverage_gives_narrower_intervals():
     assert widths == sorted(widths, reverse=True)
 
 
+def test_atoms_for_single_rows_warn_of_themselves():
+    X = np.concatenate([100.0 * np.arange(1, 13)[:, None], np.zeros((28, 1))])  # twelve far from all others
+    y = np.concatenate([np.arange(12) - 20.0, np.arange(28) % 2])
+    model = ConformalRegressor(KMPRegressor(12, gamma=1.0, alpha=0.0), calibration_fraction=None)
+    with pytest.warns(UserWarning, match=r"1\d of 40 rows have atoms to themselves.*fewer atoms, a ridge"):
+        model.fit(X, y)
+    assert model.quantile_ == np.inf
+
+
 def test_too_few_rows_warn_and_give_infinite_intervals():
     X, y = draw(np.random.default_rng(0), 20)
     with pytest.warns(UserWarning, match=r"5 calibration rows are too few for coverage=0.9.*Give 9"):

@@ -208,14 +208,24 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, B
             set_aside = "none" if self.calibration_fraction is None else len(aside)
             say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
-            warn(
-                f"{len(aside)} calibration rows are too few for coverage={self.coverage}: the intervals are infinite. "
-                f"Give {rows_needed(self.coverage)} calibration rows at least, a lower coverage or a larger "
-                "calibration_fraction"
-            )
+            warn(self._why_infinite(residuals))
         if interrupt is not None:
             raise interrupt
         return self
+
+    def _why_infinite(self, residuals: np.ndarray) -> str:
+        """What to do about infinite intervals."""
+        n, coverage = len(residuals), f"coverage={self.coverage}: the intervals are infinite"
+        if n >= rows_needed(self.coverage):  # left out, and without errors that they could have
+            return (
+                f"{int(np.isinf(residuals).sum())} of {n} rows have atoms to themselves, so that nothing is known of "
+                f"the error without them, too many for {coverage}. Give fewer atoms, a ridge (alpha='auto'), or a "
+                "calibration_fraction"
+            )
+        return (
+            f"{n} calibration rows are too few for {coverage}. Give {rows_needed(self.coverage)} calibration rows at "
+            "least, a lower coverage or a larger calibration_fraction"
+        )
 
     def _fit_estimator(
         self, estimator: Any, X: Any, y: np.ndarray, options: dict[str, np.ndarray]
