@@ -47,9 +47,9 @@ def reads_one_triangle(matrix: Array, V: Array) -> bool:
 
 
 @cache
-def _symv(name_of_routine: str) -> Callable[..., None]:
+def _dsymv() -> Callable[..., None]:
     """The routine of SciPy's BLAS by its address: called through SciPy it would hold the lock of all Python threads."""
-    capsule = cython_blas.__pyx_capi__[name_of_routine]
+    capsule = cython_blas.__pyx_capi__["dsymv"]
     name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -68,14 +68,13 @@ def worth_one_triangle(dictionary: Any) -> bool:
 
 
 def symmetric_product(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """A symmetric matrix times the columns of V in its precision, one triangle read for each."""
-    n, vectors = len(matrix), np.ascontiguousarray(V.T, dtype=matrix.dtype)
-    out, double = np.empty_like(vectors), matrix.dtype == np.float64
-    number, routine = (ctypes.c_double, _symv("dsymv")) if double else (ctypes.c_float, _symv("ssymv"))
+    """A symmetric matrix times the columns of V, one triangle read for each."""
+    n, vectors = len(matrix), np.ascontiguousarray(V.T, dtype=np.float64)
+    out = np.empty_like(vectors)
     address, size, one = matrix.ctypes.data, ctypes.byref(ctypes.c_int(n)), ctypes.byref(ctypes.c_int(1))
-    scale, start = ctypes.byref(number(1.0)), ctypes.byref(number(0.0))
+    scale, start = ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_double(0.0))
     for v, result in zip(vectors, out, strict=True):
-        routine(b"U", size, scale, address, size, v.ctypes.data, one, start, result.ctypes.data, one)
+        _dsymv()(b"U", size, scale, address, size, v.ctypes.data, one, start, result.ctypes.data, one)
     return out.T
 
 

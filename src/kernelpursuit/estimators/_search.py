@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
@@ -39,13 +38,12 @@ from kernelpursuit.estimators._score_table import (
     mean_scores,
     without_undefined_folds,
 )
-from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix, take_pairs
-from kernelpursuit.estimators._side_by_side import FEW_ROWS, Ending, in_threads, threads_of_search
+from kernelpursuit.estimators._shared_matrix import kernel_matrix, search_kernel, shares_matrix, take_pairs
+from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import scale_gamma, uses_gamma
-from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import count
 
 
@@ -140,9 +138,8 @@ def search(
     chosen, k = best_known(scored, estimator.one_standard_error)
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
-    final, learned = model(k, settings[chosen], verbose), settings[chosen].learned
-    ahead = None if learned else partial(foreseen_on_all_rows, estimator, final, settings[chosen], X, y_host, weights)
-    input_weights = fit_on_all_rows(estimator, final, widths if learned else None, X, y, weights, ahead)
+    final = model(k, settings[chosen], verbose)
+    input_weights = fit_on_all_rows(estimator, final, widths if settings[chosen].learned else None, X, y, weights)
     path = final.path_
     if scored.interrupted and path.reason != "interrupted":
         path.reason = "interrupted"
@@ -156,35 +153,14 @@ def search(
     return Found(final, table, settings, chosen, k, input_weights)
 
 
-def foreseen_on_all_rows(
-    estimator: Any, model: Any, setting: Setting, X: Any, y: np.ndarray, weights: np.ndarray | None
-) -> Foreseen | None:
-    """The atoms of the final fit; None where it finds them itself."""
-    prefit = getattr(model, "variant", None) == "prefit"  # else scores of steps are not what the loss loses
-    if X.shape[0] < FEW_ROWS or not (prefit and shares_matrix(estimator, X) and without_ridge(estimator, setting)):
-        return None
-    foreseeing = Foreseeing.of(model, X, y, weights, [np.arange(X.shape[0])], model.n_atoms)
-    matrix = None if foreseeing is None else kernel_matrix(estimator, X, setting.gamma)
-    return None if foreseeing is None or matrix is None else foreseeing.ahead(matrix.T)[0]()
-
-
 def fit_on_all_rows(
-    estimator: Any,
-    model: Any,
-    widths: FeatureWidths | None,
-    X: Any,
-    y: Any,
-    weights: np.ndarray | None,
-    ahead: Callable[[], Foreseen | None] | None = None,
+    estimator: Any, model: Any, widths: FeatureWidths | None, X: Any, y: Any, weights: np.ndarray | None
 ) -> np.ndarray:
     """Fit the model of a search, with `widths` to weighted inputs. Returns the weights of the inputs.
 
-    `ahead` finds its atoms. An interrupt that leaves a model is kept in its path.
+    An interrupt that leaves a model is kept in its path.
     """
     options, inputs, interrupted = weight_option(weights), X, ""
-    model._foreseen = None if ahead is None else ahead()
-    if model._foreseen is not None and model._foreseen.interrupted:
-        interrupted, model.n_atoms = "the atoms were chosen", len(model._foreseen.atoms)
     if widths is not None:
         try:
             widths.set_params(verbose=model.verbose).fit(X, on_host(y), **options)
@@ -247,7 +223,7 @@ def cross_validate(
             ahead: list[Any] = [None] * len(folds)
             plain = [without_ridge(estimator, setting) for _, setting in group]
             if foreseeing is not None and matrix is not None and any(plain):
-                ahead = foreseeing.ahead(matrix.T)
+                ahead = foreseeing.ahead(matrix.T, search_kernel(estimator, X, gamma))
                 matrix = matrix if scorer is not None or not all(plain) else None  # columns of atoms are all it takes
             rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
             for (place, setting), known in zip(group, plain, strict=True):
@@ -380,8 +356,6 @@ def path_scores(
     """
     began = time.perf_counter()
     model._foreseen = foreseen() if callable(foreseen) else foreseen
-    if model._foreseen is not None and model._foreseen.interrupted:
-        raise Interrupted(len(model._foreseen.atoms))
     pairwise = is_precomputed(model.kernel)
     X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])

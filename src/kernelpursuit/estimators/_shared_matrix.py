@@ -28,11 +28,13 @@ def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | N
     K, blocks = np.empty((n, n)), spans(0, n, side_of_tiles(8))
 
     def fill(block: tuple[slice, slice]) -> None:
-        K[block] = kernel.finite(points[block[0]], points[block[1]])
+        one, other = block
+        values = kernel.finite(points[one], points[other])
+        K[one, other], K[other, one] = (values, values.T) if one != other else (mirrored(values),) * 2
 
     below = [(one, other) for place, one in enumerate(blocks) for other in blocks[: place + 1]]
     tiles.in_threads(fill, below, kernel.parallel and n * n > tiles.FEW_ENTRIES)
-    return mirrored(K).T  # the same, each column in one piece
+    return K.T  # the same, each column in one piece
 
 
 def search_kernel(estimator: Any, X: Any, gamma: float | None) -> Kernel:

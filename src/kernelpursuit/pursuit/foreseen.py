@@ -1,44 +1,46 @@
-"""Atoms that plain pursuits on parts of the same rows will take, found by products in float32.
+"""Atoms that plain pursuits on parts of the same rows will take, found by inner products of atoms.
 
-Each step of a pursuit multiplies the kernel matrix by one vector, which takes as long as reading the matrix. Where
-several pursuits choose from the same atoms, each on some of the rows (the folds of a search), the matrix is split once
-for all of them into a few smooth directions in float64 and the rest in float32, of which a product reads one triangle.
-What comes out is near enough to tell the best atom, but for some that are compared from their columns.
+Each step of a pursuit reads the whole kernel matrix for one vector. Where several pursuits choose from the same atoms,
+each on some of the rows (the folds of a search), the inner products of all atoms over these rows cost one matrix
+product for all of them together, and then a step reads no matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, in_span_limit, tie_tolerance
-from kernelpursuit.dictionaries.dense import symmetric_product
+from kernelpursuit._array import WIDEST_TIE, in_span_limit, squared_rows, tie_tolerance
+from kernelpursuit.basis import Basis
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
-_ALL, _LITTLE = 1e-12, 0.02  # shares of the largest diagonal entry: nothing is left; so little that it is worth it
-MARGIN = 1e-4  # scores that differ by less, relative, are always computed from the columns
-_ROUNDING = 32  # times eps: rounding errors in float64
-_PRODUCT = 64 * float(np.finfo(np.float32).eps)  # error of a product, times the root mean square of the rest
-_FAR_DOWN = 1e-10  # share of the loss without atoms at which foreseeing ends
-_SAME = 1e-5  # how far gains may be from what they turn out to be
-_MOST_COLUMNS = 4  # for each atom: columns that are computed for comparisons until foreseeing does not pay
-_AT_ONCE = 256  # of them
-_FEW_RUNS = 16  # of rows that follow each other
-_BAND = 64  # rows of a matrix that are computed at once
+_NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.95)}  # by bytes of a product: what they may leave of the largest diagonal
+# entry, as a share: so little is enough, more is not worth their cost
+_CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
+_FAR_DOWN = 1e-8  # share of the loss without atoms at which foreseeing ends
+MARGIN = {8: 1e-6, 4: 5e-4}  # by bytes of a product: scores that differ by less are computed from the atoms themselves
+_LITTLE, _LEAST = 1e-3, 1e-8  # shares of a squared norm, of the best atom or of any, at which all are computed anew
+_ROUNDING = 4  # times eps: rounding errors, which were up to 3 times what they are on average
+_DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
+SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
 
 
-def smooth_directions(K: np.ndarray, most: int = SMOOTH) -> np.ndarray:
-    """Columns of the partial Cholesky factor of a kernel matrix, (n, r); none where too much of it would be left."""
-    left = np.diagonal(K).copy()
+def smooth_directions(K: np.ndarray, dtype: type, most: int = SMOOTH) -> np.ndarray:
+    """Columns of the partial Cholesky factor of a kernel matrix, (n, r), as many as products of this dtype need.
+
+    None where they would hold too little of it.
+    """
+    left, enough, worth = np.diagonal(K).copy(), *_NEEDED[np.dtype(dtype).itemsize]
     whole, rows = float(left.max(initial=0.0)), np.empty((min(most, len(K)), len(K)))
     size = 0
     while size < len(rows):
         pivot = int(np.argmax(left))
-        if not left[pivot] > _ALL * whole:
+        if not left[pivot] > enough * whole:
             break
         row = K[pivot] - rows[:size, pivot] @ rows[:size]
         if not row[pivot] > 0:
@@ -47,267 +49,307 @@ def smooth_directions(K: np.ndarray, most: int = SMOOTH) -> np.ndarray:
         left -= rows[size] ** 2
         left[pivot] = 0.0
         size += 1
-    return rows[: size if left.max(initial=0.0) <= _LITTLE * whole else 0].T
+    return rows[: size if left.max(initial=0.0) <= worth * whole else 0].T
 
 
-class SplitKernel:
-    """Kernel values of all rows, K = L Lᵀ + S with S in float32.
+def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> np.ndarray:
+    """The first of orthonormal directions, as many as stay independent when the rows `outside` are left out."""
+    inside = [np.eye(V.shape[1]) - V[rows].T @ V[rows] for rows in outside]
+    size = V.shape[1]
+    while size and min(np.linalg.eigvalsh(M[:size, :size])[0] for M in inside) < _CONDITION:
+        size //= 2
+    return V[:, :size]
+
+
+class Sums(NamedTuple):
+    """Sums over some rows."""
+
+    raw: np.ndarray  # (n,), squared norms of the atoms,
+    small: np.ndarray  # (n,), of their small parts
+    along: np.ndarray  # (r, n), products of the small parts with V
+    of_targets: np.ndarray  # (n, t), with the targets
+    products: np.ndarray  # (n, n), with each other
+
+
+class Products:
+    """Inner products of atoms over the rows of several pursuits.
+
+    An atom is a sum of two parts, d = V c + e. V are a few orthonormal directions that are the same for all pursuits,
+    the constant and those that hold most of a wide kernel. The products of the small parts e are kept, those of the
+    others are made of their coordinates. So no product has a rounding error of the size of the atoms, of which a
+    pursuit soon leaves a millionth.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Symmetric, in float64.
-    roots : ndarray of shape (n,)
+        Kernel values of all rows.
+    targets : ndarray of shape (n, t)
+    roots : ndarray of shape (n,) or None
         Square roots of the weights of the rows.
+    parts : sequence of ndarray of int
+        Rows of each pursuit, of positive weight, in the order in which equal atoms are preferred.
+    intercept : bool
+    twins : ndarray of int, shape (n,)
+        A number for each atom, the same for atoms that are equal.
+    dtype : type
+        Of the products that are kept.
     each : callable
         ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
     """
 
-    def __init__(self, K: np.ndarray, roots: np.ndarray, each: Callable[..., Iterable[Any]] = map):
+    def __init__(
+        self,
+        K: np.ndarray,
+        targets: np.ndarray,
+        roots: np.ndarray | None,
+        parts: Sequence[np.ndarray],
+        intercept: bool,
+        twins: np.ndarray,
+        dtype: type,
+        each: Callable[..., Iterable[Any]] = map,
+    ):
         n = len(K)
-        self.K, self.smooth, self.rest = K, smooth_directions(K), np.empty((n, n), dtype=np.float32)
+        self.roots = np.ones(n) if roots is None else roots
+        columns = smooth_directions(K, dtype) * self.roots[:, None]
+        if intercept:
+            columns = np.column_stack([self.roots, columns])
+        self.parts, everything = list(parts), np.arange(n)
+        self.outside = [np.setdiff1d(everything, rows) for rows in parts]
+        self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
+        self.C = (self.V if roots is None else self.V * roots[:, None]).T @ K
+        self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
 
-        def fill(start: int) -> tuple[np.ndarray, np.ndarray]:
-            band = slice(start, start + _BAND)
-            rest = K[band] - self.smooth[band] @ self.smooth.T if self.smooth.shape[1] else K[band].copy()
-            self.rest[band] = rest
-            return weighed_squares(K[band].copy(), roots[band]), weighed_squares(rest, roots[band])
+        def sums(rows: np.ndarray) -> Sums:
+            A = K[rows] if roots is None else K[rows] * roots[rows, None]
+            raw = np.einsum("ij,ij->j", A, A)
+            A -= self.V[rows] @ self.C
+            narrow = A.astype(dtype)
+            small, along = np.einsum("ij,ij->j", A, A), self.V[rows].T @ A
+            return Sums(raw, small, along, A.T @ self.targets[rows], narrow.T @ narrow)
 
-        norms, rests = zip(*each(fill, range(0, n, _BAND)), strict=True)
-        self.norms, self.rests = sum(norms), sum(rests)  # squared norms of the atoms, and of what is left of them
+        self.beside = list(each(sums, self.outside))
+        disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
+        self._apart = None if disjoint else sums(everything)
+        self.itemsize = np.dtype(dtype).itemsize
 
+    def over(self, part: int) -> tuple[np.ndarray, ...]:
+        """Sums over the rows of one pursuit, but those of products."""
+        if self._apart is not None:
+            pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
+            return tuple(whole - other for whole, other in pairs)
+        others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
+        return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
 
-def weighed_squares(columns: np.ndarray, roots: np.ndarray) -> np.ndarray:
-    """Squared norms of columns whose rows have square roots of weights. The columns are used up."""
-    return roots**2 @ np.multiply(columns, columns, out=columns)
+    def row(self, part: int, atom: int) -> np.ndarray:
+        """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
+        if self._apart is not None:
+            return self._apart.products[atom] - self.beside[part].products[atom]
+        return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
 
 
 class FoldPursuit:
-    """A plain pursuit with the squared loss on some of the rows, whose atoms are these rows.
+    """A plain pursuit with the squared loss on one of the parts, without an array over the rows.
 
-    It keeps directions q, residuals r, and for all atoms d̃ᵀr and ‖d̃‖² with what their errors may be. An atom is a sum
-    d = V g + e, V orthonormal directions on these rows that hold most of a wide kernel, and so is a direction,
-    q = V x + f. Products are dᵀq = gᵀx + eᵀf, of which only the last is in float32. From these parts, norms can be
-    computed anew that have lost digits by differences: a pursuit with a wide kernel soon leaves 1e-12 of them.
+    Atoms outside the span are known by their coordinates g̃ along V and by products with the directions taken. A
+    direction q is x along V and a combination of small parts, of which the products with all atoms are kept.
 
     Parameters
     ----------
-    kernel : SplitKernel
-    rows : ndarray of int
-        Rows of positive weight, in the order in which equal atoms are preferred.
-    targets : ndarray of shape (n, t)
-    roots : ndarray of shape (n,)
-        Square roots of the weights of the rows.
-    twins : ndarray of int, shape (n,)
-        A number for each atom, the same for atoms that are equal.
+    products : Products
+    part : int
+        Which of the parts.
     most : int
         Atoms to take.
-    intercept : bool
     jointly : bool
         Whether scores divide by the norm outside the span (pre-fitting) or outside the constant (back-fitting).
+    columns : callable
+        ``columns(atoms)``, the atoms at all rows, for scores that are too close to each other.
     """
 
     def __init__(
         self,
-        kernel: SplitKernel,
-        rows: np.ndarray,
-        targets: np.ndarray,
-        roots: np.ndarray,
-        twins: np.ndarray,
+        products: Products,
+        part: int,
         *,
         most: int,
-        intercept: bool,
         jointly: bool,
+        columns: Callable[[np.ndarray], np.ndarray],
     ):
-        self._K, self._rows, self._roots, self._twins, self._jointly = kernel.K, rows, roots[rows], twins[rows], jointly
-        n, outside = len(rows), np.setdiff1d(np.arange(len(roots)), rows)
-        self.raw = (kernel.norms - weighed_squares(kernel.K[outside], roots[outside]))[rows]
-        self._h = self.raw
-        if kernel.smooth.shape[1]:  # coordinates will be taken off
-            self._h = (kernel.rests - weighed_squares(kernel.rest[outside].astype(np.float64), roots[outside]))[rows]
-        self.squared, self._floor = self.raw.copy(), in_span_limit(self.raw) * self.raw
-        self._start, self._wide = self.squared, kernel.smooth.shape[1] > 0
-        self._rest, self._error = square_part(kernel.rest, rows), _PRODUCT * np.sqrt(np.maximum(self._h, 0) / n)
-        self._coordinates(kernel.smooth[rows], most + 1)
-        self._Q, self._size, self._renewed = np.zeros((most + 1, n)), 0, 0
-        self._r = targets[rows].T * self._roots
-        self._a, self.computed = np.zeros_like(self._r), 0
-        self._errors_of_squares, self._errors_of_products = np.empty(n), np.empty(n)
-        if intercept:
-            self._move(self._roots / np.linalg.norm(self._roots))
-        whole = np.zeros((len(roots), 1 + len(self._r)))
-        whole[rows] = (np.vstack([self._Q[:1], self._r]) * self._roots).T
-        products = symmetric_product(kernel.K, whole)[rows].T
-        self._a, self.squared = np.ascontiguousarray(products[1:]), self.raw - products[0] ** 2
-        self.first = float(np.sum(self._r**2))
-        self._set_errors(slice(None), self.raw)
-        if self._wide:
-            self._renew()
+        self._of, self._part, self._jointly, self._columns = products, part, jointly, columns
+        out, rows, V, n = products.outside[part], products.parts[part], products.V, len(products.V)
+        r, (self.raw, small, along, of_targets) = V.shape[1], products.over(part)
+        self._L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
+        self._N = np.linalg.solve(self._L, along)  # e along the directions of V on these rows
+        self._g = np.ascontiguousarray((self._L.T @ products.C + self._N).T)
+        self._h = np.maximum(small - np.einsum("ij,ij->j", self._N, self._N), 0.0)  # of small parts outside V
+        y = np.linalg.solve(self._L, V[rows].T @ products.targets[rows])
+        self._rv, self._yh = y, of_targets - self._N.T @ y  # residuals along V; small parts times targets
+        self._energy = float(np.sum(products.targets[rows] ** 2))
+        self._X = np.zeros((most + 1, r))
+        dtype = products.beside[part].products.dtype
+        self._narrow = self._N.astype(dtype)
+        self._P = np.zeros((most + 1, n))  # products of the small parts of atoms with directions
+        self._along = np.zeros((most + 1, y.shape[1]))  # lengths of the steps
+        self._Y = np.zeros((most + 1, most + 1))  # products of the small parts of directions
+        self._size = 0
+        self._basis, self._spanned = Basis(np.empty((len(rows), 0))), list[int]()  # of the atoms themselves
+        if products.intercept:
+            self._basis.append(products.roots[rows])
+        alive = np.zeros(n, dtype=bool)
+        alive[rows] = True
+        self.squared = self._h + np.einsum("ij,ij->i", self._g, self._g)
+        if products.intercept:
+            x = np.linalg.solve(self._L, V[rows].T @ products.roots[rows])
+            self._take_out(x / np.linalg.norm(x))
         self._start = self.squared.copy()
-        self._bar(self.squared <= self._floor)
+        self._a = self._g @ self._rv + self._yh
+        self._limit, self._eps = in_span_limit(self.raw), np.finfo(dtype).eps
+        self._floor = self._limit * self.raw
+        self._bar(~alive | (self.squared <= self._floor))
+        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
+        self.first = self._energy
 
-    def _coordinates(self, L: np.ndarray, most: int) -> None:
-        """Directions V, coordinates g of the atoms along them, and the squared norms of e."""
-        self._V = np.linalg.qr(L * self._roots[:, None])[0]
-        V = np.zeros((len(self._K), self._V.shape[1]))
-        V[self._rows] = self._V * self._roots[:, None]
-        self._g = (self._K @ V)[self._rows]
-        along = self._g - L @ (L.T @ V[self._rows])
-        self._h = np.maximum(self._h - np.einsum("ij,ij->i", along, along), 0.0)
-        self._X, shape = np.zeros((most, V.shape[1])), (most if self._wide else 0, len(L))
-        self._P, self._B = np.zeros(shape), np.zeros(shape)  # products of atoms with directions; eᵀf alone
-        self._F, self._Y = np.zeros(shape), np.zeros((most, most))  # f of all directions, and their products
-
-    def _bar(self, atoms: Any) -> None:
+    def _bar(self, atoms: np.ndarray) -> None:
         """Never look at some atoms again: what scores divide by becomes infinite."""
         self.squared[atoms] = self._start[atoms] = np.inf
 
-    def _set_errors(self, J: Any, lost: np.ndarray) -> None:
-        """What errors d̃ᵀr and ‖d̃‖² of atoms will have from now on, when directions are taken out of them."""
-        error, eps = self._error[J], _ROUNDING * np.finfo(np.float64).eps
-        self._errors_of_squares[J] = 2 * error * np.sqrt(np.minimum(self._h[J], np.abs(self.squared[J]))) + eps * lost
-        self._errors_of_products[J] = np.linalg.norm(self._r) * (error + eps * np.sqrt(self.raw[J]))
+    def _take_out(self, x: np.ndarray) -> None:
+        """Take out the constant, which lies along V."""
+        length = x @ self._rv
+        self._rv = self._rv - x[:, None] * length
+        self._energy -= float(length @ length)
+        self.squared -= (self._g @ x) ** 2
+        self._X[0], self._size = x, 1
 
-    def best(self) -> int:
-        """The atom that plain pursuit takes next; -1 where there is none, or it takes too long to tell."""
-        power = np.einsum("tj,tj->j", self._a, self._a)
-        below = self.squared if self._jointly else self._start
-        scores = power / below
+    def best(self, margin: float, taken: list[int]) -> tuple[int, float]:
+        """The atom that plain pursuit takes next, -1 where that cannot be told; and the relative error of its score."""
+        scores = squared_rows(self._a) / (self.squared if self._jointly else self._start)
         best = int(np.argmax(scores))
         if not scores[best] > 0:
-            return -1
-        spread = MARGIN * scores + 2 * self._errors_of_products * np.sqrt(power) / below
-        if self._jointly:
-            spread += scores * self._errors_of_squares / below
-        close = np.flatnonzero(scores + spread >= scores[best] - spread[best])
-        if len(close) == 1:
-            return best
-        if self._wide and spread[best] > 2 * MARGIN * scores[best] and self._renewed < self._size:
+            return -1, 0.0
+        if self.squared[best] < _LITTLE * self._reference[best]:
             self._renew()
-            return self.best()
-        close = close[np.sort(np.unique(self._twins[close], return_index=True)[1])]
-        return int(close[0]) if len(close) == 1 else self._closest(close)
+            return self.best(margin, taken)
+        margin = margin + self._rounding(best, float(scores[best]))
+        if margin > _DOUBTFUL:
+            return -1, margin
+        close = np.flatnonzero(scores >= scores[best] * (1 - margin))
+        return int(close[0]) if len(close) == 1 else self._closest(close, taken), margin
 
-    def _closest(self, close: np.ndarray) -> int:
-        """The best of atoms that are too close to each other, from their columns; the first of equal ones."""
-        if self.computed > _MOST_COLUMNS * len(self._rows):
-            return -1
-        self._compute(close)
-        squared = self.squared[close]
-        scores = np.sum(self._a[:, close] ** 2, axis=0) / (squared if self._jointly else self._start[close])
-        if not np.any(scores > 0):
-            return -1
-        least = tie_tolerance(self.raw)
-        tie = np.clip(least * self.raw[close] / np.maximum(squared, np.finfo(float).tiny), least, WIDEST_TIE)
+    def _rounding(self, atom: int, score: float) -> float:
+        """Relative error of a score: of products of small parts, of norms, and of what was taken off before."""
+        small, whole = self._h[atom] / self.squared[atom], self.raw[atom] / self.squared[atom]
+        before, eps = np.sqrt(self.first / score), np.finfo(np.float64).eps
+        return float(_ROUNDING * (self._eps * small * before + eps * (whole + np.sqrt(whole) * before)))
+
+    def _closest(self, close: np.ndarray, taken: list[int]) -> int:
+        """The best of atoms that are too close to each other, from the atoms themselves; the first of equal ones."""
+        rows, span = self._of.parts[self._part], np.array(taken, dtype=np.intp)
+        close = rows[np.isin(rows, close)]  # in the order of the rows
+        close = close[np.sort(np.unique(self._of.twins[close], return_index=True)[1])]
+        if len(close) == 1:
+            return int(close[0])
+        fresh = span[len(self._spanned) :]
+        D = (self._columns(np.concatenate([fresh, close])) * self._of.roots[:, None])[rows]
+        self._spanned = list(taken)
+        columns, r = D[:, : len(fresh)], self._of.targets[rows]
+        while columns.shape[1] and (added := self._basis.extend(columns)):
+            columns = columns[:, added:]
+        atoms, Q = D[:, len(fresh) :], self._basis.directions.T
+        raw = np.einsum("ij,ij->j", atoms, atoms)
+        for _ in range(2):
+            atoms, r = atoms - Q @ (Q.T @ atoms), r - Q @ (Q.T @ r)
+        squared = np.einsum("ij,ij->j", atoms, atoms)
+        scores = squared_rows(atoms.T @ r) / (squared if self._jointly else self._start[close])
+        least = tie_tolerance(raw)
+        tie = np.clip(least * raw / np.maximum(squared, np.finfo(float).tiny), least, WIDEST_TIE)
         return int(close[np.argmax(tied(scores, tie))])
 
-    def _compute(self, J: np.ndarray) -> None:
-        """d̃ᵀr and ‖d̃‖² of some atoms from their columns."""
-        Q = self._Q[: self._size]
-        for start in range(0, len(J), _AT_ONCE):
-            some = J[start : start + _AT_ONCE]
-            D = self._columns(some)
-            for _ in range(2):
-                D -= (D @ Q.T) @ Q
-            self.squared[some], self._a[:, some] = np.einsum("ji,ji->j", D, D), self._r @ D.T
-        self.computed += len(J)
-        self._set_errors(J, np.sqrt(self.raw[J] * self.squared[J]))
-        self._bar(J[self.squared[J] <= self._floor[J]])
-
-    def _renew(self) -> None:
-        """d̃ᵀr and ‖d̃‖² of all atoms from their parts."""
-        k = self._size
-        P = self._P[:k]
-        outside = self._g - P.T @ self._X[:k]
-        small = self._h - np.einsum("tj,tj->j", P, 2 * self._B[:k] - self._Y[:k, :k] @ P)
-        squared = np.einsum("ij,ij->i", outside, outside) + np.maximum(small, 0.0)
-        self.squared = np.where(np.isinf(self.squared), self.squared, squared)
-        along = self._r @ self._V
-        self._a = along @ self._g.T + self._rests(self._r - along @ self._V.T)
-        self._set_errors(slice(None), np.sqrt(self.raw * squared))
-        # What products eᵀf may be wrong by, in the sums above.
-        self._errors_of_squares += 2 * self._error * np.sqrt(np.diagonal(self._Y)[:k] @ P**2)
-        self._renewed = self._size
-
-    def _rests(self, vectors: np.ndarray) -> np.ndarray:
-        """Products of the rest of all atoms with vectors, (t, n)."""
-        return symmetric_product(self._rest, (vectors * self._roots).T).T
-
-    def _columns(self, J: np.ndarray) -> np.ndarray:
-        """Atoms at the rows, (len(J), n)."""
-        return np.take(self._K[self._rows[J]], self._rows, axis=1) * self._roots
-
-    def take(self, atom: int) -> float | None:
-        """Take an atom. Returns what the loss, not divided by the rows, loses by it; None where it is in the span."""
-        Q, q = self._Q[: self._size], self._columns(np.array([atom]))[0]
-        for _ in range(2):
-            q -= (Q @ q) @ Q
-        squared = float(q @ q)
+    def take(self, atom: int) -> float:
+        """Take an atom. Returns what the loss, not divided by the rows, loses by it."""
+        k, g, P, X, Y = self._size, self._g[atom], self._P, self._X, self._Y
+        own = P[:k, atom].copy()
+        c = X[:k] @ g + own
+        c += X[:k] @ (g - c @ X[:k]) + own - Y[:k, :k] @ c  # a second round
+        x = g - c @ X[:k]
+        taken = self._of.row(self._part, atom) - self._narrow[:, atom] @ self._narrow
+        small = taken - c @ P[:k]
+        products = self._g @ x + small
+        outside = max(0.0, float(self._h[atom] - c @ (2 * own - Y[:k, :k] @ c)))
+        squared = float(x @ x) + outside
         if not squared > self._floor[atom]:
-            self._bar(atom)
-            return None
-        gain = self._move(q / np.sqrt(squared))
-        self._bar(atom)
-        if np.any(lost := self.squared <= 4 * self._errors_of_squares):
-            if self._wide and self._renewed < self._size:
-                self._renew()
-                lost = self.squared <= 4 * self._errors_of_squares
-            self._compute(np.flatnonzero(lost))
-        if np.any(inside := self.squared <= self._floor):
+            return 0.0
+        length = np.sqrt(squared)
+        products /= length
+        X[k], P[k] = x / length, small / length
+        Y[k, :k] = Y[:k, k] = (own - Y[:k, :k] @ c) / length
+        Y[k, k] = outside / squared
+        along = self._a[atom] / length
+        self._size += 1
+        self._rv = self._rv - X[k][:, None] * along
+        self._along[k] = along
+        self._a -= products[:, None] * along
+        self.squared -= products * products
+        self.squared[atom] = self._start[atom] = np.inf
+        if np.any(self.squared < self._least):
+            self._renew()
+        if (inside := self.squared <= self._floor).any():
             self._bar(inside)
+        gain = float(along @ along)
+        self._energy -= gain
         return gain
 
-    def _move(self, q: np.ndarray) -> float:
-        """Take out a direction. Returns what the loss loses by it."""
-        k, along, x = self._size, self._r @ q, q @ self._V
-        f = q - self._V @ x
-        p = self._rests(f[None])[0]
-        if self._wide:
-            self._B[k], p = p, self._g @ x + p
-            self._P[k], self._F[k] = p, f
-            self._Y[k, : k + 1] = self._Y[: k + 1, k] = self._F[: k + 1] @ f
-        self._Q[k], self._X[k], self._size = q, x, k + 1
-        self._r -= along[:, None] * q
-        self._a -= along[:, None] * p
-        self.squared -= p * p
-        return float(along @ along)
+    def _renew(self) -> None:
+        """Compute all norms and products anew: they have lost digits by differences."""
+        k = self._size
+        P, X, Y = self._P[:k], self._X[:k], self._Y[:k, :k]
+        inside = X @ self._g.T + P
+        outside = self._g - inside.T @ X
+        small = self._h - np.einsum("ij,ij->j", 2 * P - Y @ inside, inside)
+        squared = np.maximum(small, 0.0) + np.einsum("ij,ij->i", outside, outside)
+        self.squared = np.where(np.isinf(self.squared), self.squared, squared)
+        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
+        self._a = self._g @ self._rv + self._yh - P.T @ self._along[:k]
+
+    @property
+    def far_down(self) -> bool:
+        """Whether what is left of the loss is not known well."""
+        return self._energy <= _FAR_DOWN * self.first
 
 
-def square_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows and columns of a matrix; of rows that follow each other whole pieces are copied, and not if they are all."""
-    if np.array_equal(rows, np.arange(len(matrix))):
-        return matrix
-    runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-    out, stops = np.empty((len(rows), len(rows)), dtype=matrix.dtype), np.cumsum([len(run) for run in runs])
-    for run, stop in zip(runs, stops, strict=True) if len(runs) <= _FEW_RUNS else ():
-        for other, end in zip(runs, stops, strict=True):
-            piece = matrix[run[0] : run[-1] + 1, other[0] : other[-1] + 1]
-            out[stop - len(run) : stop, end - len(other) : end] = piece
-    for start in range(0, len(rows), 16) if len(runs) > _FEW_RUNS else ():  # whole rows, in a core's cache
-        some = slice(start, start + 16)
-        np.take(matrix[rows[some]], rows, axis=1, out=out[some], mode="clip")
-    return out
+def foresee(
+    products: Products,
+    part: int,
+    most: int,
+    jointly: bool,
+    columns: Callable[[np.ndarray], np.ndarray],
+) -> Foreseen:
+    """The atoms that plain pursuit takes on one of the parts, as far as it can be told.
 
+    Parameters
+    ----------
+    products : Products
+    part, most, jointly, columns
+        As in `FoldPursuit`.
 
-def foresee(run: FoldPursuit, most: int) -> Foreseen:
-    """The first atoms that a pursuit takes, by their places among its rows, as far as it can be told.
-
-    An interrupt leaves those that are known; one before the first is raised.
+    Returns
+    -------
+    Foreseen
+        Atoms by their places in the part.
     """
+    margin = MARGIN[products.itemsize]
+    run = FoldPursuit(products, part, most=most, jointly=jointly, columns=columns)
     atoms: list[int] = []
     gains: list[float] = []
-    interrupted = False
-    try:
-        while len(atoms) < most and sum(gains) < 1 - _FAR_DOWN and (atom := run.best()) >= 0:
-            if (gain := run.take(atom)) is None:
-                continue
-            if not gain > 0:
-                break
-            gains.append(gain / run.first)
-            atoms.append(atom)
-    except KeyboardInterrupt:
-        if not atoms:
-            raise
-        interrupted = True
-    known = len(atoms)
-    return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains[:known]), np.full(known, _SAME), interrupted)
+    errors: list[float] = []
+    while len(atoms) < most and not run.far_down:
+        atom, error = run.best(margin, atoms)
+        gain = run.take(atom) if atom >= 0 else 0.0
+        if gain == 0.0:
+            break
+        atoms.append(atom)
+        gains.append(gain / run.first)
+        errors.append(SAME * error)
+    places = np.full(len(products.V), -1)
+    places[products.parts[part]] = np.arange(len(products.parts[part]))
+    return Foreseen(places[np.array(atoms, dtype=np.intp)], np.array(gains), np.array(errors))

@@ -131,7 +131,6 @@ class Foreseen(NamedTuple):
     atoms: np.ndarray
     gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
     errors: np.ndarray  # relative, that these may have
-    interrupted: bool = False  # while they were looked for
 
 
 def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
@@ -141,7 +140,7 @@ def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
     """
     done, left = 0, 1.0  # atoms taken, and the share of the first loss that is left
     while done < len(foreseen.atoms):
-        atoms, gains, errors = (values[done : done + MOST] for values in foreseen[:3])
+        atoms, gains, errors = (values[done : done + MOST] for values in foreseen)
         before = done
         for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
             done += 1

@@ -175,6 +175,8 @@ class Squares(TakingDirections):
     def take_foreseen(self, block: list[int], gains: np.ndarray, errors: np.ndarray) -> Iterator[Step]:
         """Take atoms in order that were found elsewhere, before running moments exist: no pass over the data.
 
+        Steps have no leave-one-out error.
+
         Parameters
         ----------
         block : list of int
@@ -194,19 +196,15 @@ class Squares(TakingDirections):
         try:
             for place in range(total if right.all() else int(np.argmin(right))):
                 atom, length = directions[place].atom, along[place]
-                if self._left_out is not None:  # which needs the residual after each step
-                    self._advance(directions[place], 1.0, length)
                 self.atoms.chosen(atom)
                 self._steps.append((atom, length))
                 taken += 1
-                step = Step(atom, float(found[place]) * unit, loss=float(losses[place]))
                 weight = tuple((length * np.sqrt(unit)).tolist())
-                yield step._replace(weight=weight, leave_one_out=self._left_out_error())
+                yield Step(atom, float(found[place]) * unit, loss=float(losses[place]), weight=weight)
         finally:
-            if self._left_out is None:
-                tail = padded(self._r_tail, max(len(tails), len(self._r_tail)))
-                tail[: len(tails)] -= tails[:, :taken] @ along[:taken]
-                self._r, self._r_tail = self._r - Q[:, :taken] @ from_host(along[:taken], self._r), tail
+            tail = padded(self._r_tail, max(len(tails), len(self._r_tail)))
+            tail[: len(tails)] -= tails[:, :taken] @ along[:taken]
+            self._r, self._r_tail = self._r - Q[:, :taken] @ from_host(along[:taken], self._r), tail
             self.atoms.give_back(directions[taken:])
 
     def _certify(self, atom: int) -> tuple[float, float]:
