@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -446,8 +447,25 @@ def test_a_hyphen_is_standard_output(models, run):
 
 def test_a_failed_prediction_leaves_no_file(models, run):
     write_lines(Path("t.csv"), ["kind,b,a,when", "k1,1,2,2024-01-01", "k1,x,2,2024-01-01"])
-    check_refusal(run("predict", str(models / "regression.model"), "t.csv", "--out", "out.csv"), "row 2")
+    check_refusal(
+        run("predict", str(models / "regression.model"), "t.csv", "--out", "out.csv"), "t.csv: line 3, column"
+    )
     assert sorted(path.name for path in Path().iterdir()) == ["t.csv"]
+
+
+@pytest.mark.parametrize("end", ["csv", "csv.gz"])
+def test_a_bad_row_far_down_is_named_by_its_line(models, run, end):
+    """Blank lines and line breaks in quotes count, as they do in an editor; a block of pyarrow ends before it."""
+    rows = [f"k1,{i / 9},2,2024-01-01T00:00:00.000000" for i in range(20_000)]
+    write = gzip.open if end.endswith("gz") else open
+
+    def refused(last, words):
+        with write(f"t.{end}", "wb") as file:
+            file.write("\n".join(["kind,b,a,when", *rows, "", '"k', '1",1,2,2024-01-01', last]).encode())
+        check_refusal(run("predict", str(models / "regression.model"), f"t.{end}", "--out", "o"), f"t.{end}: {words}")
+
+    refused("k1,x,2,2024-01-01", "line 20005, column 'b': 'x' is not a number")
+    refused("k1,1,2", "line 20005: 3 fields where the header has 4")
 
 
 def test_what_a_model_cannot_give(models, run):
@@ -455,7 +473,10 @@ def test_what_a_model_cannot_give(models, run):
     table = str(models / "regression.parquet")
     check_refusal(run("predict", regression, table, "--probabilities"), "are for classes")
     check_refusal(run("predict", classification, table, "--intervals", "0.9"), "are for a regression")
-    check_refusal(run("predict", regression, table, "--intervals", "0.99"), "at most 0.947, as 18 rows were held out")
+    check_refusal(
+        run("predict", regression, table, "--intervals", "0.99"),
+        "--intervals must be above 0 and at most 0.947, as 18 rows were held out",
+    )
     check_refusal(run("predict", "nothing.model", table), "nothing.model: cannot be read: No such file")
     check_refusal(run("describe", table), "model file")
     check_refusal(

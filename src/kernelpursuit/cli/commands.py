@@ -197,7 +197,9 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
 def predict(model: str, table: str, out: str | None, probabilities: bool, intervals: float | None) -> None:
     """Predict the target of MODEL for the rows of TABLE ("-" reads standard input).
 
-    Rows are read, predicted and written some thousand at a time. Columns that the model does not need are ignored.
+    Rows are read, predicted and written some thousand at a time. Columns that the model does not need are ignored. What
+    is wrong is named by the line of a CSV file (the header is line 1), or by the row of a Parquet file or of standard
+    input (counted from 1).
     """
     with one_line_errors():
         from kernelpursuit.cli import predicting

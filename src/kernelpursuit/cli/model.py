@@ -95,13 +95,13 @@ class TableModel:
         self._refuse("regression", "intervals")
         return self.intervals(self.encode(table), coverage)
 
-    def intervals(self, X: NDArray[np.float64], coverage: float) -> NDArray[np.float64]:
-        """The same for encoded rows."""
+    def intervals(self, X: NDArray[np.float64], coverage: float, name: str = "coverage") -> NDArray[np.float64]:
+        """The same for encoded rows; an error calls the coverage by `name`."""
         rank = int(np.ceil(coverage * (len(self.errors) + 1)))
         if not 0 < coverage < 1 or rank > len(self.errors):
             rows = len(self.errors)
             limit = f"above 0 and at most {rows / (rows + 1):.3f}"
-            raise TableError(f"coverage must be {limit}, as {rows} rows were held out; got {coverage}")
+            raise TableError(f"{name} must be {limit}, as {rows} rows were held out; got {coverage}")
         middle, std = self.estimator.predict(X, return_std=True)
         half = self.errors[rank - 1] * std
         return np.stack([middle - half, middle + half], axis=1)

@@ -53,7 +53,7 @@ def check(model: TableModel, probabilities: bool, coverage: float | None) -> Non
         return
     if model.task != "regression":
         raise TableError(f"--intervals are for a regression, and this model names classes of {model.target!r}")
-    model.intervals(np.zeros((1, model.estimator.n_features_in_)), coverage)
+    model.intervals(np.zeros((1, model.estimator.n_features_in_)), coverage, name="--intervals")
 
 
 def predictions(model: TableModel, part: Source, probabilities: bool, coverage: float | None) -> Any:

@@ -179,16 +179,18 @@ def open_csv(path: str, data: bytes) -> Source:
     except ValueError as error:
         if not ragged:
             raise
-        found, wanted = ragged[0].actual_columns, ragged[0].expected_columns
-        place = _csv_line(data, separator, ragged[0].number - 2)
-        raise TableError(f"{shown(path)}: {place}: {count_of(found, 'field')} where the header has {wanted}") from error
+        problem = _ragged_row(ragged[0], lambda row: _csv_line(data, separator, row))
+        raise TableError(f"{shown(path)}: {problem}") from error
     return Source(path, columns, lambda row: _csv_line(data, separator, row))
 
 
-def _csv_records(data: bytes, separator: str) -> Any:
-    """Split the text the way pyarrow does; the reader's ``line_num`` then tells where a record ends."""
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="replace", newline="")
-    return csv.reader(text, delimiter=separator)
+def _csv_records(data: Any, separator: str) -> Any:
+    """Split bytes or an open text as pyarrow does; the reader's ``line_num`` then tells where a record ends."""
+    return csv.reader(_text_of(io.BytesIO(data)) if isinstance(data, bytes) else data, delimiter=separator)
+
+
+def _text_of(stream: Any) -> io.TextIOWrapper:
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
 
 
 def _sniff_separator(path: str, data: bytes) -> str:
@@ -217,7 +219,7 @@ def _refuse_open_quote(path: str, data: bytes, separator: str) -> None:
         raise TableError(f"{shown(path)}: line {start}: a quote is opened and never closed")
 
 
-def _csv_line(data: bytes, separator: str, row: int) -> str:
+def _csv_line(data: Any, separator: str, row: int) -> str:
     """Name the line on which a data row starts; blank lines and line breaks in quotes make it differ from the count."""
     records = _csv_records(data, separator)
     start, seen = 1, -1  # the header is no data row
@@ -240,42 +242,74 @@ def stream_tables(path: str) -> Iterator[Source]:
     from pyarrow import parquet
 
     done = 0
+    separator: str | None = None  # of a CSV file
+    ragged: list[Any] = []
+
+    def place(row: int) -> str:
+        """A file is read again, as what has passed is not kept; standard input cannot be."""
+        if separator is None or path == STANDARD_INPUT:
+            return f"row {row + 1}"
+        with open(path, "rb") as again, _text_of(inflated(again)[0]) as text:
+            return _csv_line(text, separator, row)
 
     def part(batch: Any) -> Source:
         nonlocal done
         start, done = done, done + batch.num_rows
-        return Source(path, pa.Table.from_batches([batch]), lambda row: f"row {start + row + 1}")
+        return Source(path, pa.Table.from_batches([batch]), lambda row: place(start + row))
 
     if path != STANDARD_INPUT:
         check_path(path)
     with sys.stdin.buffer if path == STANDARD_INPUT else open(path, "rb") as raw:
-        stream: Any = io.BufferedReader(raw, SAMPLE_BYTES)
-        start = stream.peek(SAMPLE_BYTES)
-        if start.startswith(b"\x1f\x8b"):
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), SAMPLE_BYTES)
-            start = stream.peek(SAMPLE_BYTES)
         try:
+            stream, start = inflated(raw)
             if start.startswith(b"PAR1"):
                 file = parquet.ParquetFile(pa.BufferReader(stream.read()))
                 yield from map(part, file.iter_batches())
                 return
             separator = _sniff_separator(path, start)
             names: list[str] = next(filter(None, _csv_records(start, separator)), [])
-            yield from map(part, arrow_csv.open_csv(stream, **_stream_options(path, separator, names)))
+            yield from map(part, arrow_csv.open_csv(stream, **_stream_options(separator, names, ragged)))
         except (pa.ArrowException, csv.Error, OSError, EOFError, zlib.error) as error:
-            raise TableError(
-                f"{shown(path)}: after row {done}: cannot be read: {str(error).partition(chr(10))[0]}"
-            ) from error
+            where = f"after {place(done - 1)}: " if done else ""
+            problem = f"{where}cannot be read: {str(error).partition(chr(10))[0]}"
+            if ragged:
+                problem = _ragged_row(ragged[0], place)
+            raise TableError(f"{shown(path)}: {problem}") from error
 
 
-def _stream_options(path: str, separator: str, names: list[str]) -> dict[str, Any]:
-    """How a CSV file is streamed: all columns as text, so that no block is read otherwise than another."""
+def _ragged_row(row: Any, place: Callable[[int], str]) -> str:
+    """What is wrong with a row of another length than the header's; pyarrow counts the header."""
+    fields = count_of(row.actual_columns, "field")
+    return f"{place(row.number - 2)}: {fields} where the header has {row.expected_columns}"
+
+
+def inflated(raw: Any) -> tuple[Any, bytes]:
+    """A stream of the bytes of a file, without gzip's compression, and how they begin."""
+    stream: Any = io.BufferedReader(raw, SAMPLE_BYTES)
+    start = stream.peek(SAMPLE_BYTES)
+    if start.startswith(b"\x1f\x8b"):
+        stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), SAMPLE_BYTES)
+        start = stream.peek(SAMPLE_BYTES)
+    return stream, start
+
+
+def _stream_options(separator: str, names: list[str], ragged: list[Any]) -> dict[str, Any]:
+    """How a CSV file is streamed: all columns as text, so that no block is read otherwise than another.
+
+    A row of another length than the header's is put into `ragged`.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    def remember(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
     return {
         "read_options": arrow_csv.ReadOptions(use_threads=False, block_size=STREAM_BLOCK),
-        "parse_options": arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "parse_options": arrow_csv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=remember
+        ),
         "convert_options": arrow_csv.ConvertOptions(
             strings_can_be_null=True, null_values=MISSING, column_types={name: pa.string() for name in names}
         ),
