@@ -10,7 +10,6 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, padded, to_host
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
-_MUCH = 0.02  # share of the squared norm of a column; where more is left outside the span, one round is enough
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
 
 
@@ -97,9 +96,8 @@ class Basis:
         There are two rounds. Each takes the span out of all columns at once and factors what is left: C = Q S₁ + Q₁R₁,
         then Q₁ = Q S₂ + Q₂R₂, so that C = Q (S₁ + S₂R₁) + Q₂ (R₂R₁). That reads Q four times, however many columns
         there are. Q₂ is orthonormal to rounding error, because a column of which only noise would be left is refused.
-        Where much is left of all columns, rounding has left nothing inside the span that would count, and S₂ is not
-        looked for. Else, with S₁ `known`, to whatever digits, Q is read three times; the second round is made again
-        where what it finds inside the span is not small.
+        With S₁ `known`, to whatever digits, it is read three times; the second round is made again where what it finds
+        inside the span is not small.
 
         Parameters
         ----------
@@ -111,8 +109,6 @@ class Basis:
         given = np.zeros((columns.shape[1], 0)) if tails is None else tails
         self._reserve(self.size + columns.shape[1], given.shape[1])
         norms, penalty = energies(columns), np.sum(given**2, axis=1)  # read together with what is inside
-        if known is not None and np.all(np.sum(known**2, axis=0) < (1 - 2 * _MUCH) * (to_host(norms) + penalty)):
-            known = None  # much is left: one round with all digits is less than two
         tails = np.zeros((columns.shape[1], self._tails.shape[1]))
         tails[:, : given.shape[1]] = given
         if known is None:
@@ -120,11 +116,7 @@ class Basis:
         else:
             (rest, tails), inside = self.without(columns, tails, known), known
         rest, tails, outside = orthonormal(rest, tails)
-        before, wrong, taken = to_host(norms) + penalty, np.inf, len(outside)
-        if known is None and self._enough(outside, before[:taken]):
-            rest, tails, turn = orthonormal(rest, tails)
-            taken, wrong = len(turn), 0.0
-            inside, outside = inside[:, :taken], turn @ outside[:taken, :taken]
+        before, wrong = to_host(norms) + penalty, np.inf
         while wrong > _NEARLY:
             rest, tails, again = self.complement(rest, tails, rounds=1)
             rest, tails, turn = orthonormal(rest, tails)
@@ -139,15 +131,6 @@ class Basis:
         self._R[old, new], self._R[new, new] = inside[:, :taken], outside[:taken, :taken]
         self.size += taken
         return taken
-
-    @staticmethod
-    def _enough(outside: np.ndarray, before: np.ndarray) -> bool:
-        """Whether one round has left columns orthogonal to the span, but for some roundings.
-
-        It leaves eps times their norms inside, and the columns become directions by the inverse of `outside`.
-        """
-        inverse = np.linalg.inv(outside) if len(outside) else outside
-        return bool(np.all(before @ inverse**2 < 1 / _MUCH))
 
     def nearly(self, columns: Array, tails: np.ndarray, inside: np.ndarray, gram: np.ndarray) -> Nearly:
         """The first round of `extend` by products that are known: nothing is read.

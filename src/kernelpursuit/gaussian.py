@@ -63,18 +63,21 @@ class GaussianPoints:
         Points so far from the centre that the product of two of them loses too many digits; None: there are none.
     shares : ndarray of shape (n,), optional
         γⱼ/γ, at most 1, of centres with widths of their own. Such points can only be the second argument of `gaussian`.
+    highest : float
+        No γ|x|² is more. So no exponent is below -(√(γ|x|²) + √(γ|z|²))².
     """
 
-    def __init__(self, rows: Array, far: np.ndarray | None, shares: np.ndarray | None = None):
+    def __init__(self, rows: Array, far: np.ndarray | None, shares: np.ndarray | None = None, highest: float = np.inf):
         self.rows = rows
         self.far = far
         self.shares = shares
+        self.highest = highest
         self.shape = (rows.shape[0], rows.shape[1] - 2)
 
     def __getitem__(self, J: slice | np.ndarray) -> GaussianPoints:
         rows = self.rows[J, :] if isinstance(J, slice) else gather(self.rows, J)
         far, shares = (None if values is None else values[J] for values in (self.far, self.shares))
-        return GaussianPoints(rows, far, shares)
+        return GaussianPoints(rows, far, shares, self.highest)
 
     @property
     def far_rows(self) -> np.ndarray:
@@ -102,7 +105,7 @@ def gaussian_points(centred: Array, gamma: float, shares: np.ndarray | None = No
     norms = xp.astype(-halves, scaled.dtype)[:, None]
     far = heights * (1.0 if shares is None else shares) > EXPONENT_ERROR / (2 * eps(scaled))
     rows = xp.concat([scaled, norms, xp.ones_like(norms)], axis=1)
-    return GaussianPoints(rows, far if np.any(far) else None, shares)
+    return GaussianPoints(rows, far if np.any(far) else None, shares, float(np.max(heights, initial=0.0)))
 
 
 def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
@@ -119,7 +122,7 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
     left, right = (P.turned, Q.rows) if turn_first else (P.rows, Q.turned)  # the shorter is copied
     with np.errstate(over="ignore", invalid="ignore"):  # of pairs of far points, which are replaced
         values = left @ right.T if out is None else np.matmul(left, right.T, out=out)
-        values = _exponential(values, lowest=_least_exponent(P, Q))
+        values = _exponential(values, lowest=-((np.sqrt(P.highest) + np.sqrt(Q.highest)) ** 2))
     if pairs:
         xp = namespace(values)
         where = [
@@ -159,14 +162,6 @@ def gaussian_by_differences(x: Array, z: Array, gamma: np.ndarray) -> Array:
 def _takes_indices(x: Array) -> bool:
     """Whether values may be put at index arrays, which the array API standard does not ask for."""
     return isinstance(x, np.ndarray) or hasattr(x, "index_put_")
-
-
-def _least_exponent(P: GaussianPoints, Q: GaussianPoints) -> float:
-    """No exponent is below this: -γ|x - z|² is at least -(√(γ|x|²) + √(γ|z|²))². NumPy's arrays only."""
-    if not isinstance(P.rows, np.ndarray) or Q.shares is not None or not (len(P.rows) and len(Q.rows)):
-        return -np.inf
-    d = P.shape[1]
-    return -float((np.sqrt(-np.min(P.rows[:, d])) + np.sqrt(-np.min(Q.rows[:, d]))) ** 2)
 
 
 def _exponential(values: Array, dtype: Any = None, lowest: float = -np.inf) -> Array:
