@@ -13,9 +13,8 @@ _START, _WEAK_START = 8, 16  # atoms of the first block, where they must be exac
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 _SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
-_HOST_SHARE = (
-    32  # c, see the notes of `LookAhead`, where this machine's processor makes the passes and blocks are exact
-)
+_HOST_SHARE = 32  # c of the notes below, where blocks are exact and this machine's processor makes the passes
+_MANY_ATOMS = 2048  # more than so many: pools of fewer cost little
 _LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
 
 
@@ -53,7 +52,8 @@ class LookAhead:
     -----
     Of m atoms √(c m) are tried out: c is 128 where blocks must be exact, 8 where passes are cheap and 32 else. The
     inner products of the pool then take less time than a pass. Larger pools were not faster (n = 8,000 to 50,000). Nor
-    were they for exact blocks of kernel values that this machine computes again at each pass, so c is 32 there too.
+    were they for exact blocks of kernel values that this machine computes again at each pass, so c is 32 there too,
+    but for few atoms, whose pools cost little.
 
     Examples
     --------
@@ -82,8 +82,6 @@ class LookAhead:
         if self._resting:
             return []
         self._rests &= getattr(criterion, "on_host", False)
-        if self._rests:
-            self._share = min(self._share, _HOST_SHARE)
         J = self.pool(scores - criterion.origin)
         self._cost = 1 + len(J) ** 2 / (_SQUARES * len(scores))
         rehearsal = criterion.rehearse(J)
@@ -118,7 +116,8 @@ class LookAhead:
     def pool(self, scores: np.ndarray) -> np.ndarray:
         """Atoms to try out, sorted, given scores counted from the criterion's origin."""
         possible = np.flatnonzero(scores > 0)
-        size = int(np.clip(np.sqrt(self._share * len(scores)), SMALLEST_POOL, LARGEST_POOL)) // (1 + self._reduced)
+        share = min(self._share, _HOST_SHARE) if self._rests and len(scores) > _MANY_ATOMS else self._share
+        size = int(np.clip(np.sqrt(share * len(scores)), SMALLEST_POOL, LARGEST_POOL)) // (1 + self._reduced)
         if len(possible) <= size:
             return possible
         half = size // 2
