@@ -15,6 +15,7 @@ from kernelpursuit.refinement.evidence import (
     maximise_evidence,
     negative_evidence,
     settle,
+    settle_nearby,
 )
 
 N, D, K, Q = 24, 3, 5, 2
@@ -333,3 +334,16 @@ def test_targets_without_noise_are_fitted():
     assert solved.log_determinant == pytest.approx(np.sum(np.log(stretched)), rel=1e-6)
     inverse = solved.inverse_factor @ np.linalg.svd(phi)[2].T  # its singular vectors are those of phi
     np.testing.assert_allclose(np.sum(inverse**2, axis=0), 1 / stretched, rtol=1e-4)
+
+
+def test_atoms_that_will_move_leave_from_a_peak_near_usual_variances():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    Y = np.sin(3 * X)
+    rows, atoms = Rows(X, (Y - Y.mean()) / Y.std()), Atoms(X[:15], np.full(15, np.log(0.3)), np.zeros(1))
+    near, highest = settle_nearby(atoms, rows), settle(atoms, rows)
+    _, _, *slopes = negative_evidence(
+        atoms, np.log(near.signal), np.log(near.noise), rows, Prior(0, 0, 0), atoms.centers
+    )
+    np.testing.assert_allclose(slopes, 0, atol=0.05)
+    assert near.value >= highest.value and near.noise >= highest.noise

@@ -28,6 +28,7 @@ from kernelpursuit.refinement.evidence import (
     Rows,
     coefficients,
     settle,
+    settle_nearby,
 )
 
 CHOSEN_FROM, CHOSEN_A_TERM = {True: 1500, False: 1000}, 4  # rows that atoms are chosen on, of classes and of values
@@ -362,7 +363,7 @@ def raise_bound(
 def raise_evidence(atoms: Atoms, task: Task, steps: int, report: Report | None = None) -> Evidence:
     """Move atoms so that their own evidence rises."""
     rows = task.rows()
-    settled = settle(atoms, rows)
+    settled = settle_nearby(atoms, rows)
     if steps == 0 or len(atoms.log_widths) == 0:
         return settled._replace(at_rest=True)
     return rise_of_all(Place(*settled[:3]), rows, task.classes).go(steps, report)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.optimize import minimize
 
 from kernelpursuit._array import Array, from_host, namespace, to_host
 from kernelpursuit.refinement.atoms import Atoms, evaluate, pull_back
@@ -332,24 +333,66 @@ def maximise_evidence(
     return Rise(atoms, rows, **options).go(max_iter, report)
 
 
-def settle(atoms: Atoms, rows: Rows) -> Evidence:
-    """Signal and noise of largest evidence, for atoms that stay as they are.
+class _Spectrum(NamedTuple):
+    """Rows as terms that stay where they are see them: all that signal and noise are judged by."""
 
-    With λ the eigenvalues of ΦᵀΦ and b the coordinates of ΦᵀY in its eigenvectors, the evidence without priors is
-    ½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v, a function of two numbers.
-    """
-    n, q = max(rows.total, 2.0), rows.Y.shape[1]  # one row alone tells nothing of its noise
+    eigenvalues: np.ndarray  # of ΦᵀΦ
+    along: np.ndarray  # squares of the coordinates of ΦᵀY in its eigenvectors
+    squares: float  # of all targets
+    total: float  # rows, less one for the mean
+    q: int  # targets
+
+    def minus_evidence(self, log_signal: float, log_noise: float) -> float:
+        """½ q [(n - 1) ln v + Σ ln(1 + s λ / v)] + (‖Y‖² - Σ b² / (λ + v/s)) / 2v, without priors."""
+        s, v = np.exp([log_signal, log_noise])
+        left = self.squares - np.sum(self.along / (self.eigenvalues + v / s))
+        determinant = np.sum(np.log1p(self.eigenvalues * (s / v)))
+        return float(0.5 * (self.q * (self.total * log_noise + determinant) + left / v))
+
+    def slopes(self, log_signal: float, log_noise: float) -> np.ndarray:
+        """Its derivatives."""
+        s, v = np.exp([log_signal, log_noise])
+        shrunk = self.eigenvalues + v / s
+        shares, beta = np.sum(self.eigenvalues / shrunk), np.sum(self.along / shrunk**2)  # beta is ‖β‖²
+        left = self.squares - np.sum(self.along / shrunk)
+        by_noise = self.q * (self.total - shares) - (left - beta * v / s) / v
+        return 0.5 * np.array([self.q * shares - beta / s, by_noise])
+
+
+def _spectrum(atoms: Atoms, rows: Rows) -> _Spectrum:
     values, _ = evaluate(atoms.like(rows.X), rows.X)
     phi, Y = rows.weigh(values - rows.mean(values)), rows.weigh(rows.Y)
     eigenvalues, vectors = np.linalg.eigh(to_host(phi.T @ phi))
-    eigenvalues = np.maximum(eigenvalues, 0)
     along = np.sum((vectors.T @ to_host(phi.T @ Y)) ** 2, axis=1)
-    total = float(namespace(Y).sum(Y * Y))
-    noise = rows.least_noise, NOISE[1]
-    s, v = best_variances(eigenvalues, along, total, n - 1, q, signal=SIGNAL, noise=noise)
-    left = total - float(np.sum(along / (eigenvalues + v / s)))
-    value = 0.5 * (q * ((n - 1) * np.log(v) + np.sum(np.log1p(eigenvalues * (s / v)))) + left / v)
-    return Evidence(atoms, s, v, float(value))
+    squares = float(namespace(Y).sum(Y * Y))
+    total = max(rows.total, 2.0) - 1  # one row alone tells nothing of its noise
+    return _Spectrum(np.maximum(eigenvalues, 0), along, squares, total, rows.Y.shape[1])
+
+
+def settle(atoms: Atoms, rows: Rows) -> Evidence:
+    """Signal and noise of largest evidence, for atoms that stay as they are."""
+    seen = _spectrum(atoms, rows)
+    s, v = best_variances(*seen, signal=SIGNAL, noise=(rows.least_noise, NOISE[1]))
+    return Evidence(atoms, s, v, seen.minus_evidence(np.log(s), np.log(v)))
+
+
+def settle_nearby(atoms: Atoms, rows: Rows) -> Evidence:
+    """Signal and noise at a peak of the evidence near usual values, for atoms that will move.
+
+    There may be a higher peak, with next to no noise and large coefficients. It is that of atoms in the wrong place,
+    and a worse place to leave from.
+    """
+    seen = _spectrum(atoms, rows)
+    grid = [np.array([log_signal, log_noise]) for log_signal in (-3, 0, 3, 6, 9) for log_noise in (-6, -3, -1.5, -0.5)]
+    start = min(grid, key=lambda theta: seen.minus_evidence(*theta))
+    best = minimize(
+        lambda theta: (seen.minus_evidence(*theta), seen.slopes(*theta)),
+        start,
+        method="L-BFGS-B",
+        jac=True,
+        bounds=[np.log(SIGNAL), np.log((rows.least_noise, NOISE[1]))],
+    )
+    return Evidence(atoms, float(np.exp(best.x[0])), float(np.exp(best.x[1])), float(best.fun))
 
 
 def coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
