@@ -477,6 +477,11 @@ def test_what_a_model_cannot_give(models, run):
         run("predict", regression, table, "--intervals", "0.99"),
         "--intervals must be above 0 and at most 0.947, as 18 rows were held out",
     )
+    check_refusal(run("predict", regression, table, "--intervals", "nan"), "--intervals must be above 0 and at most")
+    for command in (["predict", regression, table], ["fit", table, "--target", "y"], ["report", regression]):
+        check_refusal(run(*command, "--out", "no/file"), "--out no/file: there is no folder 'no'")
+    asked = run("fit", table, "--target", "y", "--out", "m", "--checkpoint", "no/file")
+    assert asked.exit_code == 2 and "--checkpoint 'no/file': there is no folder 'no'" in asked.stderr
     check_refusal(run("predict", "nothing.model", table), "nothing.model: cannot be read: No such file")
     check_refusal(run("describe", table), "model file")
     check_refusal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -105,6 +106,13 @@ def one_line_errors() -> Iterator[None]:
         raise OneLineError(f"this command needs {error.name}: pip install 'kernelpursuit[cli]'") from error
 
 
+def check_folder(out: str | None) -> None:
+    """Refuse a file to write whose folder is not there, before anything is computed."""
+    folder = os.path.dirname(out or "")
+    if folder and not os.path.isdir(folder):
+        raise OneLineError(f"--out {out}: there is no folder {folder!r}")
+
+
 def atoms_of(n_atoms: str) -> int | None:
     """Number of terms asked for, None for auto."""
     if n_atoms == "auto":
@@ -174,6 +182,7 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
 
         if out == "-":
             raise OneLineError("--out must be a file: a model is not written to standard output")
+        check_folder(out)
         wanted = atoms_of(n_atoms)
         model = fitting.fit(table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen)
         fitting.write(model, out, click.echo, checkpoint)
@@ -204,6 +213,7 @@ def predict(model: str, table: str, out: str | None, probabilities: bool, interv
     with one_line_errors():
         from kernelpursuit.cli import predicting
 
+        check_folder(out)
         predicting.run(model, table, out, probabilities, intervals)
 
 
@@ -234,6 +244,7 @@ def report(source: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) ->
         from kernelpursuit.cli import fitting
         from kernelpursuit.cli.page import write_page
 
+        check_folder(out)
         say = partial(click.echo, err=out == "-")  # beside the page
         if fitting.is_model(source):
             if chosen["target"] is not None:

@@ -60,12 +60,14 @@ def stages_of(file: str, table: Table, options: dict[str, Any], say: Say) -> Any
     try:
         journal = Journal(file, "kernelpursuit fit", words, options["--seed"])
     except ValueError as error:
-        raise TableError(str(error)) from error
+        raise TableError(str(error).replace("checkpoint=", "--checkpoint ", 1)) from error
     stages, known = Stages(journal), len(journal.lines)
     names = np.array([f"{name} {kind}" for name, kind in table.kinds.items()])
     found = fingerprint(names, *(table.frame[name].to_numpy() for name in table.kinds), table.y)
     if stages("table", lambda: found) != found:
-        raise TableError(f"checkpoint={file!r} was made on another table. Give that, another file, or delete this one")
+        raise TableError(
+            f"--checkpoint {file!r} was made on another table. Give that, another file, or delete this one"
+        )
     if known > 1:
         say(f"Goes on from where {file} ends.")
     return stages

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kernelpursuit.cli.encoding import encoded
 from kernelpursuit.cli.sources import Source, TableError
 from kernelpursuit.cli.tables import Kind, Task, conform
+from kernelpursuit.estimators.conformal import conformal_quantile
 
 
 class TableModel:
@@ -97,13 +98,13 @@ class TableModel:
 
     def intervals(self, X: NDArray[np.float64], coverage: float, name: str = "coverage") -> NDArray[np.float64]:
         """The same for encoded rows; an error calls the coverage by `name`."""
-        rank = int(np.ceil(coverage * (len(self.errors) + 1)))
-        if not 0 < coverage < 1 or rank > len(self.errors):
+        size = conformal_quantile(self.errors, coverage) if 0 < coverage < 1 else np.inf
+        if not np.isfinite(size):
             rows = len(self.errors)
             limit = f"above 0 and at most {rows / (rows + 1):.3f}"
             raise TableError(f"{name} must be {limit}, as {rows} rows were held out; got {coverage}")
         middle, std = self.estimator.predict(X, return_std=True)
-        half = self.errors[rank - 1] * std
+        half = size * std
         return np.stack([middle - half, middle + half], axis=1)
 
     def _refuse(self, task: Task, what: str) -> None:
