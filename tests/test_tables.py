@@ -340,10 +340,10 @@ def test_new_rows_are_read_as_the_training_rows_were(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "fragment"),
     [
-        (["1,2024-01-01", "oops,2024-01-01"], "row 2, column 'a': 'oops' is not a number"),
-        (["1,2024-01-01", "1,soon"], "row 2, column 'when': 'soon' is not a date"),
-        (["1,2024-01-01", "1e99,2024-01-01"], "row 2, column 'a': too large a number"),
-        (["1,2024-01-01", "1,2024-01-01,3"], "cannot be read: CSV parse error"),
+        (["1,2024-01-01", "oops,2024-01-01"], "line 3, column 'a': 'oops' is not a number"),
+        (["1,2024-01-01", "1,soon"], "line 3, column 'when': 'soon' is not a date"),
+        (["1,2024-01-01", "1e99,2024-01-01"], "line 3, column 'a': too large a number"),
+        (["1,2024-01-01", "1,2024-01-01,3"], "line 3: 3 fields where the header has 2"),
     ],
 )
 def test_bad_new_rows_are_named(tmp_path, rows, fragment):
