@@ -31,17 +31,12 @@ from kernelpursuit import (
 from kernelpursuit.sharded import tensors
 from kernelpursuit.sharded.cluster import Actors, Lost
 from kernelpursuit.sharded.shard import Block
+from test_dask import LABELS, QUIET, W, X, Y
 
 DEVICE = os.environ.get("KERNELPURSUIT_DEVICE", "cpu")
 pytestmark = pytest.mark.filterwarnings("default")  # those of Dask's own
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(300, 3))
-Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=300)
 TWO = np.stack([Y, 1e6 * X[:, 0]], axis=1)
-LABELS = np.array(["low", "mid", "high"])[np.digitize(Y, [-0.5, 0.5])]
-W = RNG.integers(0, 3, size=300).astype(float)
 SIZES = (40, 1, 0, 59, 3, 97, 100)
-QUIET = {"dashboard_address": None, "silence_logs": 50}
 
 
 @pytest.fixture(scope="module")

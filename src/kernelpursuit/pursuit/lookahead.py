@@ -9,7 +9,7 @@ import numpy as np
 
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
 MOST = 64  # atoms proposed for one pass, at most, where nobody says
-_START, _WEAK_START = 8, 16  # atoms of the first block, where they must be exact and where not
+_START = 8  # atoms of the first block
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 _SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
@@ -66,7 +66,7 @@ class LookAhead:
 
     def __init__(self, most: int, exact: bool = True, in_memory: bool = False):
         self._most = most
-        self._size = min(_START if exact else _WEAK_START, most)
+        self._size = min(_START, most)
         self._share = 128 if exact else 8 if in_memory else 32
         self._reduced = False  # whether the next pool is smaller, the last having not paid
         self._rests = exact and not in_memory
