@@ -10,6 +10,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegres
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import registry
 from kernelpursuit import (
     ConformalRegressor,
     FeatureWidths,
@@ -23,7 +24,6 @@ from kernelpursuit import (
     SparseKernelPCA,
     to_onnx,
 )
-from tests import registry
 
 pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -207,6 +207,13 @@ def test_predictions_of_the_models_inside_are_no_outputs(model, dtype):
 
 
 def test_what_has_no_graph_is_refused():
+    table = pytest.importorskip("kernelpursuit.cli.model").TableModel(
+        None, KMPRegressor(n_atoms=3).fit(X, Y), "y", "regression", {}, np.zeros(0), {}
+    )
+    with pytest.raises(TypeError, match=r"got TableModel; of a model of a table give model\.estimator"):
+        to_onnx(table)
+    with pytest.raises(TypeError, match="takes a fitted estimator or Pipeline, got list"):
+        to_onnx([])
     with pytest.raises(ValueError, match="function of yours"):
         to_onnx(KMPRegressor(n_atoms=3, kernel=lambda A, B: A @ B.T).fit(X, Y))
     with pytest.raises(ValueError, match="dtype must be"):

@@ -44,6 +44,10 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
     name = np.dtype(dtype).name
     if name not in DTYPES:
         raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+    if not isinstance(model, BaseEstimator):
+        of_table = "; of a model of a table give model.estimator: its graph takes what model.encode(table) returns"
+        hint = of_table if hasattr(model, "encode") else ""
+        raise TypeError(f"to_onnx takes a fitted estimator or Pipeline, got {type(model).__name__}{hint}")
     check_is_fitted(model)
     from skl2onnx import convert_sklearn
 
