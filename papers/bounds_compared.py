@@ -64,12 +64,12 @@ def run(settings: Settings) -> list[Record]:
     quick = settings.quick
     names = ("banana", FOREST) if quick else SETS
     tasks = [
-        {"set": name, "split": split, "atoms": 12 if quick else 200, "quick": quick}
+        {"set": name, "split": split, "atoms": 6 if quick else 200, "quick": quick}
         for name in names
         for split in range(1 if quick else 2 if name == FOREST else 5)
     ]
     tasks += [task | {"only": "held out"} for task in tasks]
-    tasks.append({"set": LARGE, "split": 0, "atoms": 12 if quick else 200, "quick": quick, "only": "held out"})
+    tasks.append({"set": LARGE, "split": 0, "atoms": 6 if quick else 200, "quick": quick, "only": "held out"})
     return measure_all(tasks, measure, settings)
 
 
@@ -100,15 +100,17 @@ def _rows(task: Task, data_dir: str | None) -> tuple[Array, Array, Array, Array]
     """Training rows and labels, test rows and labels; -1 and 1."""
     if task["set"] in (FOREST, LARGE):
         data = load("covtype", data_dir)
-        size = 400 if task["quick"] else LARGE_TRAIN if task["set"] == LARGE else FOREST_TRAIN
+        size = 150 if task["quick"] else LARGE_TRAIN if task["set"] == LARGE else FOREST_TRAIN
         order = generator(task, "set", "split").permutation(len(data.target))[
-            : size + (600 if task["quick"] else FOREST_TEST)
+            : size + (300 if task["quick"] else FOREST_TEST)
         ]
         train, test, target = order[:size], order[size:], np.where(data.target == 2, 1, -1)
     else:
         data = load(f"ida_{task['set']}", data_dir)
         train, target = data.splits[task["split"]], data.target
         test = np.setdiff1d(np.arange(len(target)), train)
+        if task["quick"]:
+            train, test = train[:150], test[:300]
     X, new = standardise(data.data[train].astype(float), data.data[test].astype(float))
     return X, target[train], new, target[test]
 

@@ -42,7 +42,7 @@ def run(settings: Settings) -> list[Record]:
     """Records of all pairs of views and splits."""
     quick = settings.quick
     tasks = [
-        {"set": "mfeat", "split": split, "pair": "/".join(pair), "rows": 200 if quick else 1000, "quick": quick}
+        {"set": "mfeat", "split": split, "pair": "/".join(pair), "rows": 100 if quick else 1000, "quick": quick}
         for pair in (PAIRS[:1] if quick else PAIRS)
         for split in range(2 if quick else 3)
     ]

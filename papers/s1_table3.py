@@ -80,7 +80,7 @@ def measure(task: Task, data_dir: str | None) -> Record:
     errors, terms = ridge_errors(X, y, X_test, y_test, gamma, alpha), {"KRR": n}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # paths that end before 100 atoms: expected here
-        models = pursuits(X, y, gamma, seed, *((30, 2) if task["quick"] else (100, 5)))
+        models = pursuits(X, y, gamma, seed, *((15, 2) if task["quick"] else (100, 5)))
         models["best"] = best_method(X, y, max(5, n // 10), (gamma, alpha), seed, task["quick"])
         lars = lars_errors(X, y, X_test, y_test, gamma, round(PRINTED[task["set"]]["LARS"][2]), seed)
     for name, model in models.items():

@@ -47,7 +47,7 @@ COLUMNS = (100, 300, 1000, "all")  # inputs that ours may keep
 
 def run(settings: Settings) -> list[Record]:
     """Records of all sets and foldings."""
-    names, seeds, atoms = (DATA[:2], 1, 10) if settings.quick else (DATA, N_SEEDS, MAX_ATOMS)
+    names, seeds, atoms = (DATA[:2], 1, 4) if settings.quick else (DATA, N_SEEDS, MAX_ATOMS)
     tasks = [
         {"set": name, "folding": folding, "atoms": atoms, "quick": settings.quick}
         for name in names

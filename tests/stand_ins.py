@@ -5,6 +5,7 @@ import numpy as np
 from papers import datasets
 
 CLASSES = {"usps": np.arange(10), "mfeat": np.arange(10), "covtype": np.arange(1, 8)}  # the others: -1 and +1
+SMALLER = {"covtype": datasets._dense(3000, 54), "usps": datasets._dense(700, 256) | datasets._dense(700, 256, "_test")}
 REGRESSION = {"abalone", "bodyfat", "cal_housing", "cpusmall", "housing", "mg", "mpg", "pyrim", "space_ga", "triazines"}
 
 
