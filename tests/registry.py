@@ -1,7 +1,7 @@
 """Every public estimator: as its constructor makes it, and in the settings that differ from that in kind."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import get_tags
 
@@ -38,8 +38,8 @@ SETTINGS = [
     KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1),
     KMPClassifier(n_atoms=5, loss="logistic", alpha=0.01),
     KMPClassifier(n_atoms=3, kernel="precomputed"),
-    KMPRegressorCV(max_atoms=3, cv=3, kernel="precomputed"),
-    KMPClassifierCV(max_atoms=3, cv=3, kernel="precomputed"),
+    KMPRegressorCV(max_atoms=2, cv=2, kernel="precomputed"),
+    KMPClassifierCV(max_atoms=2, cv=2, kernel="precomputed"),
     PolytopeFacesRegressor(n_atoms=10, release=False),
     PolytopeFacesRegressor(n_atoms=5, guard=True, fit_intercept=False),
     PolytopeFacesRegressor(n_atoms=3, kernel="precomputed"),
@@ -49,7 +49,7 @@ SETTINGS = [
     SparseKernelFDA(n_atoms=5, kernel="linear", candidates=10),
     SparseKernelFDA(n_atoms=5, kernel="poly", memory=0),
     SparseKernelFDA(n_atoms=3, kernel="precomputed"),
-    SparseKernelFDACV(max_atoms=3, cv=3, kernel="precomputed"),
+    SparseKernelFDACV(max_atoms=2, cv=2, kernel="precomputed"),
     SparseKernelPCA(n_atoms=5, selection="diagonal", center=False),
     SparseKernelPCA(n_atoms=5, selection="random", random_state=0),
     SparseKernelPCA(n_atoms=5, candidates=10, kernel="linear"),
@@ -64,7 +64,7 @@ SETTINGS = [
     SparseKernelCCA(n_atoms=5, n_components=1, deflation="projection", signed=False, alpha=0.1),
     SparseKernelCCA(n_atoms=4, kernel_x="linear", kernel_y="linear", candidates=7),
     SparseKernelCCA(n_atoms=5, kernel_x="precomputed"),
-    FeatureWidths(n_landmarks=20, prior=0.0, max_rows=60, max_iter=10),
+    FeatureWidths(n_landmarks=10, prior=0.0, max_rows=60, max_iter=2),
 ]
 
 
@@ -75,6 +75,16 @@ SMALLER = {
 }
 SMALLER |= {make: make(n_atoms=3, epochs=1) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
 SMALLER |= {PolytopeFacesRegressor: PolytopeFacesRegressor(n_atoms=10), FeatureWidths: FeatureWidths(max_iter=5)}
+
+
+def few_atoms(estimator):
+    """The same with as few atoms as it can have, for tests of how data are taken in and given out."""
+    values = {"n_atoms": 3, "n_components": 2, "max_atoms": 2, "cv": 2, "gammas": [1.0], "epochs": 1, "max_iter": 1}
+    values |= {"n_landmarks": 5, "estimator": KMPRegressor(n_atoms=3)}
+    return clone(estimator).set_params(**{name: values[name] for name in values if name in estimator.get_params()})
+
+
+FEW_ATOMS = {type(estimator): few_atoms(estimator) for estimator in DEFAULTS}
 
 
 def label(estimator):

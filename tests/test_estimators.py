@@ -7,7 +7,8 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from registry import DEFAULTS, SETTINGS, SMALLER, is_precomputed, label
+from kernelpursuit.estimators import _refined
+from registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, is_precomputed, label
 
 pytestmark = pytest.mark.filterwarnings(
     # Warnings that are asserted elsewhere. Some checks have fewer distinct rows than n_atoms,
@@ -18,6 +19,15 @@ pytestmark = pytest.mark.filterwarnings(
     # or fit on frames and transform arrays.
     "ignore:X .* feature names:UserWarning",
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def two_folds():
+    """A refined model judges its terms on two folds, not five: nothing that is checked here depends on how many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_refined, "FOLDS", ((np.inf, 2),))
+        yield
+
 
 # Checks that look at the class, or end before a setting matters: the default of each class is enough. The checks of
 # arrays of other libraries are repeated for more settings, and compared atom for atom, in test_array_api.py.
@@ -37,6 +47,7 @@ ONCE_FOR_A_CLASS = {
     "check_mixin_order",
     "check_no_attributes_set_in_init",
     "check_parameters_default_constructible",
+    "check_pipeline_consistency",  # a pipeline calls the same methods; that a fit repeats itself is checked for all
     "check_set_params",
     "check_transformers_unfitted",
     "check_valid_tag_types",
@@ -52,20 +63,21 @@ ONCE_FOR_A_CLASS = {
 }
 
 
-# Checks of how data are taken in, which is written once for all estimators: beside the default of each class only
-# kernel matrices differ.
+# Checks of how data are taken in, which is written once for all estimators: beside each class only kernel matrices
+# differ. So are those of sparse rows, of arrays of other libraries, and whatever is checked again with read-only data.
 OF_DATA_TAKEN_IN = {
     "check_all_zero_sample_weights_error",
-    "check_estimator_sparse_matrix",  # arrays are repeated: kernels of sparse rows differ
+    "check_classifier_data_not_an_array",
     "check_dict_unchanged",
     "check_dont_overwrite_attributes",
     "check_dont_overwrite_parameters",
     "check_dtype_object",
-    "check_estimator_sparse_tag",
+    "check_estimators_data_not_an_array",
     "check_estimators_fit_returns_self",
     "check_estimators_nan_inf",
     "check_estimators_overwrite_params",
     "check_f_contiguous_array_estimator",
+    "check_fit2d_predict1d",
     "check_fit_check_is_fitted",
     "check_fit_score_takes_y",
     "check_inplace_ensure_writeable",
@@ -73,56 +85,48 @@ OF_DATA_TAKEN_IN = {
     "check_n_features_in_after_fitting",
     "check_positive_only_tag_during_fit",
     "check_readonly_memmap_input",
+    "check_regressor_data_not_an_array",
     "check_sample_weights_list",
     "check_sample_weights_not_an_array",
     "check_sample_weights_not_overwritten",
     "check_sample_weights_pandas_series",
     "check_sample_weights_shape",
+    "check_supervised_y_2d",
+    "check_transformer_data_not_an_array",
 }
 
 
-# Checks that fit often or on many rows: where a default is slow they are given a smaller setting of the same kind.
-LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")} | {
+# A class whose default is slow is checked with few atoms, but for its constructor, its first fits,
+OF_DEFAULTS = {
+    "check_complex_data",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_empty_data_messages",
+    "check_estimators_unfitted",
+    "check_fit1d",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_non_transformer_estimators_n_iter",
+    "check_parameters_default_constructible",
+    "check_requires_y_none",
+    "check_set_params",
+    "check_transformers_unfitted",
+    "check_valid_tag_types",
+}
+
+
+# and, with some more, for what it learns.
+OF_WHAT_IS_LEARNED = {
     "check_class_weight_classifiers",
-    "check_classifier_data_not_an_array",
-    "check_classifiers_classes",
-    "check_classifiers_multilabel_output_format_decision_function",
-    "check_classifiers_multilabel_output_format_predict",
-    "check_classifiers_multilabel_output_format_predict_proba",
-    "check_classifiers_multilabel_representation_invariance",
     "check_classifiers_train",
-    "check_decision_proba_consistency",
-    "check_dict_unchanged",
-    "check_dont_overwrite_attributes",
-    "check_dont_overwrite_parameters",
-    "check_dtype_object",
-    "check_estimator_sparse_array",
-    "check_estimator_sparse_matrix",
-    "check_estimator_sparse_tag",
-    "check_estimators_dtypes",
-    "check_estimators_fit_returns_self",
-    "check_estimators_pickle",
-    "check_f_contiguous_array_estimator",
-    "check_fit_check_is_fitted",
-    "check_fit_idempotent",
-    "check_fit_score_takes_y",
-    "check_methods_sample_order_invariance",
-    "check_n_features_in",
-    "check_pipeline_consistency",
-    "check_positive_only_tag_during_fit",
-    "check_regressor_data_not_an_array",
-    "check_regressors_int",
     "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
-    "check_readonly_memmap_input",
-    "check_sample_weights_list",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_pandas_series",
-    "check_supervised_y_2d",
-    "check_transformer_data_not_an_array",
-    "check_transformer_general",
-    "check_transformer_preserve_dtypes",
 }
 
 
@@ -148,27 +152,49 @@ def checks_of(estimator, wanted):
     """Parameters of the tests below: pairs of an estimator and a check."""
     for instance, check in estimator_checks_generator(estimator):
         name = check.func.__name__
-        if wanted(name) and applies(name, estimator):
+        if wanted(name, check.keywords) and applies(name, estimator):
             options = "".join(f"-{value}" for value in check.keywords.values())
             yield pytest.param(instance, check, id=f"{name.removeprefix('check_')}{options}-{label(estimator)}")
 
 
-def once(setting):
-    """Checks that are not repeated for a setting."""
-    return ONCE_FOR_A_CLASS if is_precomputed(setting) else ONCE_FOR_A_CLASS | OF_DATA_TAKEN_IN
+def of_data(name, options):
+    """Whether a check is of how data are taken in."""
+    begins = name.startswith(("check_array_api", "check_estimator_sparse"))
+    return begins or name in OF_DATA_TAKEN_IN or "readonly_memmap" in options
 
 
 def repeated_for(setting):
-    """Whether a check, by its name, is repeated for a setting."""
-    skipped = once(setting)
-    return lambda name: name not in skipped
+    """Whether a check, by its name and its options, is repeated for a setting."""
+
+    def wanted(name, options):
+        if name in ONCE_FOR_A_CLASS:
+            return False
+        if name == "check_estimator_sparse_array":  # and the same again for sparse matrices
+            return reads_rows_otherwise(setting)
+        return is_precomputed(setting) or not of_data(name, options)
+
+    return wanted
+
+
+def reads_rows_otherwise(setting):
+    """Whether a setting has another kernel than the default, which may treat sparse rows otherwise, or picks rows."""
+    default, chosen = type(setting)().get_params(), setting.get_params()
+    return any(chosen[name] != default.get(name) for name in chosen if "kernel" in name or name == "candidates")
+
+
+def checked(default, name, options):
+    """The setting of a class that a check is given: the default, unless fewer atoms say as much."""
+    make = type(default)
+    if make in SMALLER and name not in OF_DEFAULTS:
+        return SMALLER[make] if name in OF_WHAT_IS_LEARNED else FEW_ATOMS[make]
+    return FEW_ATOMS[make] if of_data(name, options) else default
 
 
 def cases():
-    for estimator in DEFAULTS:
-        smaller = SMALLER.get(type(estimator), estimator)
-        yield from checks_of(estimator, lambda name: name not in LONG)
-        yield from checks_of(smaller, lambda name: name in LONG)
+    for default in DEFAULTS:
+        make = type(default)
+        for estimator in (default, FEW_ATOMS[make], *([SMALLER[make]] if make in SMALLER else [])):
+            yield from checks_of(estimator, lambda *check, e=estimator, d=default: checked(d, *check) is e)
     for estimator in SETTINGS:
         yield from checks_of(estimator, repeated_for(estimator))
 
@@ -197,14 +223,13 @@ OF_TRANSFORMERS = [
 
 
 def more_cases():
-    defaults = [SMALLER.get(type(estimator), estimator) for estimator in DEFAULTS]
-    for estimators, skipped in ((defaults, lambda _: set()), (SETTINGS, once)):
+    for estimators, wanted in ((FEW_ATOMS.values(), lambda _: lambda *_: True), (SETTINGS, repeated_for)):
         for estimator in estimators:
             names = [*UNREACHED]
             names += OF_PREDICTORS if hasattr(estimator, "predict") else []
             names += OF_TRANSFORMERS if hasattr(estimator, "transform") else []
             for name in names:
-                if name not in skipped(estimator) and applies(name, estimator):
+                if wanted(estimator)(name, ()) and applies(name, estimator):
                     yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
 
 
@@ -221,4 +246,5 @@ def test_checks_that_the_generator_never_reaches(estimator, name):
 @pytest.mark.parametrize("classifier", [found for found in DEFAULTS if is_classifier(found)], ids=label)
 def test_classifier_predictions(classifier):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    classifier = SMALLER.get(type(classifier), classifier)
     estimator_checks.check_classifiers_predictions(X, y, type(classifier).__name__, clone(classifier))

@@ -206,6 +206,7 @@ class SparseKernelFDA(FisherModel):
         **FISHER_CONSTRAINTS,
         **GOING_ON,
     }
+    _for_scores = False  # True in a search that needs predictions only: no probabilities
 
     def __init__(
         self,
@@ -317,11 +318,16 @@ class SparseKernelFDA(FisherModel):
         taken = path.truncate(len(path) + len(path.discarded))
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         expansion = family.expansion(atoms)
-        sizes = criterion.within.sizes
-        along = weights_along_path(found)
-        calibration = calibrated_discriminants(found, along, expansion, path, index, self.labels, data, sizes)
-        fitted = Fitted(path, family.support(atoms), expansion, along, calibration=calibration)
-        return fitted, found
+        along, calibration = weights_along_path(found), None
+        if not self._for_scores or moves_thresholds(self.class_weight):
+            sizes = criterion.within.sizes
+            calibration = calibrated_discriminants(found, along, expansion, path, index, self.labels, data, sizes)
+        return Fitted(path, family.support(atoms), expansion, along, calibration=calibration), found
+
+
+def moves_thresholds(class_weight: Any) -> bool:
+    """Whether classes have weights of their own; "balanced" is what discriminants are without any."""
+    return class_weight is not None and class_weight != "balanced"
 
 
 def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> Any:
@@ -329,7 +335,7 @@ def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> 
 
     A class of weight w is named where w times its probability is largest, that is, its log-odds grow by log w.
     """
-    if class_weight is None or class_weight == "balanced":
+    if not moves_thresholds(class_weight):
         return fitted.weights
     assert fitted.calibration is not None and isinstance(fitted.weights, WeightPath)
     costs = compute_class_weight(class_weight, classes=classes, y=classes)
