@@ -10,6 +10,8 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, padded, to_host
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
+_PANEL = 64  # directions whose part is taken out first, in a single round; then twice as many each time
+_MUCH = 1e-6  # share of the squared norm of a column; where more is left outside the span, a single round may do
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
 
 
@@ -87,7 +89,13 @@ class Basis:
         self._rows[:1, :] = (column / length)[None, :]
         self._R[0, 0], self.size = length, 1
 
-    def extend(self, columns: Array, tails: np.ndarray | None = None, known: np.ndarray | None = None) -> int:
+    def extend(
+        self,
+        columns: Array,
+        tails: np.ndarray | None = None,
+        known: np.ndarray | None = None,
+        once: bool = False,
+    ) -> int:
         """Add the directions of `columns` (n_samples, b), one after the other. Returns how many were added.
 
         The first column that lies in the span ends the block. A column of which little is left beside those before it
@@ -99,24 +107,39 @@ class Basis:
         With S₁ `known`, to whatever digits, it is read three times; the second round is made again where what it finds
         inside the span is not small.
 
+        Where one round may do (`once`), and a millionth is left of all columns, Q is read twice. The part along its
+        first directions, most of a column, is taken out before that along the next ones is looked for. So the rounding
+        error is that of Gram and Schmidt's modified process: about 10 eps times the norm of a column over what is left
+        of it, 1e-12 or so. Coordinates along such directions, each found from what the ones before have left, are as
+        exact as those along directions that are orthogonal to the last digit.
+
         Parameters
         ----------
         columns : array of shape (n_samples, b)
         tails : ndarray of shape (b, any), optional
         known : ndarray of shape (size, b), optional
             Products of the columns with the directions, tails included.
+        once : bool
+            Whether directions may be orthogonal to some digits less than all, where S₁ is known: NumPy's arrays only.
         """
         given = np.zeros((columns.shape[1], 0)) if tails is None else tails
         self._reserve(self.size + columns.shape[1], given.shape[1])
         norms, penalty = energies(columns), np.sum(given**2, axis=1)  # read together with what is inside
         tails = np.zeros((columns.shape[1], self._tails.shape[1]))
         tails[:, : given.shape[1]] = given
-        if known is None:
+        once = once and known is not None and bool(np.all(np.sum(known**2, axis=0) < (1 - _MUCH) * (norms + penalty)))
+        if once:
+            rest, tails, inside = self._complement_by_panels(columns, tails)
+        elif known is None:
             rest, tails, inside = self.complement(columns, tails, rounds=1)
         else:
             (rest, tails), inside = self.without(columns, tails, known), known
         rest, tails, outside = orthonormal(rest, tails)
         before, wrong = to_host(norms) + penalty, np.inf
+        if once and np.all(np.diagonal(outside) ** 2 > _MUCH * before[: len(outside)]):
+            rest, tails, turn = orthonormal(rest, tails)
+            taken, wrong = len(turn), 0.0
+            inside, outside = inside[:, :taken], turn @ outside[:taken, :taken]
         while wrong > _NEARLY:
             rest, tails, again = self.complement(rest, tails, rounds=1)
             rest, tails, turn = orthonormal(rest, tails)
@@ -208,14 +231,27 @@ class Basis:
             coordinates += inside
         return columns, tails, coordinates
 
-    def inside(self, columns: Array, tails: np.ndarray, size: int) -> np.ndarray:
-        """Products of `columns` (n_samples, b) and `tails` (b, any) with the first directions, (size, b)."""
-        Q, T = self._rows[:size, :], self._tails[:size, : tails.shape[1]]
+    def _complement_by_panels(self, columns: np.ndarray, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
+        """One round of `complement`, taking out the part along some directions before that along the next is looked for."""
+        coordinates, start = np.zeros((self.size, columns.shape[1])), 0
+        while start < self.size:
+            stop = min(2 * start or _PANEL, self.size)
+            coordinates[start:stop] = self.inside(columns, tails, stop, start)
+            columns, tails = self.without(columns, tails, coordinates[start:stop], start)
+            start = stop
+        return columns, tails, coordinates
+
+    def inside(self, columns: Array, tails: np.ndarray, size: int, start: int = 0) -> np.ndarray:
+        """Products of `columns` (n_samples, b) and `tails` (b, any) with the directions from `start` to `size`."""
+        Q, T = self._rows[start:size, :], self._tails[start:size, : tails.shape[1]]
         return to_host(columns.T @ Q.T).T + T @ tails[:, : T.shape[1]].T  # Q @ columns, faster by up to a quarter
 
-    def without(self, columns: Array, tails: np.ndarray, inside: np.ndarray) -> tuple[Array, np.ndarray]:
-        """`columns` and `tails` less the first directions times `inside`."""
-        Q, T = self._rows[: len(inside), :], self._tails[: len(inside), : tails.shape[1]]
+    def without(
+        self, columns: Array, tails: np.ndarray, inside: np.ndarray, start: int = 0
+    ) -> tuple[Array, np.ndarray]:
+        """`columns` and `tails` less the directions from `start` on times `inside`."""
+        some = slice(start, start + len(inside))
+        Q, T = self._rows[some, :], self._tails[some, : tails.shape[1]]
         tails = tails.copy()
         tails[:, : T.shape[1]] -= inside.T @ T
         return columns - (from_host(inside.T, Q) @ Q).T, tails  # up to twice as fast as Q.T @ inside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,21 +50,27 @@ class OrthogonalFit:
             lengths = np.concatenate([constant, lengths])
         return cls(criterion, targets, lengths)
 
-    def residuals(self) -> Iterator[tuple[Array, Array]]:
+    def residuals(self, sizes: Container[int] | None = None) -> Iterator[tuple[Array, Array]]:
         """Residuals y_i - f⁻ⁱ(x_i), weights refitted without row i, and y_i - f(x_i), after 0, 1, ... steps.
 
-        Each (n_samples, n_targets). Without its group where there are groups; nan where there is a single one.
+        Each (n_samples, n_targets). Without its group where there are groups; nan where there is a single one. With
+        `sizes` only those after so many steps.
         """
         atoms = self.criterion.atoms
         r = atoms.centre(atoms.weigh(in_double(self.targets)))
         left_out = leave_out(r, atoms)
+
+        def now(size: int) -> Iterator[tuple[Array, Array]]:
+            if sizes is None or size in sizes:
+                yield atoms.unweigh(left_out.residual if left_out is not None else r * np.nan), atoms.unweigh(r)
+
         if not atoms.intercept:
-            yield atoms.unweigh(r if left_out is not None else r * np.nan), atoms.unweigh(r)
+            yield from now(0)
         for t, sample in enumerate(self._directions()):
             r = r - sample[:, None] * from_host(self.lengths[t], r)[None, :]
             if left_out is not None:
                 left_out.move(sample, self.lengths[t], r)
-            yield atoms.unweigh(left_out.residual if left_out is not None else r * np.nan), atoms.unweigh(r)
+            yield from now(t + 1 - atoms.intercept)
 
     def _directions(self) -> Iterator[Array]:
         """Directions over the rows, one after the other."""

@@ -38,13 +38,10 @@ def calibrated_left_out(
     `targets` are ±1, one column for each class, or, `apart`, for each of the labels that a row may have.
     """
     sizes = sizes_to_calibrate(path)
-    wanted = set(sizes)
     here = rows_here(data.X)
     targets = to_host(here(targets))
     values = (
-        within_range(*(targets - to_host(here(one)) for one in residuals))
-        for k, residuals in enumerate(fit.residuals())
-        if k in wanted
+        within_range(*(targets - to_host(here(one)) for one in residuals)) for residuals in fit.residuals(set(sizes))
     )
     return calibrated(sizes, values, targets, *weights_and_counts(data, here), apart)
 

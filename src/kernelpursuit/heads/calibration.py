@@ -91,17 +91,21 @@ def fit_slope(
     sizes = np.bincount(index, weights=w if counts is None else counts, minlength=n_classes)
     own = (sizes[index] + 1) / (sizes[index] + 2)
     unit = float(np.sqrt(np.average(np.mean(values**2, axis=1), weights=w))) or 1.0
-    scaled = values / unit
-    others = (np.sum(scaled, axis=1) - scaled[np.arange(n), index]) / (n_classes - 1)
-    wanted = w @ (own * scaled[np.arange(n), index] + (1 - own) * others)
+    scaled = np.ascontiguousarray(values.T) / unit  # one row for each class: a sum over them is fast
+    at_own = scaled[index, np.arange(n)]
+    others = (np.sum(scaled, axis=0) - at_own) / (n_classes - 1)
+    wanted = w @ (own * at_own + (1 - own) * others)
     slope, low, high = 1.0, 0.0, np.inf
     for _ in range(_STEPS):
-        logits = slope * scaled
-        odds = np.exp(logits - np.max(logits, axis=1, keepdims=True))
-        odds /= np.sum(odds, axis=1, keepdims=True)
-        mean = np.sum(odds * scaled, axis=1)
+        odds = slope * scaled
+        odds -= np.max(odds, axis=0)
+        np.exp(odds, out=odds)
+        odds /= np.sum(odds, axis=0)
+        odds *= scaled
+        mean = np.sum(odds, axis=0)
         first = w @ mean - wanted  # derivatives of the surprise
-        second = w @ (np.sum(odds * scaled**2, axis=1) - mean**2)
+        odds *= scaled
+        second = w @ (np.sum(odds, axis=0) - mean**2)
         if first == 0 or (first > 0 and slope == _LEAST):  # the first also where all values are equal
             break
         low, high = (low, slope) if first > 0 else (slope, high)

@@ -113,7 +113,7 @@ class Deflation(Pools):
         self.size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
         self._directions: Joined | Apart = Apart(self.basis, self.ridge, self.columns)
         if orthogonal:
-            self._directions = Joined(self.basis, self.ridge, self.columns, self.products_kept)
+            self._directions = Joined(self.basis, self.ridge, self.columns, self.products_kept, once=self.single)
         self.extend, self.give_back = self._directions.extend, self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)
@@ -320,7 +320,7 @@ class Deflation(Pools):
 
     def _narrowed(self, vectors: Array) -> Array:
         """Sample-space vectors in the precision of a pass."""
-        return self._xp.astype(vectors, self._dtype) if self.single else vectors
+        return vectors if vectors.dtype == self._dtype else self._xp.astype(vectors, self._dtype)
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products of all atoms with the vectors (samples ; tails), (n_atoms, b), in one pass over the data.
