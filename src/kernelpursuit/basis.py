@@ -78,6 +78,11 @@ class Basis:
         """Triangular factor, (size, size)."""
         return self._R[: self.size, : self.size]
 
+    def reserve(self, size: int) -> None:
+        """Make room for so many directions, where memory that is not used costs nothing. So none is copied later."""
+        if isinstance(self._rows, np.ndarray) and size > len(self._rows):
+            self._grow_rows(min(size, self._rows.shape[1]))
+
     def append(self, column: Array, tail: np.ndarray | None = None) -> Array | None:
         """Add the direction of `column` outside the span and return its sample part; None if it lies in the span."""
         taken = self.extend(column[:, None], None if tail is None else tail[None, :])
@@ -267,16 +272,19 @@ class Basis:
 
     def _reserve(self, size: int, tail: int) -> None:
         """Grow the storage geometrically, so that k columns cost O(k) copies."""
-        like, capacity = self._rows, self._rows.shape[0]
-        if size > capacity:
-            more = max(size, 2 * capacity) - capacity
-            grown = self._xp.empty((capacity + more, like.shape[1]), dtype=like.dtype, device=like.device)
-            grown[: self.size, :] = self._rows[: self.size, :]
-            self._rows = grown
-            self._R = padded(self._R, capacity + more, capacity + more)
-            self._tails = padded(self._tails, capacity + more)
+        if size > self._rows.shape[0]:
+            self._grow_rows(max(size, 2 * self._rows.shape[0]))
+        if size > len(self._R):
+            capacity = max(size, 2 * len(self._R))
+            self._R = padded(self._R, capacity, capacity)
+            self._tails = padded(self._tails, capacity)
         if tail > self._tails.shape[1]:
             self._tails = padded(self._tails, len(self._tails), tail + self._tails.shape[1])
+
+    def _grow_rows(self, capacity: int) -> None:
+        like = self._rows
+        self._rows = self._xp.empty((capacity, like.shape[1]), dtype=like.dtype, device=like.device)
+        self._rows[: self.size, :] = like[: self.size, :]
 
 
 def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:

@@ -154,6 +154,8 @@ def run(
         for leg in legs(record, settings.path):
             settings.rng.bit_generator.state = draws  # so each leg draws as a pursuit in one piece: see `candidates_of`
             ready = criterion(*dictionaries)
+            if basis is not None and hasattr(ready, "reserve"):
+                ready.reserve(basis)
             stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
             path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
     if task is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Direction
+from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step, certificate
 
 
@@ -146,6 +147,11 @@ class TakingDirections(Taking):
     def passes(self) -> float:
         """Passes over the data so far."""
         return self.atoms.passes
+
+    def reserve(self, atoms: int) -> None:
+        """Make room for so many directions beside that of the constant and a block that waits."""
+        if self.atoms.orthogonal:
+            self.atoms.basis.reserve(1 + atoms + MOST)
 
     def start(self) -> Step:
         """State before the first atom."""
