@@ -114,9 +114,9 @@ class Basis:
 
         Where one round may do (`once`), and a millionth is left of all columns, Q is read twice. The part along its
         first directions, most of a column, is taken out before that along the next ones is looked for. So the rounding
-        error is that of Gram and Schmidt's modified process: about 10 eps times the norm of a column over what is left
-        of it, 1e-12 or so. Coordinates along such directions, each found from what the ones before have left, are as
-        exact as those along directions that are orthogonal to the last digit.
+        error is that of Gram and Schmidt's modified process. Directions are orthogonal to 1e-12 or so (1,500 atoms of
+        forest cover: 1.3e-12, two rounds 2e-14), and 1e-10 where hardly more than that millionth is left. Coordinates
+        along them, each found from what the ones before have left, are as exact as with two rounds.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Basis:
         return columns, tails, coordinates
 
     def _complement_by_panels(self, columns: np.ndarray, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
-        """One round of `complement`, taking out the part along some directions before that along the next is looked for."""
+        """One round of `complement`: the part along some directions is gone before the next ones are looked at."""
         coordinates, start = np.zeros((self.size, columns.shape[1])), 0
         while start < self.size:
             stop = min(2 * start or _PANEL, self.size)
