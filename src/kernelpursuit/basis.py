@@ -11,6 +11,7 @@ from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit,
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
 _PANEL = 64  # directions whose part is taken out first, in a single round; then twice as many each time
+_SUBTRACTED = 4096  # rows of the data at once
 _MUCH = 1e-6  # share of the squared norm of a column; where more is left outside the span, a single round may do
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
 
@@ -237,26 +238,32 @@ class Basis:
         return columns, tails, coordinates
 
     def _complement_by_panels(self, columns: np.ndarray, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
-        """One round of `complement`: the part along some directions is gone before the next ones are looked at."""
+        """One round of `complement`: the part along some directions is gone before the next ones are looked at.
+
+        It is made where the directions of the columns will be, and what is subtracted stays in the cache.
+        """
+        rest = self._rows[self.size : self.size + columns.shape[1]]
+        rest[:], tails = columns.T, tails.copy()
         coordinates, start = np.zeros((self.size, columns.shape[1])), 0
         while start < self.size:
             stop = min(2 * start or _PANEL, self.size)
-            coordinates[start:stop] = self.inside(columns, tails, stop, start)
-            columns, tails = self.without(columns, tails, coordinates[start:stop], start)
-            start = stop
-        return columns, tails, coordinates
+            Q, T = self._rows[start:stop], self._tails[start:stop, : tails.shape[1]]
+            inside = rest @ Q.T + tails @ T.T
+            for first in range(0, rest.shape[1], _SUBTRACTED):
+                some = slice(first, first + _SUBTRACTED)
+                rest[:, some] -= inside @ Q[:, some]
+            tails -= inside @ T
+            coordinates[start:stop], start = inside.T, stop
+        return rest.T, tails, coordinates
 
-    def inside(self, columns: Array, tails: np.ndarray, size: int, start: int = 0) -> np.ndarray:
-        """Products of `columns` (n_samples, b) and `tails` (b, any) with the directions from `start` to `size`."""
-        Q, T = self._rows[start:size, :], self._tails[start:size, : tails.shape[1]]
+    def inside(self, columns: Array, tails: np.ndarray, size: int) -> np.ndarray:
+        """Products of `columns` (n_samples, b) and `tails` (b, any) with the first directions, (size, b)."""
+        Q, T = self._rows[:size, :], self._tails[:size, : tails.shape[1]]
         return to_host(columns.T @ Q.T).T + T @ tails[:, : T.shape[1]].T  # Q @ columns, faster by up to a quarter
 
-    def without(
-        self, columns: Array, tails: np.ndarray, inside: np.ndarray, start: int = 0
-    ) -> tuple[Array, np.ndarray]:
-        """`columns` and `tails` less the directions from `start` on times `inside`."""
-        some = slice(start, start + len(inside))
-        Q, T = self._rows[some, :], self._tails[some, : tails.shape[1]]
+    def without(self, columns: Array, tails: np.ndarray, inside: np.ndarray) -> tuple[Array, np.ndarray]:
+        """`columns` and `tails` less the first directions times `inside`."""
+        Q, T = self._rows[: len(inside), :], self._tails[: len(inside), : tails.shape[1]]
         tails = tails.copy()
         tails[:, : T.shape[1]] -= inside.T @ T
         return columns - (from_host(inside.T, Q) @ Q).T, tails  # up to twice as fast as Q.T @ inside
@@ -303,4 +310,5 @@ def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, n
     factor = factor[:count, :count].T
     # NumPy's: the BLAS threads that SciPy brings along would wait, and keep a core busy, while NumPy's work.
     inverse = np.linalg.inv(factor) if len(factor) else factor
-    return columns[:, : len(factor)] @ from_host(inverse, columns), inverse.T @ tails[: len(factor)], factor
+    turned = (from_host(inverse.T, columns) @ columns[:, : len(factor)].T).T  # each in one piece, as directions are
+    return turned, inverse.T @ tails[: len(factor)], factor
