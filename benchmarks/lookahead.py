@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from _common import parser, regression_split, seconds, show, write
 from kernelpursuit import KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit import n_atoms
+from kernelpursuit.pursuit import first_of, n_atoms, tolerance
 from kernelpursuit.pursuit.lookahead import MOST
 
 SETS = ("cal_housing", "covtype", "cpusmall", "usps", "abalone")
@@ -78,7 +78,7 @@ def race(folder: str, name: str, rows: int, atoms: int, repeat: int, weaknesses:
         goal = float(np.mean((y - K @ coef) ** 2))
         for weakness in weaknesses:
             run = Squares(dictionary, y.astype(np.float32), leaves_out=False)  # no more does orthogonal_mp
-            path = pursue(run, until(goal, 2 * atoms), lookahead="auto", weakness=weakness)
+            path = pursue(run, first_of(n_atoms(2 * atoms), tolerance(0.0, goal)), lookahead="auto", weakness=weakness)
             took = path.steps[-1].seconds if path.steps[-1].loss <= goal else np.nan
             times[weakness].append((peer, took, run, path))
     machine, validated = speeds(dictionary), choice(X, y, gamma, weaknesses)
@@ -120,7 +120,7 @@ def choice(X: np.ndarray, y: np.ndarray, gamma: float, weaknesses: list[float]) 
     errors = {}
     for weakness in weaknesses:
         run = Squares(dictionary, target[~left_out], leaves_out=False)
-        path = pursue(run, until(goal, 600), lookahead="auto", weakness=weakness)
+        path = pursue(run, first_of(n_atoms(600), tolerance(0.0, goal)), lookahead="auto", weakness=weakness)
         coef = run.coef()[:, 0]
         found = coef[0] + kernel.between(single[left_out], fitted[path.atoms]) @ coef[1:]
         errors[weakness] = float(np.mean((y[left_out] - found) ** 2))
@@ -143,17 +143,6 @@ def roofline(n: int, atoms: int, machine: dict[str, float], peer: float) -> dict
     reads = 1 + -(-atoms // MOST)
     least = reads * machine["read_s"] + 2e-9 * n**2 * atoms / machine["gflop_per_s"]
     return machine | {"roofline_s": least, "times_faster_by_roofline": peer / least}
-
-
-def until(goal: float, most: int) -> Any:
-    """Rule that ends a path when its training error has reached `goal`."""
-    at_most = n_atoms(most)
-
-    def stop(path: Any) -> Any:
-        reached = path.steps and path.steps[-1].loss <= goal
-        return n_atoms(len(path))(path) if reached else at_most(path)
-
-    return stop
 
 
 def main() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.dictionaries.dense import matrix_product
+from kernelpursuit.dictionaries.dense import FEWER_VECTORS
 from kernelpursuit.dictionaries.tiles import CACHE_TILE, Blocks, parts_of_pass, spans, stream_in_threads
 
 # tiles(atoms)(rows): the values of some atoms at some rows, a matrix or whatever else has `@` and `T`
 Tiles = Callable[[slice], Callable[[slice], Any]]
 
-SQUARED = Blocks(64, 1024)  # values that are squared at once, half a megabyte
+SQUARED = Blocks(32, 2048)  # values that are squared at once, half a megabyte
 STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
 
 
@@ -92,6 +92,11 @@ def kept_moments(matrix: np.ndarray, V: np.ndarray, parallel: bool = True) -> np
            [ 7., 25.]])
     """
     m, n = matrix.shape
+    *vectors, weights = np.ascontiguousarray(V.T)
+    parts: list[tuple[Any, np.ndarray]] = list(enumerate(vectors))
+    if len(vectors) > FEWER_VECTORS:
+        parts = [(slice(-1), np.ascontiguousarray(V[:, :-1]))]
+    equal = bool(np.all(weights == weights[:1]))  # then squares need no place
 
     def sums(atoms: slice) -> np.ndarray:
         place = np.empty((atoms.stop - atoms.start, min(n, SQUARED.columns)))
@@ -99,9 +104,13 @@ def kept_moments(matrix: np.ndarray, V: np.ndarray, parallel: bool = True) -> np
         for J in spans(0, n, SQUARED.columns):
             values = place[:, : J.stop - J.start]
             np.copyto(values, matrix[atoms, J])
-            total[:, :-1] += matrix_product(values, V[J, :-1])
+            for columns, v in parts:
+                total[:, columns] += values @ v[J]
             with np.errstate(over="ignore"):
-                total[:, -1] += np.multiply(values, values, out=values) @ V[J, -1]
+                if equal:
+                    total[:, -1] += weights[0] * np.vecdot(values, values)
+                else:
+                    total[:, -1] += np.multiply(values, values, out=values) @ weights[J]
         return total
 
     tasks = spans(0, m, SQUARED.rows)

@@ -119,7 +119,8 @@ class Deflation(Pools):
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
         self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
-        self._lengths: np.ndarray | None = None  # of the atoms as they are
+        self._unit_error: np.ndarray | None = None  # of products with a unit vector
+        self._floor = np.zeros(0)  # squared norms at which atoms lie in the span
         self._kept: KeptProducts | None = None  # from the first rehearsal on
         self._looked_at: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
         self._first = np.zeros((0, m))  # the same for the directions before that, where each read has a long way
@@ -241,7 +242,7 @@ class Deflation(Pools):
 
     def floor(self, J: np.ndarray) -> np.ndarray:
         """The squared norm at which each of atoms `J` counts as lying in the span."""
-        return self._limit * self._raw[J]
+        return self._floor[J]
 
     def sweep(self, products: Callable[[Deflated], np.ndarray]) -> np.ndarray:
         """Make the running norms of all atoms and return `products` of all of them, in one pass."""
@@ -252,7 +253,7 @@ class Deflation(Pools):
             return products(part), part.squared, part.start, part.raw
 
         joined, self.squared, self.start, self._raw = sweep(self.D, tile)
-        self._lengths = None
+        self._unit_error, self._floor = None, self._limit * self._raw
         self._ties = None
         self._reference = self.squared.copy()
         self._error = np.zeros_like(self.squared)
@@ -293,7 +294,8 @@ class Deflation(Pools):
                     width = min(own.shape[1], len(other))
                     products[J, columns] += own[:, :width] @ other[:width]
                 penalty[J] = np.sum(own**2, axis=1) + self.ridge.rest(J, own)
-        self._raw, start, self._lengths = raw + penalty, start + penalty, None
+        self._raw, start, self._unit_error = raw + penalty, start + penalty, None
+        self._floor = self._limit * self._raw
         inside = products[:, :size]
         self.start = start - (inside[:, 0] ** 2 if self.intercept else 0.0)
         self.squared, self._reference = start.copy(), start.copy()
@@ -308,9 +310,9 @@ class Deflation(Pools):
 
     def pass_error(self, length: Any) -> np.ndarray:
         """Error of the products of all atoms with a vector of this `length` in one pass."""
-        if self._lengths is None:
-            self._lengths = np.sqrt(self._raw)
-        return (PASS_ERROR * self.eps * length) * self._lengths
+        if self._unit_error is None:
+            self._unit_error = PASS_ERROR * self.eps * np.sqrt(self._raw)
+        return length * self._unit_error
 
     def chosen(self, atom: int) -> None:
         """Record that `atom` was taken: it is in the span now."""
@@ -348,19 +350,22 @@ class Deflation(Pools):
         self._ties = None
         if self.single:
             sizes = np.abs(products[:, 0]) if products.shape[1] == 1 else np.sum(np.abs(products), axis=1)
-            self._error += self.pass_error(2 * sizes)
-            floor = self._limit * self._raw
-            self.alive &= self.squared + self._error > floor  # where that is certain
-            np.maximum(self.squared, floor, out=self.squared)
+            sizes *= 2
+            self._error += self.pass_error(sizes)
+            J = np.flatnonzero(~(self.squared > self._floor))
+            self.alive[J] &= self.squared[J] + self._error[J] > self._floor[J]  # where that is certain
+            self.squared[J] = self._floor[J]
             return
         known = np.where(self.alive, self.squared, np.inf)
         yield from self._recompute(stale(known, np.sqrt(self.eps) * self._reference))
-        self.alive &= self.squared > self._limit * self._raw
+        self.alive &= self.squared > self._floor
 
     def settle(
         self, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
-    ) -> None:
+    ) -> np.ndarray | None:
         """After passes in float32: compute scores from the definition that may be the best and are not known well.
+
+        Returns the scores of all atoms then, and None where passes are in float64.
 
         Parameters
         ----------
@@ -374,19 +379,20 @@ class Deflation(Pools):
             As in `scores`.
         """
         while self.single:
-            start = None if jointly else self.start
-            atoms = doubtful(a, error, self.squared, self._error, self._limit * self._raw, self.alive, start)
+            start, scores = None if jointly else self.start, self.scores(None, a, products, jointly)
+            atoms = doubtful(scores, a, error, self.squared, self._error, self._floor, start)
             if not len(atoms):
-                return
+                return scores
             for J, part in self._recompute(atoms):
                 a[J], error[J] = products(part), 0
                 self.bar(J, part)
+        return None
 
     def known(self, atom: int, a: np.ndarray, error: np.ndarray, jointly: bool) -> bool:
         """Whether the score of one atom is known to `KNOWN`, given its product and a bound on the error of that."""
         size, norm = float(np.linalg.norm(a[atom])), float((self.squared if jointly else self.start)[atom])
         wide = float(self._error[atom]) if jointly else 0.0
-        high = (size + error[atom]) ** 2 / max(norm - wide, float(self._limit * self._raw[atom]))
+        high = (size + error[atom]) ** 2 / max(norm - wide, float(self._floor[atom]))
         low = max(size - error[atom], 0.0) ** 2 / (norm + wide)
         return high <= (1 + KNOWN) * low or not error[atom] + wide > 0
 

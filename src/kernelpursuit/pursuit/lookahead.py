@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,9 @@ _SQUARES = 60  # inner products of a pool for each atom of the dictionary that c
 _HOST_SHARE = 32  # c of the notes below, where blocks are exact and this machine's processor makes the passes
 _MANY_ATOMS = 2048  # more than so many: pools of fewer cost little
 _LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
+
+
+Enough = Callable[[int, float], bool]  # (atoms, sum of their scores): whether a path would end with these
 
 
 class Rehearsal(Protocol):
@@ -74,12 +77,13 @@ class LookAhead:
         self._rest, self._resting = 1, 0  # steps to be taken alone next time, and now
         self._rng = np.random.default_rng(0)  # draws decide which atoms are tried out, not which are right
 
-    def __call__(self, criterion: Any, scores: np.ndarray) -> list[int]:
+    def __call__(self, criterion: Any, scores: np.ndarray, enough: Enough | None = None) -> list[int]:
         """Atoms that `criterion` would take one after the other, as far as the pool can tell.
 
-        The list is empty where the criterion cannot rehearse, and where that did not pay lately.
+        The list is empty where the criterion cannot rehearse, where that did not pay lately and where one atom is
+        `enough`. Else it ends where so many are, as far as losses can be foreseen.
         """
-        if self._resting:
+        if self._resting or (enough is not None and enough(1, 0.0)):
             return []
         self._rests &= getattr(criterion, "on_host", False)
         J = self.pool(scores - criterion.origin)
@@ -88,13 +92,18 @@ class LookAhead:
         if rehearsal is None:
             return []
         block: list[int] = []
+        gained = 0.0
         while len(block) < min(self._size, len(J)):
             left = rehearsal.scores() - criterion.origin
-            if not left.max() > 0:
+            best = left.max()
+            if not best > 0:
                 break
-            i = int(np.argmax(left >= left.max() * (1 - _EQUAL)))  # duplicates: the first, as plain greedy choice does
+            i = int(np.argmax(left >= best * (1 - _EQUAL)))  # duplicates: the first, as plain greedy choice does
             rehearsal.take(i)
             block.append(int(J[i]))
+            gained += float(best)
+            if enough is not None and enough(len(block), gained):
+                break
         return block
 
     def learn(self, proposed: int, accepted: int) -> None:

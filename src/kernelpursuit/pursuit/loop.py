@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample
-from kernelpursuit.pursuit.lookahead import MOST, Foreseen, LookAhead, Rehearsal, known_steps
+from kernelpursuit.pursuit.lookahead import MOST, Enough, Foreseen, LookAhead, Rehearsal, known_steps
 
 
 class Step(NamedTuple):
@@ -249,8 +249,9 @@ def pursue(
     lookahead : int or "auto"
         How many atoms may be proposed for one pass over the data. They are found by trying out a pool of promising
         atoms, and each is compared with all atoms before it is accepted. The more were accepted, the more are proposed
-        next time. 1 makes a pass for each atom. "auto" is 64, or 1 where `weakness` is 1 and a pass only reads a matrix
-        in memory. It has no effect where candidates are sampled, nor for criteria that need a pass for each choice.
+        next time, but none that the stop rule is known not to want. 1 makes a pass for each atom. "auto" is 64, or 1
+        where `weakness` is 1 and a pass only reads a matrix in memory. It has no effect where candidates are sampled,
+        nor for criteria that need a pass for each choice.
     weakness : float
         How good an atom must be when its turn comes, as a share of the best score of all atoms; otherwise its block
         ends before it. 1 gives the atoms of plain greedy choice, whatever `lookahead` is. Where candidates are sampled,
@@ -305,7 +306,7 @@ def pursue(
         while verdict is None:
             before = len(path)
             sample = live_sample(criterion, candidates)
-            block = propose(criterion, sample, ahead)
+            block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
             if not block:
                 taken = count(len(path), "step")
                 verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {taken}")
@@ -365,18 +366,40 @@ def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> Non
         )
 
 
-def propose(criterion: Criterion, sample: np.ndarray | None = None, ahead: LookAhead | None = None) -> list[int]:
+SURELY = 0.95  # share of what scores of a rehearsal promise that is counted on
+
+
+def enough_for(stop: StopRule, path: Path, criterion: Criterion) -> Enough | None:
+    """Whether a path would end with some more atoms, as far as its rule knows before they are taken.
+
+    A rule that does has a method ``foresees(path, steps, loss)``: whether so many steps, after which the loss is so
+    much (or nan), would end it.
+    """
+    foresees = getattr(stop, "foresees", None)
+    if foresees is None:
+        return None
+    loss, share = path.steps[-1].loss if path.steps else path.start.loss, getattr(criterion, "loss_of_scores", np.nan)
+    return lambda atoms, gained: foresees(path, len(path) + atoms, loss - SURELY * gained * share)
+
+
+def propose(
+    criterion: Criterion,
+    sample: np.ndarray | None = None,
+    ahead: LookAhead | None = None,
+    enough: Enough | None = None,
+) -> list[int]:
     """The atoms to take next: the best of `sample` (None: of all atoms), and with `ahead` those that would follow it.
 
     Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
-    says so, all atoms are looked at. `ahead` is asked only where there is no sample.
+    says so, all atoms are looked at. `ahead` is asked only where there is no sample, for no more atoms than are
+    `enough`.
     """
     if not criterion.alive.any():
         return []
     for look in [None] if sample is None else [sample, np.flatnonzero(criterion.alive)]:
         scores = criterion.scores(look)
         if len(scores) and scores.max() > criterion.origin:
-            block = [] if ahead is None or look is not None else ahead(criterion, scores)
+            block = [] if ahead is None or look is not None else ahead(criterion, scores, enough)
             if block:  # what was computed for the pool may have made scores more exact
                 scores = criterion.scores()
             tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]

@@ -49,12 +49,12 @@ def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:
 
 
 def doubtful(
+    scores: np.ndarray,
     a: np.ndarray,
     error: np.ndarray,
     squared: np.ndarray,
     spread: np.ndarray,
     floor: np.ndarray,
-    alive: np.ndarray,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
     """Atoms whose score ‖a‖² / norm may be the best and is not known to `KNOWN`.
@@ -63,6 +63,8 @@ def doubtful(
 
     Parameters
     ----------
+    scores : ndarray of shape (n_atoms,)
+        ``-inf`` for atoms that cannot be taken.
     a : ndarray of shape (n_atoms, t)
     error : ndarray of shape (n_atoms,)
         Bound on the error of ‖a‖.
@@ -70,22 +72,22 @@ def doubtful(
         Squared norms, and bounds on their errors.
     floor : ndarray of shape (n_atoms,)
         The least that a squared norm can be.
-    alive : ndarray of bool, shape (n_atoms,)
     start : ndarray of shape (n_atoms,), optional
         Exact numbers that scores divide by instead of `squared`.
     """
     norms, wide = (squared, spread) if start is None else (start, np.zeros_like(start))
     size = np.abs(a[:, 0]) if a.shape[1] == 1 else np.sqrt(squared_rows(a))
-    with np.errstate(divide="ignore", invalid="ignore"):  # atoms that are not alive
-        likely = int(np.argmax(np.where(alive, size * size / norms, 0)))
+    likely = int(np.argmax(scores))
 
     def low(J: Any) -> Any:
         return np.maximum(size[J] - error[J], 0) ** 2 / (norms[J] + wide[J])
 
     # The best of what is certain is no less than that of one atom: the others are looked at no further.
-    most, least = (size + error) ** 2, np.maximum(norms - wide, floor)
-    J = np.flatnonzero((most > (0.7 * low(likely)) * least) & alive)
-    high, certain = most[J] / least[J], low(J)
+    most, least = size + error, norms - wide
+    most *= most
+    J = np.flatnonzero(most > 0.7 * low(likely) * least)
+    J = J[scores[J] > -np.inf]
+    high, certain = most[J] / np.maximum(least[J], floor[J]), low(J)
     unknown = (high > (1 + KNOWN) * certain) & (error[J] + spread[J] > 0) | (spread[J] > 0.5 * squared[J])
     best = np.max(certain, initial=0)
     if not np.any(unknown & (high > best)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, energies, from_host, in_double, padded, squared_norms, to_host
+from kernelpursuit._array import Array, energies, from_host, in_double, padded, squared_norms, squared_rows, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.ahead import Ahead, Later
@@ -116,6 +116,11 @@ class Squares(TakingDirections):
                 length, energy = ahead.lengths[0], ahead.energy(0)
             self._constant = self._advance(constant, 1.0, length)
         self._refreshed_at = self._loss() if energy is None else energy / self.atoms.total_weight
+
+    @property
+    def loss_of_scores(self) -> float:
+        """What a score of one takes off the loss; nan where it is no drop of the loss."""
+        return 1 / self.atoms.total_weight if self._variant == "prefit" else np.nan
 
     def start(self) -> Step:
         """State before the first atom."""
@@ -333,7 +338,7 @@ class Squares(TakingDirections):
         """Where passes are in float32, make those scores exact that may be the best."""
         assert self._a is not None
         self._forget()
-        self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
+        self._scores = self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
 
     def _energy(self) -> float:
         """Squared norm of the residuals, penalty included."""
@@ -391,7 +396,7 @@ class SquaresRehearsal:
         """Score of each atom of the pool."""
         possible = self._squared > self._floor
         norms = self._squared if self._norms is None else self._norms
-        return np.where(possible, np.sum(self._a**2, axis=1) / np.where(possible, norms, 1.0), -np.inf)
+        return np.where(possible, squared_rows(self._a) / np.where(possible, norms, 1.0), -np.inf)
 
     def take(self, i: int) -> None:
         """Take atom `i` of the pool."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,18 @@ from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked, count
 UsedShares = Callable[[int], np.ndarray]
 
 
+@dataclass(frozen=True)
+class ForeseeingRule:
+    """A stop rule that knows some steps ahead whether it will end the path: no more atoms are proposed at once then."""
+
+    rule: StopRule
+    foresees: Callable[[Path, int, float], bool]  # (path, steps, loss): whether it ends with these; nan: not known
+
+    def __call__(self, path: Path) -> Stop | None:
+        """What the rule says now."""
+        return self.rule(path)
+
+
 def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
     """Stop after `k` steps; `reason` says what limits them."""
 
@@ -21,19 +34,21 @@ def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
             return None
         return Stop(k, reason, f"{count(k, 'step')} {'was' if k == 1 else 'were'} taken, the most that {reason} allows")
 
-    return rule
+    return ForeseeingRule(rule, lambda path, steps, loss: steps >= k)
 
 
 def tolerance(tol: float, floor: float = 0.0) -> StopRule:
     """Stop once the training loss is at most `tol` times the loss before the first atom, or at most `floor`."""
 
+    def foresees(path: Path, steps: int, loss: float) -> bool:
+        return loss <= max(tol * path.start.loss, floor)
+
     def rule(path: Path) -> Stop | None:
-        last = path.steps[-1].loss if path.steps else path.start.loss
-        if last <= max(tol * path.start.loss, floor):
+        if foresees(path, len(path), path.steps[-1].loss if path.steps else path.start.loss):
             return Stop(len(path), "tolerance", f"the training loss fell to tol={tol:g} of what it was without atoms")
         return None
 
-    return rule
+    return ForeseeingRule(rule, foresees)
 
 
 def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
@@ -197,4 +212,5 @@ def first_of(*rules: StopRule) -> StopRule:
         verdicts = [verdict for one in rules if (verdict := checked(one(path))) is not None]
         return min(verdicts, key=lambda verdict: verdict.keep) if verdicts else None
 
-    return rule
+    ahead = [one.foresees for one in rules if isinstance(one, ForeseeingRule)]
+    return ForeseeingRule(rule, lambda path, steps, loss: any(foresees(path, steps, loss) for foresees in ahead))

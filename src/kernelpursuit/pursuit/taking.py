@@ -13,6 +13,8 @@ from kernelpursuit.pursuit.directions import Direction
 from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step, certificate
 
+_NO_TIE = 0.05  # share of the best score by which another one is lower that is no tie, however uncertain both are
+
 
 class Taking(ABC):
     """The part of a criterion that takes blocks of atoms. Scores are kept until the next step.
@@ -88,9 +90,9 @@ class Taking(ABC):
                 score, share = self._certify(atom)
                 if share < weakness or score == -np.inf:
                     break
+                self._forget()
                 step = self._accept(waiting, place, atom, score)
                 taken += 1
-                self._forget()
                 yield step._replace(weakness=share)
         finally:
             self._give_back(waiting, taken)
@@ -101,7 +103,10 @@ class Taking(ABC):
             known = (self._looked or {}).get(atom)
             return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
         scores = self.scores()
-        return float(scores[atom]), certificate(scores, self.tie, atom, self.origin)
+        score, best = float(scores[atom]), float(scores.max())
+        if 0 <= self.origin < best < np.inf and score < (1 - _NO_TIE) * best:
+            return score, max(score / best, 0.0)
+        return score, certificate(scores, self.tie, atom, self.origin)
 
     def _forget(self) -> None:
         """Scores are to be computed anew."""
