@@ -10,10 +10,13 @@ from kernelpursuit.kernels import make_kernel
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("m", "n", "vectors"), [(1, 1, 1), (64, 1024, 2), (65, 1025, 3), (200, 2300, 7)])
-def test_sums_of_values_and_squares(m, n, vectors, dtype):
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize(("m", "n", "vectors"), [(1, 1, 1), (32, 2048, 2), (65, 2049, 3), (90, 2300, 7)])
+def test_sums_of_values_and_squares(m, n, vectors, equal, dtype):
     rng = np.random.default_rng(0)
     matrix, V = rng.random((m, n)).astype(dtype), rng.normal(size=(n, vectors))
+    if equal:
+        V[:, -1] = 0.3
     given = matrix.copy()
     found = kept_moments(matrix, V)
     wide = matrix.astype(np.float64)

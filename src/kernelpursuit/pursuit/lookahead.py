@@ -16,7 +16,7 @@ _SQUARES = 60  # inner products of a pool for each atom of the dictionary that c
 _HOST_SHARE = 32  # c of the notes below, where blocks are exact and this machine's processor makes the passes
 _MANY_ATOMS = 2048  # more than so many: pools of fewer cost little
 _LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
-
+_SURELY = 0.95  # share of what the scores of a rehearsal promise that is counted on
 
 Enough = Callable[[int, float], bool]  # (atoms, sum of their scores): whether a path would end with these
 
@@ -137,6 +137,19 @@ class LookAhead:
         clock[best] = -np.inf
         drawn = np.argpartition(-clock, size - half)[: size - half]
         return possible[np.sort(np.concatenate([best, drawn]))]
+
+
+def enough_for(stop: Any, path: Any, criterion: Any) -> Enough | None:
+    """Whether a path would end with some more atoms, as far as its rule knows before they are taken.
+
+    A rule that does has a method ``foresees(path, steps, loss)``: whether so many steps, after which the loss is so
+    much (or nan), would end it.
+    """
+    foresees = getattr(stop, "foresees", None)
+    if foresees is None:
+        return None
+    loss, share = path.steps[-1].loss if path.steps else path.start.loss, getattr(criterion, "loss_of_scores", np.nan)
+    return lambda atoms, gained: foresees(path, len(path) + atoms, loss - _SURELY * gained * share)
 
 
 class Foreseen(NamedTuple):

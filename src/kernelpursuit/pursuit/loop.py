@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample
-from kernelpursuit.pursuit.lookahead import MOST, Enough, Foreseen, LookAhead, Rehearsal, known_steps
+from kernelpursuit.pursuit.lookahead import MOST, Enough, Foreseen, LookAhead, Rehearsal, enough_for, known_steps
 
 
 class Step(NamedTuple):
@@ -366,22 +366,6 @@ def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> Non
         )
 
 
-SURELY = 0.95  # share of what scores of a rehearsal promise that is counted on
-
-
-def enough_for(stop: StopRule, path: Path, criterion: Criterion) -> Enough | None:
-    """Whether a path would end with some more atoms, as far as its rule knows before they are taken.
-
-    A rule that does has a method ``foresees(path, steps, loss)``: whether so many steps, after which the loss is so
-    much (or nan), would end it.
-    """
-    foresees = getattr(stop, "foresees", None)
-    if foresees is None:
-        return None
-    loss, share = path.steps[-1].loss if path.steps else path.start.loss, getattr(criterion, "loss_of_scores", np.nan)
-    return lambda atoms, gained: foresees(path, len(path) + atoms, loss - SURELY * gained * share)
-
-
 def propose(
     criterion: Criterion,
     sample: np.ndarray | None = None,
@@ -391,8 +375,7 @@ def propose(
     """The atoms to take next: the best of `sample` (None: of all atoms), and with `ahead` those that would follow it.
 
     Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
-    says so, all atoms are looked at. `ahead` is asked only where there is no sample, for no more atoms than are
-    `enough`.
+    says so, all atoms are looked at. `ahead` is asked only where there is no sample, for no more than `enough` atoms.
     """
     if not criterion.alive.any():
         return []
