@@ -20,7 +20,6 @@ from kernelpursuit.pursuit.fisher import Fisher
 from kernelpursuit.pursuit.loop import Stop, certificate
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
-LOOKAHEADS = (2, 5, 64)
 PROBLEMS = ("wide", "narrow", "linear", "duplicates")
 
 
@@ -135,24 +134,22 @@ def begun(run):
     return run
 
 
-@pytest.mark.parametrize("lookahead", LOOKAHEADS)
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("name", CRITERIA)
-def test_without_weakness_nothing_changes(name, problem, lookahead):
-    path = pursue(criterion(name, problem), n_atoms(length(name, problem)), lookahead=lookahead)
-    expected = plain(name, problem)
-    assert_same(path, expected)
-    assert path.reason == expected.reason
+def in_blocks(name, problem, weakness):
+    """The path of blocks of nine to its end; running moments equal their definition at places all over the blocks."""
+    run = begun(criterion(name, problem))
+
+    def every_seventh(path):
+        if len(path) % 7 == 1:
+            assert_running(run)
+
+    steps = length(name, problem) if name.startswith("basic") else 10**6
+    return pursue(run, n_atoms(steps), lookahead=9, weakness=weakness, callback=every_seventh)
 
 
-@pytest.mark.parametrize("weakness", [0.5, 0.3])
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("name", CRITERIA)
-def test_each_atom_reaches_its_share_of_the_best(name, problem, weakness):
+def assert_shares(name, problem, path, weakness):
     """The share written down is that of a fresh criterion that takes the same atoms one by one."""
-    path = pursue(criterion(name, problem), n_atoms(length(name, problem)), lookahead="auto", weakness=weakness)
     replay = criterion(name, problem)
-    for step in path.steps:
+    for step in path.steps[: length(name, problem)]:
         scores = replay.scores()
         share = scores[step.atom] / scores.max()
         assert weakness <= step.weakness <= 1
@@ -163,6 +160,34 @@ def test_each_atom_reaches_its_share_of_the_best(name, problem, weakness):
         np.testing.assert_allclose(again.loss, step.loss, rtol=1e-6, atol=1e-12 * np.abs(path.start.loss))
 
 
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("name", CRITERIA)
+def test_blocks(name, problem):
+    """Without weakness nothing changes; with some each atom reaches its share of the best. Both end with the rank."""
+    strong, weak = (in_blocks(name, problem, weakness) for weakness in (1.0, 0.5))
+    assert_same(strong.truncate(min(len(strong), length(name, problem))), plain(name, problem))
+    assert_shares(name, problem, weak, 0.5)
+    for path in (strong, weak):
+        if problem in ("linear", "duplicates") and not name.startswith("basic"):
+            assert path.reason == "exhausted"
+            assert len(set(atoms_of(path))) == len(path) <= 90 - 90 // 4
+            assert problem != "linear" or len(path) == 4
+
+
+@pytest.mark.parametrize("place", range(len(CRITERIA)), ids=CRITERIA)
+def test_blocks_of_other_sizes(place):
+    """Each criterion and each problem meets both sizes, and a smaller share."""
+    name = [*CRITERIA][place]
+    for problem, lookahead in zip(PROBLEMS, (2, 64, 2, 64) if place % 2 else (64, 2, 64, 2), strict=True):
+        path = pursue(criterion(name, problem), n_atoms(length(name, problem)), lookahead=lookahead)
+        expected = plain(name, problem)
+        assert_same(path, expected)
+        assert path.reason == expected.reason
+    problem = PROBLEMS[place % 4]
+    path = pursue(criterion(name, problem), n_atoms(length(name, problem)), lookahead="auto", weakness=0.3)
+    assert_shares(name, problem, path, 0.3)
+
+
 @pytest.mark.parametrize("problem", ["wide", "narrow"])
 @pytest.mark.parametrize("name", FEW)
 def test_passes_are_saved(name, problem):
@@ -170,20 +195,6 @@ def test_passes_are_saved(name, problem):
     for weakness, most in ((1.0, 0.9), (0.5, 0.4)):
         path = pursue(criterion(name, problem, n=320), n_atoms(60), lookahead=64, weakness=weakness)
         assert len(path) == 60 and path.passes < most * 60
-
-
-@pytest.mark.parametrize("weakness", [1.0, 0.5])
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("name", CRITERIA)
-def test_running_moments_equal_their_definition_inside_blocks(name, problem, weakness):
-    run = begun(criterion(name, problem))
-    steps = length(name, problem) if name.startswith("basic") else 10**6
-
-    def every_second(path):
-        if len(path) % 2:
-            assert_running(run)
-
-    pursue(run, n_atoms(steps), lookahead=9, weakness=weakness, callback=every_second)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -224,10 +235,14 @@ def test_an_atom_in_the_span_of_its_block_is_not_barred(name):
     assert not run.alive[twin]
 
 
-@pytest.mark.parametrize("keep", [1, 3, 6, 7])
 @pytest.mark.parametrize("name", CRITERIA)
-def test_the_rule_ends_in_the_middle_of_a_block(name, keep):
+def test_the_rule_ends_in_the_middle_of_a_block(name):
     """Basis and coefficients are those of the atoms kept."""
+    for keep in (1, 3, 6, 7):
+        assert_ended(name, keep)
+
+
+def assert_ended(name, keep):
     runs = [criterion(name, "narrow") for _ in range(2)]
     paths = [pursue(run, n_atoms(keep), lookahead=lookahead) for run, lookahead in zip(runs, (16, 1), strict=True)]
     assert_same(*paths)
@@ -308,17 +323,6 @@ def test_stacked_dictionaries(name):
         return CRITERIA[name](StackedDictionary(parts), None, Y, classes)
 
     assert_same(pursue(stacked(), n_atoms(30), lookahead=16), pursue(stacked(), n_atoms(30)))
-
-
-@pytest.mark.parametrize("weakness", [1.0, 0.4])
-@pytest.mark.parametrize("problem", ["linear", "duplicates"])
-@pytest.mark.parametrize("name", [name for name in CRITERIA if not name.startswith("basic")])
-def test_atoms_end_with_the_rank(name, problem, weakness):
-    path = pursue(criterion(name, problem), n_atoms(10**6), lookahead=16, weakness=weakness)
-    assert path.reason == "exhausted"
-    assert len(set(atoms_of(path))) == len(path) <= 90 - 90 // 4
-    if problem == "linear":
-        assert len(path) == 4
 
 
 @pytest.mark.parametrize("name", FEW)
