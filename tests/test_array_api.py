@@ -186,9 +186,16 @@ def test_regressors(name, data, space):
             same_place(model.dual_coef_, X)
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("name", CLASSIFIERS)
+# Each classifier has two classes and three, each in one of the libraries; on a GPU both.
+CLASSES_IN_SPACES = [
+    (name, n_classes, space)
+    for place, name in enumerate(CLASSIFIERS)
+    for n_classes, space in zip((2, 3), ("torch-cpu", "strict")[:: 1 if place % 2 else -1], strict=True)
+]
+CLASSES_IN_SPACES += [(name, n_classes, "torch-cuda") for name in CLASSIFIERS for n_classes in (2, 3)]
+
+
+@pytest.mark.parametrize(("name", "n_classes", "space"), CLASSES_IN_SPACES)
 def test_classifiers(name, n_classes, space):
     X, y = plain()
     y = (y > 0).astype(np.int64) if n_classes == 2 else three_classes(y)

@@ -9,6 +9,7 @@ from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.basis import Basis
 from kernelpursuit.losses import huber
 from kernelpursuit.pursuit import n_atoms
+from pairwise import pairwise
 
 NAMESPACES = [np, array_api_strict]
 LIMIT = {np.float64: 1e-12, np.float32: 1e-5}
@@ -135,10 +136,12 @@ def features(kind):
     return X
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-@pytest.mark.parametrize("kind", ["random", "duplicated", "collinear", "constant feature"])
-@pytest.mark.parametrize("kernel", KERNELS)
+KINDS = ["random", "duplicated", "collinear", "constant feature"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "alpha", "dtype"), pairwise(KERNELS, KINDS, [0.0, 0.1], [np.float64, np.float32])
+)
 def test_full_pursuits_stay_orthogonal(kernel, kind, alpha, dtype):
     X = features(kind)
     K = pairwise_kernels(X, metric=kernel, **KERNELS[kernel])

@@ -8,6 +8,7 @@ from kernelpursuit import CanonicalCorrelation, DenseDictionary, KernelDictionar
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.loop import propose
+from pairwise import pairwise
 
 PROBLEMS = {f"{name}-{seed}": (Kx, Ky) for seed in (0, 1) for name, Kx, Ky in ref.kernels(seed)}
 RANKS = {"quadratic": 15, "linear": 4, "linear-duplicates": 4, "mixed": 5}
@@ -29,9 +30,10 @@ def criterion(Kx, Ky, **options):
     return CanonicalCorrelation(DenseDictionary(Kx), DenseDictionary(Ky), **options)
 
 
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-@pytest.mark.parametrize("problem", PROBLEMS)
+WAYS = pairwise(PROBLEMS, ["symmetric", "projection"], [True, False])
+
+
+@pytest.mark.parametrize(("problem", "deflation", "signed"), WAYS)
 def test_equals_literal_deflation(problem, deflation, signed):
     Kx, Ky = PROBLEMS[problem]
     path = pursue(criterion(Kx, Ky, deflation=deflation, signed=signed), n_atoms(25))
@@ -52,19 +54,19 @@ def test_equals_literal_deflation(problem, deflation, signed):
     assert path.reason == ("n_atoms" if len(atoms) == 25 else "exhausted")
 
 
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(("problem", "deflation", "signed"), WAYS)
 def test_running_moments_equal_their_definition(problem, deflation, signed):
     Kx, Ky = PROBLEMS[problem]
     run = criterion(Kx, Ky, deflation=deflation, signed=signed)
     run.scores()
     tight = problem.startswith("narrow")
-    for _ in range(30):
+    for step in range(30):
         if not (block := propose(run)):
             break
         list(run.take(block))
         J = np.flatnonzero(run.alive)
+        if step > 3 and step % 3:  # a running number that has gone wrong stays wrong
+            continue
         running, true = run.running_moments(J), run.moments(J)
         for name in ("squared", "size", "raw"):
             rtol = 1e-9 if tight else 2e-6

@@ -6,14 +6,13 @@ from sklearn.datasets import load_digits
 
 from kernelpursuit import KMPClassifier
 from kernelpursuit.losses import LOSSES
+from pairwise import pairwise
 from problems import classes, data, quiet_fit
 
 ALL_LOSSES = [*LOSSES, "huber"]
 
 
-@pytest.mark.parametrize("loss", ALL_LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
+@pytest.mark.parametrize(("loss", "n_classes", "variant"), pairwise(ALL_LOSSES, [2, 3], ["prefit", "backfit", "basic"]))
 def test_every_loss_classifies(loss, n_classes, variant):
     X, _ = data(80)
     y = np.array(["ant", "bee", "cat"])[classes(X, n_classes)]

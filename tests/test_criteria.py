@@ -9,6 +9,7 @@ from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import propose
+from pairwise import pairwise
 
 PROBLEMS = {name: (D, Y, G) for name, D, Y, G in ref.problems(0)}
 ORACLE = {"prefit": ref.prefit_deflation, "backfit": ref.backfit, "basic": ref.basic}
@@ -29,11 +30,10 @@ def assert_same_choices(path, oracle):
         assert step.score == pytest.approx(score, rel=1e-6, abs=1e-10 * max(oracle.scores[0], 1e-300))
 
 
-@pytest.mark.parametrize(("alpha", "weighted", "intercept"), SETTINGS)
-@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_squares_equals_oracle(problem, variant, alpha, weighted, intercept):
+@pytest.mark.parametrize(("problem", "variant", "setting"), pairwise(PROBLEMS, ORACLE, SETTINGS))
+def test_squares_equals_oracle(problem, variant, setting):
     D, Y, G = PROBLEMS[problem]
+    alpha, weighted, intercept = setting
     options = {"weights": row_weights(len(D), weighted), "intercept": intercept, "alpha": alpha}
     run = Squares(DenseDictionary(D, gram=G), Y, variant=variant, **options)
     path = pursue(run, n_atoms(12))
@@ -69,18 +69,20 @@ def test_atoms_end_with_the_rank(problem):
     assert np.abs(Q @ Q.T - np.eye(len(Q))).max() < limit
 
 
-@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
-@pytest.mark.parametrize("alpha", [0.0, 0.3])
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(("problem", "alpha", "variant"), pairwise(PROBLEMS, [0.0, 0.3], ORACLE))
 def test_running_moments_equal_their_definition(problem, alpha, variant):
     D, Y, G = PROBLEMS[problem]
     run = Squares(DenseDictionary(D, gram=G), Y, alpha=alpha, variant=variant, weights=row_weights(len(D), True))
     run.scores()
     degenerate = not problem.startswith(("rbf", "rectangular"))
     start = float(np.max(np.abs(run.moments(np.arange(D.shape[1]))[0])))
-    while len(np.array([*run.weight_path(40)])) < 40 and (block := propose(run)):
+    for step in range(40):
+        if not (block := propose(run)):
+            break
         list(run.take(block))
         J = np.flatnonzero(run.alive)
+        if step > 3 and step % 3:  # a running number that has gone wrong stays wrong
+            continue
         if not len(J):
             break
         (a, squared), (a_true, squared_true) = run.running_moments(J), run.moments(J)
@@ -89,10 +91,15 @@ def test_running_moments_equal_their_definition(problem, alpha, variant):
         assert np.all(squared > 0)
 
 
-@pytest.mark.parametrize("variant", ["prefit", "backfit"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("alpha", [0.0, 0.3])
-@pytest.mark.parametrize("problem", ["rbf-1", "rbf-3", "duplicates-1", "scaled-3", "rectangular-1"])
+@pytest.mark.parametrize(
+    ("problem", "alpha", "weighted", "variant"),
+    pairwise(
+        ["rbf-1", "rbf-3", "duplicates-1", "scaled-3", "rectangular-1"],
+        [0.0, 0.3],
+        [False, True],
+        ["prefit", "backfit"],
+    ),
+)
 def test_leave_one_out_equals_n_refits(problem, alpha, weighted, variant):
     D, Y, G = PROBLEMS[problem]
     w = row_weights(len(D), weighted)
@@ -115,11 +122,13 @@ def labels(Y):
 LOSS_PAIRS = {name: (LOSSES[name], ref.LOSSES[name]) for name in LOSSES} | {"huber": (huber(0.5), ref.huber(0.5))}
 
 
-@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
-@pytest.mark.parametrize("name", LOSS_PAIRS)
-@pytest.mark.parametrize(("problem", "refit_every"), [("rbf-1", 1), ("rbf-3", 3), ("duplicates-1", 2), ("scaled-1", 1)])
-def test_gradient_equals_oracle(problem, refit_every, name, variant):
+REFIT_EVERY = {"rbf-1": 1, "rbf-3": 3, "duplicates-1": 2, "scaled-1": 1}
+
+
+@pytest.mark.parametrize(("problem", "name", "variant"), pairwise(REFIT_EVERY, LOSS_PAIRS, ORACLE))
+def test_gradient_equals_oracle(problem, name, variant):
     D, Y, G = PROBLEMS[problem]
+    refit_every = REFIT_EVERY[problem]
     Y = Y if name in ("huber", "squared") else labels(Y)
     loss, oracle_loss = LOSS_PAIRS[name]
     options = {"weights": row_weights(len(D), True), "alpha": 0.5, "variant": variant, "refit_every": refit_every}

@@ -9,6 +9,7 @@ from kernelpursuit import DenseDictionary, KernelDictionary, KMPRegressor, Squar
 from kernelpursuit.dictionaries import sweep
 from kernelpursuit.kernels import Kernel, make_kernel
 from kernelpursuit.pursuit import n_atoms
+from pairwise import pairwise
 
 N, M = 40, 28
 
@@ -107,11 +108,9 @@ def test_stacked_columns_of_any_namespace(order):
         StackedDictionary([DenseDictionary(np.eye(2)), DenseDictionary(np.eye(3))])
 
 
-@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("seed", "alpha", "variant"), pairwise(range(10), [0.0, 0.1], ["prefit", "backfit", "basic"]))
 def test_same_support_whatever_the_storage(seed, alpha, variant):
-    """Sixty data sets, half of them with duplicated points."""
+    """Ten data sets, half of them with duplicated points."""
     rng = np.random.default_rng([7, seed])
     X = rng.normal(size=(70, 3))
     if seed % 2:

@@ -89,11 +89,12 @@ def assert_optimal(score, scores):
     assert score == np.inf if np.isinf(scores.max()) else score >= scores.max() * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize(("release", "guard"), SETTINGS)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("problem", CASES)
-def test_equals_the_literal_walk(problem, release, guard, intercept):
+def test_equals_the_literal_walk(problem, setting):
     K, y = PROBLEMS[problem]()
+    release, guard = setting
+    intercept = bool(([*PROBLEMS].index(problem) + SETTINGS.index(setting)) % 2)  # each meets each setting and problem
     options = {"release": release, "guard": guard, "intercept": intercept}
     run, path = walked(K, y, **options)
     assert path.reason in REASONS
@@ -204,37 +205,37 @@ def test_without_release_the_fit_is_least_squares_on_the_chosen_columns(problem,
     np.testing.assert_allclose(A @ run.stages[-1].coef, fit, atol=1e-7 * np.abs(y).max())
 
 
-@pytest.mark.parametrize(("guard", "least"), [(False, 0.95), (True, 0.98)])
-def test_finds_the_support_that_basis_pursuit_finds(guard, least):
+def test_finds_the_support_that_basis_pursuit_finds():
     """6-sparse targets in 20 x 40 dictionaries. Over 200 problems: 182 of 183 without, 183 of 183 with guard."""
-    solved = found = 0
+    solved, found = 0, {False: 0, True: 0}
     for seed in range(60):
         K, y, support = sparse_problem(seed)
         alpha, _ = ref.basis_pursuit(K, y)
         if set(np.flatnonzero(np.abs(alpha) > 1e-7)) != set(support):
             continue
         solved += 1
-        run, _ = walked(K, y, most=20, intercept=False, guard=guard)
-        if set(run.active) == set(support):
-            found += 1
-            np.testing.assert_allclose(run.stages[-1].coef[1:], alpha[run.active], atol=1e-7)
+        for guard in found:
+            run, _ = walked(K, y, most=20, intercept=False, guard=guard)
+            if set(run.active) == set(support):
+                found[guard] += 1
+                np.testing.assert_allclose(run.stages[-1].coef[1:], alpha[run.active], atol=1e-7)
     assert solved >= 40
-    assert found >= least * solved
+    assert found[False] >= 0.95 * solved and found[True] >= 0.98 * solved
 
 
-@pytest.mark.parametrize(("guard", "least"), [(False, 0.55), (True, 0.75)])
-def test_is_a_heuristic_for_the_linear_program_with_dense_targets(guard, least):
+def test_is_a_heuristic_for_the_linear_program_with_dense_targets():
     """15 x 40, dense: 74 of 100 optima without and 92 with guard; never a norm below the optimum."""
-    reached = 0
+    reached = {False: 0, True: 0}
     for seed in range(40):
         K, y = gaussian(seed)
         _, optimum = ref.basis_pursuit(K, y)
-        run, path = walked(K, y, most=15, intercept=False, guard=guard)
-        if path.steps[-1].loss < 1e-20:
-            norm = np.abs(run.stages[-1].coef).sum()
-            assert norm >= optimum * (1 - 1e-9)
-            reached += norm <= optimum * (1 + 1e-9)
-    assert least * 40 <= reached
+        for guard in reached:
+            run, path = walked(K, y, most=15, intercept=False, guard=guard)
+            if path.steps[-1].loss < 1e-20:
+                norm = np.abs(run.stages[-1].coef).sum()
+                assert norm >= optimum * (1 - 1e-9)
+                reached[guard] += norm <= optimum * (1 + 1e-9)
+    assert reached[False] >= 0.55 * 40 and reached[True] >= 0.75 * 40
 
 
 def adversarial(seed):
@@ -254,14 +255,15 @@ def adversarial(seed):
 @pytest.mark.parametrize("seed", range(48))
 def test_it_always_ends(seed):
     K, y = adversarial(seed)
-    for release, guard in SETTINGS:
-        for intercept in (True, False):
-            run, path = walked(K, y, len(y), 0.0, intercept, release=release, guard=guard)
-            assert path.reason in REASONS
-            assert len(path) <= 10 * len(y)
-            assert len(set(run.active)) == len(run.active) <= np.linalg.matrix_rank(K)
-            assert np.all(np.isfinite(run.theta)) and len(run.theta) == len(path) + 1
-            assert np.all(np.isfinite(run.stages[-1].coef))
+    rank = np.linalg.matrix_rank(K)
+    for place, (release, guard) in enumerate(SETTINGS):
+        intercept = bool((seed // 6 + place) % 2)  # each of the six kinds of data meets each setting with and without
+        run, path = walked(K, y, len(y), 0.0, intercept, release=release, guard=guard)
+        assert path.reason in REASONS
+        assert len(path) <= 10 * len(y)
+        assert len(set(run.active)) == len(run.active) <= rank
+        assert np.all(np.isfinite(run.theta)) and len(run.theta) == len(path) + 1
+        assert np.all(np.isfinite(run.stages[-1].coef))
 
 
 @pytest.mark.parametrize("release", [True, False])

@@ -6,6 +6,7 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.estimators import _pipeline, _search
+from pairwise import pairwise
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 3))
@@ -77,11 +78,10 @@ SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
 OWN_KERNELS = {"weakness": 1.0}, {"memory": 0}  # with a shared kernel matrix and without
 
 
-@pytest.mark.parametrize("options", OWN_KERNELS, ids=str)
-@pytest.mark.parametrize("name", SEARCHES)
-@pytest.mark.parametrize(("done", "widths"), [(0, 0), (2, 0), (3, 1), (4, 1), (8, 2)])
-def test_an_interrupt_in_a_search(name, done, widths, options, interrupted):
+@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8], SEARCHES, OWN_KERNELS))
+def test_an_interrupt_in_a_search(name, done, options, interrupted):
     """The best of what is known is fitted to all rows."""
+    widths = done // 3
     estimator, y = ESTIMATORS[name]
     gammas = [1e-4, 0.3, 1e-3]
     model = type(estimator)(**estimator.get_params() | {"gammas": gammas} | options)

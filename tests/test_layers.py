@@ -44,26 +44,36 @@ def layer(path):
     return relative.parts[0].removesuffix(".py")
 
 
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def statements(body, inside=False):
+    """Statements of a file, those of their bodies included, each with whether it is inside a function."""
+    for node in body:
+        yield node, inside
+        inner = inside or isinstance(node, FUNCTION)
+        for field in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(node, field, ()), inner)
+        for branch in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from statements(branch.body, inner)
+
+
 @cache
-def syntax(path):
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text())
+def parsed(path):
+    """Lines of a file and its statements: read once for all that is asked of it."""
+    text = path.read_text()
+    return len(text.splitlines()), list(statements(ast.parse(text).body))
 
 
 def imports(path, inside_functions=True):
     """(module, name) pairs that a file imports; name is None for a plain import."""
-    tree = syntax(path)
-    inner = set()
-    if not inside_functions:
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        inner = {id(node) for function in functions for node in ast.walk(function)}
-    for node in ast.walk(tree):
-        if id(node) in inner:
+    for node, inside in parsed(path)[1]:
+        if inside and not inside_functions:
             continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}: relative import"
+            assert node.level == 0, f"{path}: relative import"
             yield from ((node.module, alias.name) for alias in node.names)
 
 
@@ -71,32 +81,53 @@ def test_the_table_has_every_layer_and_no_other():
     assert set(TABLE) == {layer(path) for path in FILES} - {"__init__"}
 
 
-def name_of(path):
-    return str(path.relative_to(ROOT))
+def test_imports_and_lengths():
+    """Of each file of the package; one test, for each takes no time."""
+    for path in FILES:
+        assert_imports_inside_the_package(path)
+        assert_imports_of_other_packages(path)
+        assert_no_private_names_of_scikit_learn(path)
+        assert_lengths(path)
+    assert_no_cycles()
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_inside_the_package(path):
+def test_papers_use_what_everybody_may_use():
+    for path in PAPERS:
+        assert_lengths(path)
+        for module, name in imports(path):
+            if module.split(".")[0] == "kernelpursuit":
+                assert module in (
+                    "kernelpursuit",
+                    "kernelpursuit.bounds",
+                    "kernelpursuit.plots",
+                    "kernelpursuit.pursuit",
+                ), (path, module, name)
+
+
+def assert_imports_inside_the_package(path):
     here = layer(path)
     if here in FREE:
         return
     found = [(module, name) for module, name in imports(path) if module.split(".")[0] == "kernelpursuit"]
     if here == "__init__":
-        assert not found, "the package itself loads its names on first use"
+        assert not found, f"{path}: the package itself loads its names on first use"
         return
     for module, name in found:
         parts = module.split(".")[1:]
-        assert parts, f"import from the module that defines {name}, not from the package"
-        assert parts[0] == here or parts[0] in ALLOWED[here] or f"{parts[0]}.{name}" in ALLOWED[here], (module, name)
+        assert parts, f"{path}: import from the module that defines {name}, not from the package"
+        assert parts[0] == here or parts[0] in ALLOWED[here] or f"{parts[0]}.{name}" in ALLOWED[here], (
+            path,
+            module,
+            name,
+        )
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_of_other_packages(path):
+def assert_imports_of_other_packages(path):
     here = layer(path)
     anywhere = {module.split(".")[0] for module, _ in imports(path)}
     at_import = {module.split(".")[0] for module, _ in imports(path, inside_functions=False)}
-    assert "sklearn" not in anywhere or here in SCIKIT_LEARN
-    assert not at_import & OPTIONAL
+    assert "sklearn" not in anywhere or here in SCIKIT_LEARN, path
+    assert not at_import & OPTIONAL, path
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
     inside = {
         "plots": {"matplotlib"},
@@ -106,20 +137,20 @@ def test_imports_of_other_packages(path):
         "estimators": {"dask", "distributed", "rich"},
         "exporting": {"onnx", "skl2onnx"},
     }.get(here, set())  # inside functions, see above
-    assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside
+    assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside, path
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_private_names_of_scikit_learn_are_in_one_module(path):
+def assert_no_private_names_of_scikit_learn(path):
+    """They are in one module."""
     if layer(path) == "_sklearn":
         return
     for module, name in imports(path):
         if module.split(".")[0] == "sklearn":
             parts = [*module.split("."), name or ""]
-            assert not any(part.startswith("_") for part in parts) and "externals" not in parts, (module, name)
+            assert not any(part.startswith("_") for part in parts) and "externals" not in parts, (path, module)
 
 
-def test_no_cycles():
+def assert_no_cycles():
     """Modules import each other in one direction only."""
     graph = {}
     for path in FILES:
@@ -145,27 +176,14 @@ def test_no_cycles():
         visit(module)
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.name)
-def test_papers_use_what_everybody_may_use(path):
-    for module, name in imports(path):
-        if module.split(".")[0] == "kernelpursuit":
-            assert module in (
-                "kernelpursuit",
-                "kernelpursuit.bounds",
-                "kernelpursuit.plots",
-                "kernelpursuit.pursuit",
-            ), (module, name)
-
-
-@pytest.mark.parametrize("path", FILES + PAPERS, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_lengths(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= LONGEST_FILE
-    for node in ast.walk(syntax(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+def assert_lengths(path):
+    lines, nodes = parsed(path)
+    assert lines <= LONGEST_FILE, path
+    for node, _ in nodes:
+        if isinstance(node, FUNCTION):
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"
+            assert length <= LONGEST_FUNCTION, f"{path}: {node.name} has {length} lines"
 
 
 def test_public_names_exist():

@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import kernelpursuit as kp
 from kernelpursuit.kernels import make_kernel
+from pairwise import pairwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the kernels are wide
 
@@ -145,23 +146,23 @@ def test_a_far_row_does_not_spoil_a_fit():
     assert model.score(spoilt[1:], y[1:]) > 0.9999
 
 
-@pytest.mark.parametrize("sparse_rows", [False, True])
-@pytest.mark.parametrize("gamma", [1e-4, 1e-3, 1e-2, 0.1])
+OF_SINGLE_ROWS = [
+    (kp.KMPRegressor(60), "predict"),
+    (kp.KMPRegressor(60, alpha=1e-6, variant="backfit"), "predict"),
+    (kp.KMPClassifier(40, loss="logistic"), "decision_function"),
+    (kp.SparseKernelFDA(40), "decision_function"),
+    (kp.SparseKernelPCA(40), "transform"),
+    (kp.PursuitNystroem(n_components=40), "transform"),
+    (kp.SparseKernelNovelty(40), "score_samples"),
+]
+
+
 @pytest.mark.parametrize(
-    ("model", "value"),
-    [
-        (kp.KMPRegressor(60), "predict"),
-        (kp.KMPRegressor(60, alpha=1e-6, variant="backfit"), "predict"),
-        (kp.KMPClassifier(40, loss="logistic"), "decision_function"),
-        (kp.SparseKernelFDA(40), "decision_function"),
-        (kp.SparseKernelPCA(40), "transform"),
-        (kp.PursuitNystroem(n_components=40), "transform"),
-        (kp.SparseKernelNovelty(40), "score_samples"),
-    ],
-    ids=lambda x: type(x).__name__ if hasattr(x, "fit") else x,
+    ("place", "gamma", "sparse_rows"), pairwise(range(len(OF_SINGLE_ROWS)), [1e-4, 1e-3, 1e-2, 0.1], [False, True])
 )
-def test_float32_rows_of_a_float32_model_lose_no_more_than_their_rounding(model, value, gamma, sparse_rows):
+def test_float32_rows_of_a_float32_model_lose_no_more_than_their_rounding(place, gamma, sparse_rows):
     """Wide kernels have weights of both signs that are far larger than their sum."""
+    model, value = OF_SINGLE_ROWS[place]
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(size=(2, 200, 4)).astype(np.float32)
     y = np.sin(2 * X[:, 0]) + X[:, 1]

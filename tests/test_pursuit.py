@@ -1,7 +1,5 @@
 """What the loop promises for every criterion: losses fall, prefixes are nested, the form of the atoms is irrelevant."""
 
-from itertools import product
-
 import array_api_strict
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
 from kernelpursuit.pursuit import Path, Step, Stop, everything, n_atoms, random_subset, sample_size, tolerance
 from kernelpursuit.pursuit.loop import propose
+from pairwise import pairwise
 
 PROBLEMS = {name: (D, Y, G) for name, D, Y, G in ref.problems(1)}
 VARIANTS = ["prefit", "backfit", "basic"]
@@ -31,9 +30,7 @@ def logistic(D, Y, **options):
 CRITERIA = [squares, robust, logistic]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(("problem", "criterion", "variant"), pairwise(PROBLEMS, CRITERIA, VARIANTS))
 def test_paths_are_sound(problem, criterion, variant):
     """The loss never rises, atoms are distinct where they must be, and the end has a reason."""
     D, Y, _ = PROBLEMS[problem]
@@ -119,10 +116,9 @@ class Interrupted(DenseDictionary):
         return super().correlate(V)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("loss", [None, huber(1.0)], ids=["squares", "gradient"])
-@pytest.mark.parametrize("method", ["columns", "correlate"])
-@pytest.mark.parametrize("call", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("method", "call", "loss", "variant"), pairwise(["columns", "correlate"], [1, 2, 5], [None, huber(1.0)], VARIANTS)
+)
 def test_interrupt_in_the_dictionary_keeps_the_steps_taken(method, call, loss, variant):
     D, Y, _ = PROBLEMS["rbf-3"]
 
@@ -265,16 +261,15 @@ def test_path_after_releases():
 # ---------------------------------------------------------------------------------------------- namespaces
 
 
-# All combinations for least squares; a loss does not know of samples, ridge and weights: without and with all three.
-STRICT = [(None, *chosen) for chosen in product([False, True], [0.0, 0.2], [False, True])] + [
-    (loss, *chosen)
-    for loss in ("logistic", "exponential", "squared_hinge", "tanh", "doom2", "huber")
-    for chosen in ((False, 0.0, False), (True, 0.2, True))
+LOSS_NAMES = ["logistic", "exponential", "squared_hinge", "tanh", "doom2", "huber"]
+# A loss does not know of samples, ridge and weights: without and with all three.
+STRICT = [(None, *cell) for cell in pairwise([False, True], [0.0, 0.2], [False, True], VARIANTS)] + [
+    (loss, *chosen, variant)
+    for loss, chosen, variant in pairwise(LOSS_NAMES, [(False, 0.0, False), (True, 0.2, True)], VARIANTS)
 ]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("loss", "sampled", "alpha", "weighted"), STRICT)
+@pytest.mark.parametrize(("loss", "sampled", "alpha", "weighted", "variant"), STRICT)
 def test_array_api_strict_takes_the_same_atoms(loss, sampled, alpha, weighted, variant):
     D, Y, G = PROBLEMS["rbf-3"]
     D, Y, G = D[:, :25], Y[:, :2] if loss is None else np.where(Y[:, :2] > 0, 1.0, -1.0), G[:25, :25]

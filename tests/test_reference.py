@@ -6,8 +6,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, orthogonal_mp
 
 import reference as ref
+from pairwise import pairwise
 
-PROBLEMS = [pytest.param(*p[1:], id=p[0]) for p in ref.problems(0)]
+PROBLEMS = {name: problem for name, *problem in ref.problems(0)}
 METHODS = [ref.basic, ref.backfit, ref.prefit, ref.prefit_deflation]
 SETTINGS = [
     {},
@@ -32,9 +33,10 @@ def signs(n=45, t=1, seed=3):
     return ref.rbf(X, X, 0.5), Y
 
 
-@pytest.mark.parametrize(("D", "Y", "G"), PROBLEMS)
 @pytest.mark.parametrize("options", SETTINGS)
-def test_prefit_twice(D, Y, G, options):
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_prefit_twice(name, options):
+    D, Y, G = PROBLEMS[name]
     options = settings(options, len(D), G)
     one, two = ref.prefit(D, Y, 6, **options), ref.prefit_deflation(D, Y, 6, **options)
     if one.atoms != two.atoms:  # only at a tie, as in the last step before the rank is exhausted
@@ -45,10 +47,9 @@ def test_prefit_twice(D, Y, G, options):
     np.testing.assert_allclose(-np.diff(one.losses), one.scores[1:], rtol=1e-6, atol=1e-10 * one.losses[0])
 
 
-@pytest.mark.parametrize(("D", "Y", "G"), PROBLEMS)
-@pytest.mark.parametrize("options", SETTINGS)
-@pytest.mark.parametrize("method", METHODS)
-def test_losses_are_those_of_the_coefficients_and_never_rise(D, Y, G, options, method):
+@pytest.mark.parametrize(("name", "options", "method"), pairwise(PROBLEMS, SETTINGS, METHODS))
+def test_losses_are_those_of_the_coefficients_and_never_rise(name, options, method):
+    D, Y, G = PROBLEMS[name]
     options = settings(options, len(D), G)
     out = method(D, Y, 6, **options)
     w = options.pop("weights", np.ones(len(D)))
@@ -61,8 +62,9 @@ def test_losses_are_those_of_the_coefficients_and_never_rise(D, Y, G, options, m
     assert (np.diff(out.losses) <= 1e-12 * out.losses[0]).all()
 
 
-@pytest.mark.parametrize(("D", "Y", "G"), PROBLEMS)
-def test_backfit_is_orthogonal_mp(D, Y, G):
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_backfit_is_orthogonal_mp(name):
+    D, Y, _ = PROBLEMS[name]
     Y = Y.reshape(len(D), -1)[:, 0]
     D = D / np.sqrt(ref.squared_norms(D))
     k = min(4, len(ref.backfit(D, Y, 4).atoms))

@@ -8,6 +8,7 @@ import pytest
 from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
 from kernelpursuit.pursuit import n_atoms
+from pairwise import pairwise
 
 FACTORS = [1e-300, 1e-170, 1e-100, 1e-12, 1e-3, 7.0, 1e100, 1e290]
 
@@ -35,10 +36,7 @@ def pursued(name, scale, alpha, uniform):
     return run, pursue(run, n_atoms(8))
 
 
-@pytest.mark.parametrize("uniform", [True, False])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-@pytest.mark.parametrize("factor", FACTORS)
-@pytest.mark.parametrize("name", CRITERIA)
+@pytest.mark.parametrize(("name", "factor", "alpha", "uniform"), pairwise(CRITERIA, FACTORS, [0.0, 0.1], [True, False]))
 def test_scale_of_weights(name, factor, alpha, uniform):
     (run, one), (scaled, two) = (pursued(name, scale, alpha, uniform) for scale in (1.0, factor))
     assert [step.atom for step in one.steps] == [step.atom for step in two.steps] and len(one) == 8

@@ -1,7 +1,5 @@
 """Passes in float32 choose what passes in float64 choose: certificates are true where little is left of the atoms."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from kernelpursuit import DenseDictionary, Gradient, KernelDictionary, Squares, 
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.pursuit import everything, n_atoms
+from pairwise import pairwise
 
 
 def problem(n=400, seed=0):
@@ -24,17 +23,16 @@ def dictionary(X, gamma, dtype, storage="tiles"):
     return KernelDictionary(X, X, make_kernel("rbf", X, gamma=gamma), storage=storage)
 
 
-@cache
 def atoms_in_double(gamma, variant, alpha):
     X, y = problem()
     run = Squares(dictionary(X, gamma, np.float64, "dense"), y, variant=variant, alpha=alpha)
     return len(pursue(run, n_atoms(60), everything, None, "auto", 0.5))
 
 
-@pytest.mark.parametrize("storage", ["tiles", "dense"])
-@pytest.mark.parametrize("alpha", [0.0, 1e-3])
-@pytest.mark.parametrize("variant", ["prefit", "backfit"])
-@pytest.mark.parametrize("gamma", [1e-4, 1e-3, 1e-2, 0.1, 1.0])
+@pytest.mark.parametrize(
+    ("gamma", "variant", "alpha", "storage"),
+    pairwise([1e-4, 1e-3, 1e-2, 0.1, 1.0], ["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"]),
+)
 def test_certificates_are_true(gamma, variant, alpha, storage):
     """Each atom, judged by exact scores, is as good as its certificate says, to two digits."""
     X, y = problem()
