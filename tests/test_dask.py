@@ -425,6 +425,14 @@ def test_refined_models_of_many_rows(client, model, y, weights, monkeypatch):
     assert np.all(same)
 
 
+def test_refined_models_of_float32_rows_far_from_0(client, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.estimators._refined_shards.SAMPLE", 120)
+    far = (X + np.array([0, 1e5, 0])).astype(np.float32)
+    model = RefinedKMPRegressor(6, epochs=4, random_state=0)
+    found, wanted = (clone(model).fit(chunks(far.astype(dtype)), chunks(Y)) for dtype in (np.float32, np.float64))
+    np.testing.assert_allclose(found.predict(far), wanted.predict(far.astype(np.float64)), atol=1e-3)
+
+
 def test_refined_models_of_few_rows_are_those_of_one_machine(client):
     """No more rows than would come anyway: they all do."""
     model = RefinedKMPRegressor(3, epochs=5, random_state=0)

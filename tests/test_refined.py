@@ -124,7 +124,8 @@ def test_same_seed_same_model_and_it_can_be_pickled():
 def test_single_precision():
     X, y = smooth()
     model = RefinedKMPRegressor(n_atoms=6, random_state=0).fit(X.astype(np.float32), y.astype(np.float32))
-    assert model.centers_.dtype == np.float32 and model.predict(X.astype(np.float32)).dtype == np.float32
+    assert model.predict(X.astype(np.float32)).dtype == np.float32
+    assert model._expansion.columns(X[:2].astype(np.float32)).dtype == np.float32
     assert model.score(X, y) > 0.9
 
 

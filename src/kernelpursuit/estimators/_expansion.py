@@ -35,13 +35,14 @@ LOST_DIGITS = 1e-3  # float32 has seven; where fewer than three may be left of a
 class Expansion:
     """Chosen atoms as functions of new data: prediction needs this and nothing of the training data.
 
-    Plain data, but for functions of the user's. Values are computed in the precision of the model, that of `centers`,
-    or in that of the new data if it is wider.
+    Plain data, but for functions of the user's. Values are computed in the precision of the model, see `precision`, or
+    in that of the new data if it is wider.
 
     Parameters
     ----------
     centers : {array, CSR array} of shape (number of kernel atoms, n_features)
-        Centres of the kernel atoms, in order.
+        Centres of the kernel atoms, in order. Those that are no training rows may have a wider dtype than these: at an
+        offset of 1e5 float32 has two digits left for a column of variance 1.
     kernels : list of Kernel
     sources : ndarray of shape (k,), optional
         Kernel of each atom, -1 for a column of `functions`. Default: all atoms are of the first kernel.
@@ -82,9 +83,14 @@ class Expansion:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_prepared": {}}  # made again when needed
 
+    @property
+    def precision(self) -> Any:
+        """An array with the dtype of the training data: what a Gaussian kernel takes off them, or the centres."""
+        return next((kernel.offset for kernel in self.kernels if kernel.offset is not None), self.centers)
+
     def columns(self, X: Any) -> Array:
         """Values of the atoms at the rows of X, (n_rows, k), where X is, in the precision of the model."""
-        X = model_precision(X, self.centers)
+        X = model_precision(X, self.precision)
         if self.precomputed is not None:
             return gather(X, self.precomputed, axis=1)
         pieces, places = [], []
@@ -118,7 +124,8 @@ class Expansion:
         kernel, key = self.kernels[source], (source, str(X.dtype))
         gammas = np.full(len(mine), kernel.params["gamma"]) if self.widths is None else self.widths
         if key not in self._prepared:
-            centers = self._weighed(as_dtype(take_rows(self.centers, mine), X.dtype), kernel)
+            # in the wider dtype of centres and rows until they are centred
+            centers = as_dtype(self._weighed(model_precision(take_rows(self.centers, mine), X), kernel), X.dtype)
             largest = float(np.max(gammas, initial=0))
             shares = None if self.widths is None else gammas / (largest or 1.0)
             self._prepared[key] = largest, centers, gaussian_points(centers, largest, shares)
@@ -173,7 +180,7 @@ class Expansion:
             return values
         coef = self.coef if coef is None else coef
         assert coef is not None, "these atoms have no weights"
-        like = model_precision(rows_between(X, slice(0, 0)), self.centers)
+        like = model_precision(rows_between(X, slice(0, 0)), self.precision)
         cancelling = host_dtype(like).itemsize < 8 and self._cancelling(coef)
         if wide or cancelling:
             like = np.empty(0) if sparse.issparse(like) else widest(like)
@@ -236,7 +243,7 @@ class Expansion:
         most = int(get_config()["working_memory"] * MIB)
         on_host = sparse.issparse(X) or isinstance(X, np.ndarray)
         # A kernel may need two matrices of the size of its values on the way.
-        row = 3 * max(1, len(self.sources), targets) * max(host_dtype(X).itemsize, host_dtype(self.centers).itemsize)
+        row = 3 * max(1, len(self.sources), targets) * max(host_dtype(X).itemsize, host_dtype(self.precision).itemsize)
         size = min(most, BEST_TILE) if on_host else most
         return spans(0, X.shape[0], max(1, size // row)) or [slice(0, 0)]
 

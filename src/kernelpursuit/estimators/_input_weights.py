@@ -16,6 +16,7 @@ from kernelpursuit._array import Array, on_host
 from kernelpursuit.estimators._pipeline import draw_seed
 from kernelpursuit.estimators._placement import take_rows
 from kernelpursuit.estimators.widths import FeatureWidths
+from kernelpursuit.gaussian import center_of, centred
 from kernelpursuit.kernels import make_kernel
 
 KINDS = {"equal": (False,), "learned": (True,), "both": (False, True)}
@@ -64,6 +65,11 @@ def learned_in_folds(
             one.fit(take_rows(X, train), y[train], None if weights is None else weights[train])
         found.append(one)
     return found
+
+
+def weighed(X: Any, widths: FeatureWidths) -> Array:
+    """Inputs times their weights. They are centred first: far from 0 single precision would round the products."""
+    return widths.transform(centred(X, center_of(X)))
 
 
 def of_inputs_as_they_are(model: Any, X: Any, weights: Array) -> None:

@@ -26,7 +26,7 @@ from kernelpursuit.estimators._judging import (
     sizes,
 )
 from kernelpursuit.estimators._pipeline import draw_seed, say
-from kernelpursuit.estimators._placement import check_new, follow, host_dtype, widest
+from kernelpursuit.estimators._placement import check_new, follow, widest
 from kernelpursuit.estimators._refined_shards import descent_on_shards, host
 from kernelpursuit.estimators._refining import (
     MOST_TERMS,
@@ -125,11 +125,11 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         return by_descent(task, wanted, strata, loss, self.epochs, self._frame.spread, rng, self._say, stages)
 
     def _keep(self, X: Array, outcome: Outcome) -> None:
-        """Atoms in the units of X."""
-        atoms, frame, dtype = outcome.model.atoms, self._frame, host_dtype(X)
+        """Atoms in the units of X, in double precision: far from 0 single precision has no numbers where they moved."""
+        atoms, frame = outcome.model.atoms, self._frame
         known = np.isfinite(frame.spread)
         spread = np.where(known, frame.spread, 1.0)
-        centers = frame.outside(atoms.centers).astype(dtype)
+        centers = frame.outside(atoms.centers)
         widths, weights = np.exp(atoms.log_widths), np.where(known, np.exp(atoms.log_weights) / spread, 0)
         kernel = make_kernel("rbf", X, gamma=1.0)
         self._expansion = Expansion(follow(centers, X), [kernel], widths=widths, input_weights=weights)
@@ -139,7 +139,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
             follow(weights, X),
         )
         started = atoms.centers if outcome.start is None else outcome.start
-        self.start_centers_ = follow(frame.outside(started).astype(dtype), X)
+        self.start_centers_ = follow(frame.outside(started), X)
         self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moved
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
 

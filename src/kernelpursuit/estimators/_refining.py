@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelpursuit._array import Array, eps, from_host, gather, namespace, to_host
 from kernelpursuit.dictionaries.kernel import KernelDictionary
 from kernelpursuit.estimators._placement import widest
+from kernelpursuit.estimators._training import constant_but_for_rounding
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit.loop import pursue
 from kernelpursuit.pursuit.squares import Squares
@@ -95,7 +96,7 @@ def frame_of(X: Array, weights: Array | None) -> Frame:
     two_valued = to_host(xp.min(xp.astype((scaled == low) | (scaled == high), xp.float32), axis=0)) > 0
     width = to_host(high) - to_host(low)
     spread = np.where(two_valued, width, np.sqrt(variance))
-    flat = (variance <= (16 * precision) ** 2) | (width <= 16 * precision)  # a mean is not exact
+    flat = constant_but_for_rounding(width, precision)  # not by the variance, since a mean is not exact
     return Frame(to_host(mean) * unit, np.where(flat, np.inf, spread * unit))
 
 

@@ -25,6 +25,7 @@ from kernelpursuit.estimators._input_weights import (
     learned_in_folds,
     of_inputs_as_they_are,
     unfitted,
+    weighed,
 )
 from kernelpursuit.estimators._orthogonal import has_evidence_ridge
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
@@ -168,7 +169,7 @@ def fit_on_all_rows(
             if not hasattr(widths, "weights_"):
                 raise
             interrupted = "input weights were learned"
-        inputs = widths.transform(X)
+        inputs = weighed(X, widths)
     try:
         with inside(place_in(estimator, "fit on all rows"), model, inputs, y):
             model.fit(inputs, y, **options)
@@ -231,7 +232,7 @@ def cross_validate(
                     label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
                     one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
                     one._for_scores, one._ending = scorer is None, ending
-                    heard, given = told.fold(place, fold), learned[fold].transform(X) if weighted else rows
+                    heard, given = told.fold(place, fold), weighed(X, learned[fold]) if weighted else rows
                     found = ahead[fold] if known else None
                     found = found() if found is not None and estimator.n_jobs is not None else found
                     yield one, given, y, weights, train, test, scorer, metric, label, heard, found

@@ -60,7 +60,7 @@ class Span(NamedTuple):
 
     def diagonal(self, X: Any) -> Array:
         """k(x, x) of the rows of X, as data come."""
-        return kernel_diagonal(self.expansion.kernels[0], model_precision(X, self.expansion.centers))
+        return kernel_diagonal(self.expansion.kernels[0], model_precision(X, self.expansion.precision))
 
 
 def finite_values(expansion: Expansion, X: Any) -> Array:

@@ -23,6 +23,7 @@ from kernelpursuit.estimators._placement import (
     validated,
     x_options,
 )
+from kernelpursuit.gaussian import center_of, centred
 from kernelpursuit.kernels import kernel_list
 
 
@@ -51,6 +52,7 @@ class TrainingData(NamedTuple):
 FEW_ROWS = 10  # which say nothing about variances
 MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
+ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
 ONE_ROW = 0.99  # share of the variance of a column from which one row is said to rule it
 
 
@@ -87,7 +89,8 @@ def warn_if_one_column_rules(
     with np.errstate(over="ignore", invalid="ignore"):
         xp = namespace(X)
         varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
-        variance = np.where(varies, to_host(xp.var(X, axis=0)), 0.0)
+        # centred first: the mean of many float32 numbers far from 0 is wrong by more than they vary
+        variance = np.where(varies, to_host(xp.var(centred(X, center_of(X)), axis=0)), 0.0)
         share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
     if not share > ONE_COLUMN:
         return
@@ -112,6 +115,7 @@ def one_row_rules(X: Any, name: str = "X", columns: Any = None, start: int = 0) 
     xp = namespace(X)
     largest = to_host(xp.max(xp.abs(X), axis=0))
     scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
+    scaled = centred(scaled, center_of(scaled))  # sums of float32 numbers far from 0 are wrong
     squares = (scaled - xp.mean(scaled, axis=0)) ** 2
     share = to_host(xp.max(squares, axis=0)) / np.maximum(to_host(xp.sum(squares, axis=0)), np.finfo(float).tiny)
     for column in np.flatnonzero(share > ONE_ROW * (1 - 1 / X.shape[0])):  # of one row that differs it is 1 - 1/n
@@ -127,6 +131,18 @@ def one_row_rules(X: Any, name: str = "X", columns: Any = None, start: int = 0) 
         )
         return True
     return False
+
+
+def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray:
+    """Which columns are, by the range of their values over the largest; a warning where float32 made them so."""
+    flat = width <= ROUNDING * precision
+    if precision > 1e-10 and np.any(rounded := flat & (width > 0)):
+        columns = ", ".join(str(column) for column in np.flatnonzero(rounded)[:10])
+        warn(
+            f"columns {columns} of X differ between rows by hardly more than float32 rounds such large numbers, and "
+            "are taken for constant: take off each column its mean, in float64, before X becomes float32"
+        )
+    return flat
 
 
 def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingData:

@@ -21,6 +21,7 @@ from kernelpursuit.estimators._placement import (
     refuse_collections,
     take_classes,
     validated,
+    widest,
     x_options,
 )
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
@@ -205,7 +206,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
     def _deviations(self, X: Any) -> Any:
         """Standard deviations of new targets, of rows that are checked."""
         fit, unit, inflation = self._uncertainty
-        variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(X))
+        variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(widest(X)))
         std = np.sqrt(variance)[:, None] * (np.sqrt(inflation) * unit)
         return beside(std[:, 0] if self._one_target else std, X)
 

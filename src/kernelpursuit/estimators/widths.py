@@ -30,6 +30,7 @@ from kernelpursuit.estimators._pipeline import generator, say
 from kernelpursuit.estimators._placement import (
     check_new,
     follow,
+    host_dtype,
     labels_on_host,
     refuse_collections,
     take_rows,
@@ -39,7 +40,13 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._tasks import lines_wanted, told
-from kernelpursuit.estimators._training import as_counts, one_row_rules, training_data, warn_unless_counts
+from kernelpursuit.estimators._training import (
+    as_counts,
+    constant_but_for_rounding,
+    one_row_rules,
+    training_data,
+    warn_unless_counts,
+)
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # Each start is gamma times the number of inputs, and the variances of signal and noise in the first iterations. With
@@ -50,6 +57,7 @@ FIRST_ITERATIONS = 15
 FEW_ROWS = 1000  # enough to tell which start leads highest
 # A climb is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
 ROUGH, FINE = {"gtol": 0.1, "ftol": 1e-6}, {"gtol": 1e-3, "ftol": 1e-11}
+ROUNDED = 0.01  # most that rounding may change a weighted value, for a kernel of width 1
 STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
 
 
@@ -208,10 +216,13 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         Returns
         -------
         array of shape (n_samples, n_features)
+            With the dtype of X. A warning says where float32 cannot hold the products: a column of map coordinates or
+            of times lies far from 0.
         """
         X = check_new(self, X, "precomputed", getattr(self, "weights_", None), "transform")
         wide = widest(X)  # a column in small units has a weight that float32 does not hold
         wide = wide * from_host(on_host(self.weights_), wide)
+        _warn_of_rounding(X, wide)
         return namespace(X).astype(wide, X.dtype, copy=False)
 
 
@@ -308,6 +319,20 @@ class Climbs:
             say(f"widths: {line}")
 
 
+def _warn_of_rounding(X: Array, weighted: Array) -> None:
+    """Warn where the dtype of X cannot hold its weighted columns."""
+    xp = namespace(weighted)
+    with np.errstate(over="ignore"):
+        error = eps(X) * to_host(xp.max(xp.abs(weighted), axis=0))
+    if np.any(error > ROUNDED):
+        columns = ", ".join(str(column) for column in np.flatnonzero(error > ROUNDED)[:10])
+        warn(
+            f"columns {columns} of X lie so far from 0 that {host_dtype(X)} rounds their weighted values by up to "
+            f"{np.max(error):.2g}, where a kernel of gamma=1 has a width of 1: give X in float64, or take off each "
+            "column its mean first"
+        )
+
+
 def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
     """Distinct rows, sorted, how often each counts, and the order in which they came.
 
@@ -341,6 +366,6 @@ def _standardised(
     X = X / largest
     X = X - np.average(X, axis=0, weights=counts)
     spread = np.sqrt(np.average(X**2, axis=0, weights=counts))
-    constant = spread < 16 * precision
+    constant = constant_but_for_rounding(np.ptp(X, axis=0), precision)
     spread = np.where(constant, 1, spread)
     return np.where(constant, 0, X / spread), np.where(constant, 0, 1 / spread / largest)
