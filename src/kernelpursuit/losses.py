@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kernelpursuit._array import Array, namespace
 
-__all__ = ["LOG", "LOSSES", "Link", "Loss", "huber", "poisson", "quantile"]
+__all__ = ["LOG", "LOSSES", "Link", "Loss", "by_target", "huber", "poisson", "quantile"]
 
 _TANH_TARGET = 0.65  # keeps the target off the saturated part of tanh
 
@@ -218,3 +218,21 @@ def quantile(share: float, width: float) -> Loss:
         raise ValueError(f"width must be positive, got {width!r}")
     tilt = 2 * share - 1
     return Loss(partial(_quantile, tilt=tilt, width=width), partial(_quantile_gradient, tilt=tilt, width=width))
+
+
+def by_target(losses: list[Loss]) -> Loss:
+    """Loss of several targets, the columns of y and f, of which each has its own; convex ones without a link.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> by_target([huber(1.0), huber(9.0)]).value(np.zeros((1, 2)), np.full((1, 2), 3.0))
+    array([[5., 9.]])
+    """
+    if len(losses) == 1:
+        return losses[0]
+    return Loss(*(partial(_by_target, [getattr(loss, name) for loss in losses]) for name in ("value", "gradient")))
+
+
+def _by_target(functions: list[Callable], y: Array, f: Array) -> Array:
+    return namespace(f).stack([function(y[:, t], f[:, t]) for t, function in enumerate(functions)], axis=1)

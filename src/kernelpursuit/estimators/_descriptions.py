@@ -158,9 +158,9 @@ DESCRIPTIONS = {
         KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
         parameters of its own. A list offers atoms of several kernels or widths.""",
     "value_loss": """loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
-        What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of y on, so that
-        outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute" estimates
-        medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
+        What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of each target on,
+        so that outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute"
+        estimates medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
         ``losses.quantile(share, width)`` within a width of your own. "poisson" is for counts and other targets from 0
         on: the expansion is the logarithm of the mean, `predict` returns the mean, and the loss is the deviance.""",
     "class_loss": """loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, \

@@ -21,7 +21,7 @@ from kernelpursuit.estimators._pipeline import fits, in_units
 from kernelpursuit.estimators._placement import host_dtype, is_collection
 from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
 from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
-from kernelpursuit.losses import LOG, Link, Loss, huber, poisson
+from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
 from kernelpursuit.sharded.arrays import Sharded
 
@@ -256,9 +256,18 @@ def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Los
     if loss == "poisson":
         check_counts(data.y)
         return poisson()
+    share = quantile if loss == "quantile" else 0.5
+    return by_target([robust_loss(loss, share, size) for size in spreads(data.y, data.weights)])
+
+
+def robust_loss(loss: str, share: float, spread: float) -> Loss:
+    """Huber's loss or that of a quantile for a target of this spread.
+
+    All quantiles of a target without any spread are its median. The rounded loss of another would be least beside it.
+    """
     if loss == "huber":
-        return huber(1.345 * spread(data))
-    return quantile_loss(quantile if loss == "quantile" else 0.5, _ROUNDED * spread(data))
+        return huber(1.345 * (spread or 1.0))
+    return quantile_loss(share, _ROUNDED * spread) if spread > 0 else quantile_loss(0.5, _ROUNDED)
 
 
 def link_of(loss: Any) -> Link | None:
@@ -278,12 +287,19 @@ def check_counts(y: np.ndarray) -> None:
         raise ValueError(f"loss='poisson' needs targets up to {LARGEST_COUNT:g}, got {np.max(y):g} in y: scale them")
 
 
-def spread(data: TrainingData) -> float:
-    """Standard deviation of normal targets, from the weighted median of |y - median|; robust against outliers."""
-    weights = np.ones(len(data.y)) if data.weights is None else data.weights
-    deviation = np.concatenate([np.abs(y - weighted_median(y, weights)) for y in data.y.T])
-    weights = np.tile(weights, data.y.shape[1])
-    return float(1.4826 * weighted_median(deviation, weights)) or float(np.average(deviation, weights=weights)) or 1.0
+def spreads(y: np.ndarray, weights: np.ndarray | None) -> list[float]:
+    """Standard deviations of normal targets, from weighted medians of |y - median|; 0 for targets that are constant.
+
+    Where most rows are tied the median says nothing. Then it is the square of the mean root, in which few rows that are
+    far from the others count for little.
+    """
+    weights = np.ones(len(y)) if weights is None else weights.astype(np.float64)
+    sizes = []
+    for column in y.T.astype(np.float64):
+        deviation = np.abs(column - weighted_median(column, weights))
+        typical = 1.4826 * weighted_median(deviation, weights)
+        sizes.append(float(typical or np.average(np.sqrt(deviation), weights=weights) ** 2))
+    return sizes
 
 
 def without_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -296,10 +312,12 @@ def without_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Smallest value with at least half of the weight at or below it."""
+    """Value with half of the weight below it; the middle of two where that is so of all between them."""
     order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(cumulative, 0.5 * cumulative[-1])])
+    values, cumulative = values[order], np.cumsum(weights[order], dtype=np.float64)
+    half, rounding = 0.5 * cumulative[-1], 4 * np.finfo(np.float64).eps * len(values) * cumulative[-1]
+    low, high = np.searchsorted(cumulative, [half - rounding, half + rounding])
+    return float(0.5 * (values[low] + values[min(high, len(values) - 1)]))
 
 
 def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
