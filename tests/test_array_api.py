@@ -174,7 +174,8 @@ def compare(estimator, X, y, move, atol=1e-10, **fit):
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_regressors(name, data, space):
     move = moved(space)
-    model, expected, X = compare(REGRESSORS[name], *DATA[data](), move, 1e-6 if name == "huber" else 1e-10)  # by descent
+    atol = 1e-6 if name == "huber" else 1e-10  # by descent
+    model, expected, X = compare(REGRESSORS[name], *DATA[data](), move, atol)
     with dispatch():
         assert model.score(X, move(DATA[data]()[1])) == pytest.approx(expected.score(*DATA[data]()))
         if name == "conformal":

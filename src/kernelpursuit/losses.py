@@ -231,7 +231,9 @@ def by_target(losses: list[Loss]) -> Loss:
     """
     if len(losses) == 1:
         return losses[0]
-    return Loss(*(partial(_by_target, [getattr(loss, name) for loss in losses]) for name in ("value", "gradient")))
+    return Loss(
+        partial(_by_target, [loss.value for loss in losses]), partial(_by_target, [loss.gradient for loss in losses])
+    )
 
 
 def _by_target(functions: list[Callable], y: Array, f: Array) -> Array:

@@ -45,16 +45,18 @@ DESCRIPTIONS = {
         each atom reached.""",
     "alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`). With all atoms this is kernel ridge regression.
+        kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
+        eigenvalues below zero, as K is no penalty then). With all atoms this is kernel ridge regression.
         "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
         in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. The basic variant and
         ``stop="bound"`` take "auto" for 0, and losses other than the squared one the ridge of the squared one,
         translated.""",
     "search_alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`). "auto" chooses the atoms without a ridge, and then
-        the ridge under which y is most probable given these atoms. In a fold all numbers of atoms are scored with the
-        ridge of its longest path; the model that is fitted to all rows has that of its own atoms.""",
+        kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
+        eigenvalues below zero). "auto" chooses the atoms without a ridge, and then the ridge under which y is most
+        probable given these atoms. In a fold all numbers of atoms are scored with the ridge of its longest path; the
+        model that is fitted to all rows has that of its own atoms.""",
     "shrinkage": """shrinkage : float, default=1
         Share of the full step that the basic variant takes. The other variants ignore it.""",
     "fit_intercept": """fit_intercept : bool, default=True

@@ -14,6 +14,7 @@ from kernelpursuit.heads.shrinkage import Shrunk, evidence_ridge, shrunk
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Path
+from kernelpursuit.pursuit.ridge import penalty_products
 from kernelpursuit.pursuit.squares import Squares
 
 _AT_ONCE = 32  # directions that are turned by one product
@@ -118,7 +119,7 @@ def with_evidence_ridge(
     constants, kept, taken = int(atoms.intercept), len(path), path.truncate(len(path) + len(path.discarded))
     size = constants + len(taken)
     R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
-    G = atoms.D.gram(taken.atoms, taken.atoms)
+    G = penalty_products(atoms.D)(taken.atoms, taken.atoms)
     mine = slice(constants, constants + kept)
     centred = atoms.centre(atoms.weigh(in_double(fit.targets)))
     centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)

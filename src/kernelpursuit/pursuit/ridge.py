@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit._array import Array, eps, from_host, gather, to_host
 from kernelpursuit.cholesky import PartialCholesky, pivot_limit, pivots
 from kernelpursuit.dictionaries.protocol import Dictionary
+
+_LOOKED_AT = 64  # atoms by which a penalty is judged
+_NEGATIVE = 1e-5  # eigenvalues below minus this share of the largest are not rounding errors, of float32 either
+
+
+def penalty_products(dictionary: Dictionary) -> Callable[[np.ndarray | None, np.ndarray], np.ndarray]:
+    """The products G(I, J) of the penalty cᵀ G c: those of the dictionary, or the identity where they are no penalty.
+
+    Of an indefinite kernel cᵀ G c is lowest for large weights of some directions, so that it would reward what it
+    should restrain. Some atoms, evenly spaced among all, say whether it is.
+    """
+    m = dictionary.shape[1]
+    some = np.unique(np.linspace(0, m - 1, min(m, _LOOKED_AT)).astype(np.intp)) if m else np.zeros(0, dtype=np.intp)
+    G = dictionary.gram(some, some)
+    if not len(some) or not np.all(np.isfinite(G)):
+        return dictionary.gram
+    values = np.linalg.eigvalsh((G + G.T) / 2)
+    return dictionary.gram if values[0] >= -_NEGATIVE * np.max(np.abs(values)) else partial(_identity, m)
+
+
+def _identity(m: int, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
+    rows = np.arange(m) if I is None else I
+    return (rows[:, None] == J[None, :]).astype(np.float64)
 
 
 class Ridge:
@@ -16,7 +42,7 @@ class Ridge:
     If alpha G = Φ Φᵀ, the penalised loss ‖y − D c‖² + alpha cᵀ G c is the plain squared loss of the longer atoms
     (d_j ; φ_j) for the target (y ; 0). Φ is the partial Cholesky factor of alpha G whose pivots are the chosen atoms.
     `tails(J)` are the coordinates of the φ_j inside the span of the chosen ones. `rest(J)` is the squared norm of what
-    lies outside of it; for an indefinite G that is clipped at 0, and the atoms score as if they had no penalty.
+    lies outside of it. G is what `penalty_products` says. If it is indefinite by a little, that norm is clipped at 0.
 
     Parameters
     ----------
@@ -28,10 +54,11 @@ class Ridge:
     """
 
     def __init__(self, dictionary: Dictionary, alpha: float, like: Array):
-        self._D = dictionary
         self._alpha = alpha
         self._like = like
-        self._diagonal = alpha * dictionary.gram_diagonal(None)
+        self._products = penalty_products(dictionary)
+        plain = self._products == dictionary.gram
+        self._diagonal = alpha * (dictionary.gram_diagonal(None) if plain else np.ones(dictionary.shape[1]))
         self._floor = pivot_limit(eps(like)) * self._diagonal
         # Coordinates of the pivots along one another; once all atoms are asked for, those of all are kept instead.
         self._pivots: list[int] = []
@@ -44,7 +71,7 @@ class Ridge:
             return to_host(gather(self._all.rows, J, axis=1)).T
         if not self._pivots:
             return np.zeros((len(J), 0))
-        products = self._alpha * self._D.gram(np.array(self._pivots), J)
+        products = self._alpha * self._products(np.array(self._pivots), J)
         return solve_triangular(self._factor, products, lower=True).T
 
     def rest(self, J: np.ndarray, tails: np.ndarray) -> np.ndarray:
@@ -53,7 +80,7 @@ class Ridge:
 
     def gram(self, J: np.ndarray) -> np.ndarray:
         """Inner products of the coordinates of atoms `J`, all of them."""
-        return self._alpha * self._D.gram(J, J)
+        return self._alpha * self._products(J, J)
 
     def extend(self, block: np.ndarray) -> np.ndarray:
         """Add the atoms of `block` to the chosen ones and return their coordinates, (len(block), n_pivots).
@@ -61,11 +88,11 @@ class Ridge:
         An atom whose φ lies in the span of those before it gets no coordinate of its own.
         """
         if self._all is not None:
-            columns = from_host(self._alpha * self._D.gram(None, block), self._like)
+            columns = from_host(self._alpha * self._products(None, block), self._like)
             self._all.extend(columns, block.tolist(), self._floor[block], skip=True)
             return self.tails(block)
         inside = self.tails(block)
-        own = self._alpha * self._D.gram(block, block) - inside @ inside.T
+        own = self._alpha * self._products(block, block) - inside @ inside.T
         L, new = pivots(own, self._floor[block])
         old, size = len(self._pivots), len(self._pivots) + len(new)
         factor = np.zeros((size, size))
@@ -77,7 +104,7 @@ class Ridge:
     def correlate(self, tails: np.ndarray) -> np.ndarray:
         """Products of the coordinates of all atoms with `tails` (any, b), (n_atoms, b)."""
         if self._all is None:
-            rows = from_host(np.ascontiguousarray(self.tails(np.arange(self._D.shape[1])).T), self._like)
+            rows = from_host(np.ascontiguousarray(self.tails(np.arange(len(self._diagonal))).T), self._like)
             self._all = PartialCholesky(rows.T)
             self._all.adopt(rows, self._pivots)
         rows = self._all.rows[: len(tails), :]
