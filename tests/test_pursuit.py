@@ -288,7 +288,9 @@ def test_array_api_strict_takes_the_same_atoms(loss, sampled, alpha, weighted, v
     assert found[0][0] == found[1][0]
     np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-6)
     if loss != "doom2":  # its plateau has no steepest way: weights of any size cost the same
-        np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6, atol=1e-9)
+        # A minimiser is known to the square root of what the loss is known to: 1e-6 differed on another processor.
+        rtol = 1e-6 if loss is None else 1e-5
+        np.testing.assert_allclose(found[0][1], found[1][1], rtol=rtol, atol=1e-9)
 
 
 def test_strict_leave_one_out():
