@@ -48,7 +48,10 @@ print(time.perf_counter() - began, time.process_time() - busy, model.best_n_atom
 def run(code: str, source: Path, threads: int | None) -> list[float]:
     """Numbers in the last line of a program, with a version of the library on so many threads (None: as it likes)."""
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    environment |= {"PYTHONPATH": str(source)} | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
+    others = os.environ.get("PYTHONPATH", "")
+    environment |= {"PYTHONPATH": os.pathsep.join([str(source), others])} | (
+        {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+    )
     made = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
     return [float(word) for word in made.stdout.splitlines()[-1].split()]
 

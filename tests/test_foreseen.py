@@ -175,13 +175,13 @@ def test_where_atoms_are_not_foreseen():
 
     def known(trains=trains, most=20, y=y[:, 0], **options):
         kind = KMPClassifier if y.dtype.kind != "f" else KMPRegressor
-        return of(kind(5, **options), X, y, None, trains, most) is not None
+        return of(kind(5, **options), X, y, None, [(train, train[:5]) for train in trains], most) is not None
 
     assert known() and known(variant="backfit") and known(y=np.arange(150) % 2)
     assert not known(loss="huber") and not known(variant="basic") and not known(weakness=0.5) and not known(most=1)
     assert not known([np.array([0, 1, 1, 2])]) and not known([np.ones(150, dtype=bool)])
     assert not known(y=np.repeat([0, 1, 2], 50))  # folds without one of the classes
-    assert of(model, X, y, None, trains, 20) is None  # not a pursuit itself
+    assert of(model, X, y, None, [(train, train) for train in trains], 20) is None  # not a pursuit itself
 
 
 def test_groups_and_interrupted_threads_leave_warnings_alone():

@@ -6,6 +6,7 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.estimators import _pipeline, _search
+from kernelpursuit.estimators._fold_path import FoldPath
 from pairwise import pairwise
 
 rng = np.random.default_rng(0)
@@ -53,6 +54,7 @@ def interrupted(monkeypatch):
         return pursue(criterion, rule, *rest)
 
     monkeypatch.setattr(_pipeline, "pursue", interrupting)
+    monkeypatch.setattr(_search.Foreseeing, "of", lambda *given: None)  # else folds have no steps
     return plan
 
 
@@ -97,16 +99,37 @@ def test_an_interrupt_in_a_search(name, done, options, interrupted):
     assert interrupted["runs"] == done + 2
 
 
+@pytest.mark.parametrize("done", [0, 2, 5])
+def test_an_interrupt_in_a_search_whose_atoms_are_foreseen(done, monkeypatch):
+    """A path is over in no time, so that one which is interrupted leaves nothing."""
+    scores, begun = FoldPath.scores, []
+
+    def interrupting(path, model):
+        begun.append(path)
+        if len(begun) == done + 1:
+            raise KeyboardInterrupt
+        return scores(path, model)
+
+    monkeypatch.setattr(FoldPath, "scores", interrupting)
+    model = kp.KMPRegressorCV(10, cv=3, gammas=[0.3, 1.0])
+    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 6 paths" if done else ""):
+        model.fit(X, Y)
+    assert hasattr(model, "path_") == bool(done)
+    if done:
+        use(model)
+        assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_an_interrupt_in_the_kernel_of_a_search(name, monkeypatch):
     estimator, y = ESTIMATORS[name]
     model = type(estimator)(**estimator.get_params() | {"gammas": [0.3, 1.0]})
     kernel_matrix = _search.kernel_matrix
 
-    def interrupting(estimator, X, gamma):
+    def interrupting(estimator, X, gamma, *room):
         if gamma == 1.0:
             raise KeyboardInterrupt
-        return kernel_matrix(estimator, X, gamma)
+        return kernel_matrix(estimator, X, gamma, *room)
 
     monkeypatch.setattr(_search, "kernel_matrix", interrupting)
     with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 6 paths"):

@@ -82,4 +82,4 @@ def test_positive_kernels_keep_their_own_penalty(kernel, dtype, scale):
     rows = (scale * np.abs(X)).astype(dtype)
     K = pairwise_kernels(np.concatenate([rows, rows]), metric=kernel).astype(np.float64)
     dictionary = DenseDictionary(K, gram=K)
-    assert penalty_products(dictionary) == dictionary.gram
+    assert penalty_products(dictionary.gram, dictionary.shape[1]) == dictionary.gram

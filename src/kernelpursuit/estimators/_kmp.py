@@ -48,10 +48,7 @@ from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.squares import Squares
-from kernelpursuit.pursuit.stopping import (
-    n_atoms,
-    tolerance,
-)
+from kernelpursuit.pursuit.stopping import n_atoms, tolerance
 
 LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared loss may be negative
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -319,9 +316,7 @@ class KernelMatchingPursuit:
                 return Squares(dictionary, y, counts=counts, leaves_out=not self._for_scores, **options)
             return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
 
-        # Below the rounding error of the targets there is nothing left to fit.
-        largest = largest_size(targets)
-        floor = 0.0 if loss else (16 * np.finfo(targets.dtype).eps * largest) ** 2
+        floor = 0.0 if loss else least_loss(targets)
 
         def stop_rules(criterion: Any) -> list[StopRule]:
             most = [] if limit is None else [n_atoms(limit)]
@@ -406,6 +401,11 @@ def largest_size(targets: Any) -> float:
         return known
     xp = namespace(targets)
     return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
+
+
+def least_loss(targets: Any) -> float:
+    """Squared loss below which there is nothing left to fit: the rounding error of the targets."""
+    return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)
 
 
 def warn_if_constant(path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelpursuit._array import Array, energies, from_host, in_double, squared_norms, to_host
 from kernelpursuit.estimators._training import TrainingData
-from kernelpursuit.heads.shrinkage import Shrunk, evidence_ridge, shrunk
+from kernelpursuit.heads.shrinkage import Shrunk, shrunk_by_evidence
 from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Path
@@ -119,15 +119,13 @@ def with_evidence_ridge(
     constants, kept, taken = int(atoms.intercept), len(path), path.truncate(len(path) + len(path.discarded))
     size = constants + len(taken)
     R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
-    G = penalty_products(atoms.D)(taken.atoms, taken.atoms)
-    mine = slice(constants, constants + kept)
+    G = penalty_products(atoms.D.gram, atoms.D.shape[1])(taken.atoms, taken.atoms)
     centred = atoms.centre(atoms.weigh(in_double(fit.targets)))
     centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
     energy = squared_norms(centred)
-    ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants)
-    if ridge == 0:
+    ridge, small = shrunk_by_evidence(R, G, theta, energy, n, kept)
+    if small is None:
         return 0.0, fit, fit.criterion.weight_path(len(taken)), path
-    small = shrunk(R, G, theta, ridge)
     turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
     path = with_losses(path, turned, energy) if losses else path
     return ridge * atoms.unit, turned, weight_path(small, constants), path

@@ -49,6 +49,9 @@ class Settings:
         Says whether the fit is to end as by an interrupt, where it is one of several in threads.
     foreseen : Foreseen or None
         The first atoms, where a search has found them.
+    for_scores : bool
+        Whether the model is needed for scores alone. Else one with foreseen atoms reads their columns from a matrix, as
+        without these: it is the same to the last bit.
     """
 
     rng: np.random.Generator
@@ -62,13 +65,15 @@ class Settings:
     fit_task: FitTask | None = None
     ending: Callable[[], bool] | None = None
     foreseen: Foreseen | None = None
+    for_scores: bool = False
 
     @classmethod
     def of(cls, estimator: Any, unit: float = 1.0) -> Settings:
         """The settings among the parameters of an estimator, whose targets were divided by `unit`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
-        given |= {"ending": getattr(estimator, "_ending", None), "foreseen": getattr(estimator, "_foreseen", None)}
+        given |= {name: getattr(estimator, f"_{name}", None) for name in ("ending", "foreseen")}
+        given["for_scores"] = getattr(estimator, "_for_scores", False)
         seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
         if file is not None:
             given["checkpoint"] = Checkpoint(file, estimator, seed)
@@ -138,7 +143,8 @@ def run(
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
     record = None if settings.checkpoint is None else settings.checkpoint.next_pursuit(data, (memory, most))
     memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
-    known = settings.foreseen is not None and len(settings.foreseen.atoms) == steps  # so that it is not read
+    foreseen = settings.foreseen if settings.for_scores else None
+    known = foreseen is not None and len(foreseen.atoms) == steps  # so that it is not read
     storage = storage_for(settings, worth_keeping and not known)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
@@ -29,8 +27,15 @@ from kernelpursuit.estimators._input_weights import (
 )
 from kernelpursuit.estimators._orthogonal import has_evidence_ridge
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
+from kernelpursuit.estimators._path_scores import (
+    Interrupted,
+    path_scores,
+    quick,
+    quiet_path_scores,
+    weight_option,
+)
 from kernelpursuit.estimators._pipeline import say
-from kernelpursuit.estimators._placement import follow, is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._placement import follow, is_precomputed, take_rows
 from kernelpursuit.estimators._score_table import (
     Setting,
     best_pair,
@@ -39,12 +44,13 @@ from kernelpursuit.estimators._score_table import (
     mean_scores,
     without_undefined_folds,
 )
-from kernelpursuit.estimators._shared_matrix import kernel_matrix, search_kernel, shares_matrix, take_pairs
+from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import scale_gamma, uses_gamma
+from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import count
 
 
@@ -140,6 +146,8 @@ def search(
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
     final = model(k, settings[chosen], verbose)
+    if chosen in scored.foreseen:
+        final._foreseen = scored.foreseen[chosen].first(k)
     input_weights = fit_on_all_rows(estimator, final, widths if settings[chosen].learned else None, X, y, weights)
     path = final.path_
     if scored.interrupted and path.reason != "interrupted":
@@ -189,6 +197,7 @@ class Scored(NamedTuple):
 
     table: np.ndarray  # (settings, folds, numbers of atoms), nan where there is none
     done: int  # number of paths that have theirs, in the order of the table
+    foreseen: dict[int, Foreseen]  # atoms of the fit on all rows with the settings that may be chosen, where known
     interrupted: bool = False
     steps: int = 0  # of the path that was interrupted
 
@@ -211,33 +220,39 @@ def cross_validate(
     ending = Ending()
     learned = [] if widths is None else learned_in_folds(widths, X, y, weights, folds, verbose)
 
-    foreseeing = None
+    foreseeing, on_all_rows = None, dict[int, Callable[[], Foreseen]]()
     if shares_matrix(estimator, X):
-        foreseeing = Foreseeing.of(prototype, X, y, weights, [train for train, _ in folds], most)
+        foreseeing = Foreseeing.of(prototype, X, y, weights, folds, most)
 
     def paths() -> Iterator[Any]:
-        for (weighted, gamma), same_width in groupby(
-            enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)
-        ):
-            group = list(same_width)
-            matrix = None if weighted else kernel_matrix(estimator, X, gamma)  # made when it is its turn
-            ahead: list[Any] = [None] * len(folds)
-            plain = [without_ridge(estimator, setting) for _, setting in group]
-            if foreseeing is not None and matrix is not None and any(plain):
-                ahead = foreseeing.ahead(matrix.T, search_kernel(estimator, X, gamma))
-                matrix = matrix if scorer is not None or not all(plain) else None  # columns of atoms are all it takes
-            rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
-            for (place, setting), known in zip(group, plain, strict=True):
-                for fold, (train, test) in enumerate(folds):
-                    label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
-                    one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
-                    one._for_scores, one._ending = scorer is None, ending
-                    heard, given = told.fold(place, fold), weighed(X, learned[fold]) if weighted else rows
-                    found = ahead[fold] if known else None
-                    found = found() if found is not None and estimator.n_jobs is not None else found
-                    yield one, given, y, weights, train, test, scorer, metric, label, heard, found
+        for (weighted, gamma), same in groupby(enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)):
+            yield from paths_of_width(weighted, gamma, list(same))
+
+    def paths_of_width(weighted: bool, gamma: float | None, group: list[tuple[int, Setting]]) -> Iterator[Any]:
+        ahead: list[Any] = [None] * len(folds)
+        plain = [without_ridge(estimator, setting) for _, setting in group]
+        sees = foreseeing if any(plain) and not weighted else None
+        alone = scorer is None and all(plain)  # columns of atoms are all that fits take
+        room = sees.room() if sees is not None and alone else None
+        matrix = None if weighted else kernel_matrix(estimator, X, gamma, room)  # made when it is its turn
+        if sees is not None and matrix is not None:
+            ahead, whole = sees.ahead(matrix.T, alone)
+            on_all_rows.update((place, whole) for (place, _), known in zip(group, plain, strict=True) if known)
+            matrix = None if alone else matrix
+        rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
+        for (place, setting), known in zip(group, plain, strict=True):
+            for fold, (train, test) in enumerate(folds):
+                label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
+                one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
+                one._for_scores, one._ending = scorer is None, ending
+                heard, given = told.fold(place, fold), weighed(X, learned[fold]) if weighted else rows
+                found = ahead[fold] if known else None
+                if found is not None and estimator.n_jobs is not None:  # what it needs is too large for processes
+                    found = found.scores(one) if quick(one, scorer, heard) else found.atoms()
+                yield one, given, y, weights, train, test, scorer, metric, label, heard, found
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
+    foreseen: dict[int, Foreseen] = {}
     jobs = takewhile(lambda job: not told.stopped, paths())
     try:
         for scores in run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending):
@@ -246,13 +261,18 @@ def cross_validate(
             table[divmod(done, len(folds))] = scores
             done += 1
             if done % len(folds) == 0:
-                say_how_far(table[: done // len(folds)], settings, told, verbose)
+                so_far = table[: done // len(folds)]
+                say_how_far(so_far, settings, told, verbose)
+                foresee = on_all_rows.pop(len(so_far) - 1, None)
+                if foresee is not None and (estimator.one_standard_error or last_is_best(so_far)):
+                    foreseen[len(so_far) - 1] = foresee()
+                del foresee  # and what it needs, which is large
     except KeyboardInterrupt as interrupt:
         steps = interrupt.steps if isinstance(interrupt, Interrupted) else 0
         if not (done or steps):
             raise
-        return Scored(table, done, interrupted=True, steps=steps)
-    return Scored(table[: done // len(folds)], done)
+        return Scored(table, done, foreseen, interrupted=True, steps=steps)
+    return Scored(table[: done // len(folds)], done, foreseen)
 
 
 def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending) -> Iterator[np.ndarray]:
@@ -272,6 +292,12 @@ def say_how_far(table: np.ndarray, settings: list[Setting], told: SearchTask, ve
     told.stopped = told.ended(len(table) - 1) and len(table) < len(settings)
     if told.stopped and verbose:
         say(f"a callback ended the search after {len(table)} of {len(settings)} settings")
+
+
+def last_is_best(table: np.ndarray) -> bool:
+    """Whether no other setting has as good a score as the last one."""
+    best = np.nan_to_num(mean_scores(table), nan=-np.inf).max(axis=1)
+    return bool(np.all(best[:-1] < best[-1]))
 
 
 def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
@@ -296,14 +322,6 @@ def best_known(scored: Scored, one_standard_error: bool) -> tuple[int, int]:
     if settings:
         return best_pair(table[:settings], one_standard_error)
     return best_pair(table[:1, :folds], one_standard_error) if folds else (0, scored.steps)
-
-
-class Interrupted(KeyboardInterrupt):
-    """An interrupt of a path that has some steps."""
-
-    def __init__(self, steps: int):
-        super().__init__(steps)
-        self.steps = steps
 
 
 def width_grid(
@@ -335,60 +353,3 @@ def non_negative(name: str, values: Any) -> list[float | None]:
     if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid) & (grid >= 0)):
         raise ValueError(f"{name} must be a list of non-negative numbers with at least one entry, got {values!r}")
     return [float(value) for value in grid]
-
-
-def path_scores(
-    model: Any,
-    X: Any,
-    y: np.ndarray,
-    weights: np.ndarray | None,
-    train: Any,
-    test: Any,
-    scorer: Any,
-    metric: Callable,
-    label: str = "",
-    place: Any = None,
-    foreseen: Any = None,
-) -> np.ndarray:
-    """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
-
-    The scores are nan where all test rows have weight 0. A line with `label` says what came out. `place` is where
-    callbacks hear of the fit, see `inside`. `foreseen` are the atoms of the path, or what finds them.
-    """
-    began = time.perf_counter()
-    model._foreseen = foreseen() if callable(foreseen) else foreseen
-    pairwise = is_precomputed(model.kernel)
-    X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
-    w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
-    if w_test is not None and not np.any(w_test > 0):
-        return np.full(model.n_atoms, np.nan)
-    try:
-        with inside(place, model, X_train, y[train]):
-            model.fit(X_train, y[train], **weight_option(w_train))
-    except KeyboardInterrupt as interrupt:
-        raise (Interrupted(len(model.path_)) if hasattr(model, "path_") else interrupt) from None
-    options = weight_option(w_test)
-    if scorer is None:
-        predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
-        scores = [metric(y[test], on_host(prediction), **options) for prediction in predictions]
-    else:
-        y_test = labels_beside(y[test], X)
-        models = [model.truncate(k) for k in range(1, len(model.path_) + 1)] or [model]
-        scores = [scorer(one, X_test, y_test, **options) for one in models]
-    if label:
-        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-        seconds = time.perf_counter() - began
-        say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
-    return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
-
-
-def quiet_path_scores(*job: Any) -> np.ndarray:
-    """The same without warnings of the fit: that to all rows says it again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return path_scores(*job)
-
-
-def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Keyword for functions that may not know of weights."""
-    return {} if weights is None else {"sample_weight": weights}

@@ -19,13 +19,16 @@ MOST_ROWS = 5000  # of which the folds share a kernel matrix
 _AT_ONCE = 16  # columns of it that are copied at once
 
 
-def kernel_matrix(estimator: Any, X: Any, gamma: float | None) -> np.ndarray | None:
-    """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs."""
+def kernel_matrix(estimator: Any, X: Any, gamma: float | None, out: np.ndarray | None = None) -> np.ndarray | None:
+    """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs.
+
+    They may be asked into `out`.
+    """
     if not shares_matrix(estimator, X):
         return None
     kernel = search_kernel(estimator, X, gamma)
     n, points = X.shape[0], kernel.prepare(X)
-    K, blocks = np.empty((n, n)), spans(0, n, side_of_tiles(8))
+    K, blocks = np.empty((n, n)) if out is None else out, spans(0, n, side_of_tiles(8))
 
     def fill(block: tuple[slice, slice]) -> None:
         one, other = block

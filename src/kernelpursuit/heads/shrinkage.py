@@ -15,7 +15,17 @@ _FLOOR = 1e-10  # of the largest eigenvalue of G: directions with less have as m
 _SMALLEST, _LARGEST, _GRID = 1e-13, 1e2, 46  # ridges to try, in units of the largest squared singular value
 
 
-def evidence_ridge(R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np.ndarray, n: float) -> float:
+Eigen = tuple[np.ndarray, np.ndarray]  # eigenvalues and vectors of G
+
+
+def eigen(G: np.ndarray) -> Eigen:
+    """Eigenvalues, ascending, and vectors of a matrix that is symmetric but for rounding."""
+    return tuple(np.linalg.eigh((G + G.T) / 2))
+
+
+def evidence_ridge(
+    R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np.ndarray, n: float, known: Eigen | None = None
+) -> float:
     """Ridge under which the targets are most probable, their noise and the scale of the weights being unknown.
 
     With weights of prior covariance s G⁻¹ and noise of variance ``ridge * s``, the logarithm of the density of a target
@@ -33,6 +43,8 @@ def evidence_ridge(R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np
         Squared norms of the targets, the constant taken out.
     n : float
         Number of rows, less one for the constant.
+    known : (ndarray, ndarray), optional
+        What `eigen` says of G.
 
     Returns
     -------
@@ -49,7 +61,7 @@ def evidence_ridge(R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np
     lengths, energy = lengths[:, varied], energy[varied]
     if lengths.size == 0:
         return 0.0
-    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    values, vectors = eigen(G) if known is None else known
     if not values[-1] > 0:
         return 0.0
     U, S, _ = np.linalg.svd(R @ vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1])))
@@ -79,7 +91,7 @@ class Shrunk(NamedTuple):
     coefficients: np.ndarray  # (size, size), upper triangular: the new directions in the constant and the atoms
 
 
-def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float) -> Shrunk:
+def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, known: Eigen | None = None) -> Shrunk:
     """The fits with 1, 2, ... atoms under the ridge, as lengths along directions: each step adds one.
 
     ``|θ - R c|² + alpha cᵀ G c`` is the squared norm of what [R; P] c leaves of [θ; 0], with PᵀP = alpha G. So the new
@@ -93,6 +105,8 @@ def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float) -> Shr
         Of the atoms: `size` less one for the constant.
     theta : ndarray of shape (size, n_targets)
     alpha : float
+    known : (ndarray, ndarray), optional
+        What `eigen` says of G.
 
     Examples
     --------
@@ -102,9 +116,32 @@ def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float) -> Shr
     array([[1.]])
     """
     size, k = len(R), len(G)
-    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    values, vectors = eigen(G) if known is None else known
     penalty = np.sqrt(alpha * np.maximum(values, 0))[:, None] * vectors.T
     Q, triangle = np.linalg.qr(np.concatenate([R, np.pad(penalty, ((0, 0), (size - k, 0)))]))
     sign = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
     turn = Q[:size] * sign
     return Shrunk(turn, turn.T @ theta, solve_triangular(triangle * sign[:, None], np.eye(size)))
+
+
+def shrunk_by_evidence(
+    R: np.ndarray, G: np.ndarray, theta: np.ndarray, energy: np.ndarray, n: float, kept: int | None = None
+) -> tuple[float, Shrunk | None]:
+    """The ridge that the evidence of the first `kept` atoms prefers, and the fits of all under it; None where it is 0.
+
+    Parameters
+    ----------
+    R, G, theta
+        As in `shrunk`.
+    energy : ndarray of shape (n_targets,)
+        Squared norms of the targets, the constant taken out.
+    n : float
+        Number of rows.
+    kept : int, optional
+        All atoms unless given.
+    """
+    constants, kept = len(R) - len(G), len(G) if kept is None else kept
+    mine, known = slice(constants, constants + kept), eigen(G)
+    own = known if kept == len(G) else None
+    ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants, own)
+    return ridge, None if ridge == 0 else shrunk(R, G, theta, ridge, known)

@@ -7,13 +7,14 @@ product for all of them together, and then a step reads no matrix.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, in_span_limit, squared_rows, tie_tolerance
+from kernelpursuit._array import WIDEST_TIE, Spare, in_span_limit, squared_rows, tie_tolerance
 from kernelpursuit.basis import Basis
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
@@ -26,6 +27,8 @@ _FAR_DOWN = 1e-8  # share of the loss without atoms at which foreseeing ends
 MARGIN = {8: 1e-6, 4: 5e-4}  # by bytes of a product: scores that differ by less are computed from the atoms themselves
 _LITTLE, _LEAST = 1e-3, 1e-8  # shares of a squared norm, of the best atom or of any, at which all are computed anew
 _ROUNDING = 4  # times eps: rounding errors, which were up to 3 times what they are on average
+_COLUMNS = 256  # at once, where sums are made
+_EPS = float(np.finfo(np.float64).eps)
 _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
 
@@ -87,7 +90,8 @@ class Products:
     roots : ndarray of shape (n,) or None
         Square roots of the weights of the rows.
     parts : sequence of ndarray of int
-        Rows of each pursuit, of positive weight, in the order in which equal atoms are preferred.
+        Rows of each pursuit, of positive weight, in the order in which equal atoms are preferred. One more, of all
+        rows of positive weight, is added at the end.
     intercept : bool
     twins : ndarray of int, shape (n,)
         A number for each atom, the same for atoms that are equal.
@@ -95,6 +99,8 @@ class Products:
         Of the products that are kept.
     each : callable
         ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
+    spare : Spare, optional
+        Where arrays of products come from, and go when nobody needs them any more.
     """
 
     def __init__(
@@ -107,51 +113,70 @@ class Products:
         twins: np.ndarray,
         dtype: type,
         each: Callable[..., Iterable[Any]] = map,
+        spare: Spare | None = None,
     ):
         n = len(K)
         self.roots = np.ones(n) if roots is None else roots
         columns = smooth_directions(K, dtype) * self.roots[:, None]
         if intercept:
             columns = np.column_stack([self.roots, columns])
-        self.parts, everything = list(parts), np.arange(n)
+        self.parts, everything = [*parts, np.flatnonzero(self.roots > 0)], np.arange(n)
         self.outside = [np.setdiff1d(everything, rows) for rows in parts]
         self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
-        self.C = (self.V if roots is None else self.V * roots[:, None]).T @ K
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
-
-        def sums(rows: np.ndarray) -> Sums:
-            A = K[rows] if roots is None else K[rows] * roots[rows, None]
-            raw = np.einsum("ij,ij->j", A, A)
-            A -= self.V[rows] @ self.C
-            narrow = A.astype(dtype)
-            small, along = np.einsum("ij,ij->j", A, A), self.V[rows].T @ A
-            return Sums(raw, small, along, A.T @ self.targets[rows], narrow.T @ narrow)
-
-        self.beside = list(each(sums, self.outside))
         disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
-        self._apart = None if disjoint else sums(everything)
-        self.itemsize = np.dtype(dtype).itemsize
+        groups = self.outside if disjoint else [*self.outside, everything]
+        weighed = self.V if roots is None else self.V * roots[:, None]
+        inside = list(each(lambda rows: weighed[rows].T @ K[rows], groups))  # products of atoms with V
+        self.C = reduce(np.add, inside) if disjoint else inside[-1]
+        spare = Spare() if spare is None else spare
+
+        def sums(rows: np.ndarray, with_V: np.ndarray) -> Sums:
+            raw, small, V, y = np.empty(n), np.empty(n), self.V[rows], self.targets[rows]
+            of_targets: np.ndarray = np.empty((n, y.shape[1]))
+            narrow: np.ndarray = np.empty((len(rows), n), dtype=dtype)
+            for start in range(0, n, _COLUMNS):  # in a core's cache
+                some = slice(start, start + _COLUMNS)
+                A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
+                raw[some] = np.einsum("ij,ij->j", A, A)
+                A -= V @ self.C[:, some]
+                narrow[:, some] = A
+                small[some], of_targets[some] = np.einsum("ij,ij->j", A, A), A.T @ y
+            products = np.matmul(narrow.T, narrow, out=spare.take((n, n), dtype))
+            return Sums(raw, small, with_V - (V.T @ V) @ self.C, of_targets, products)
+
+        made = list(each(lambda pair: sums(*pair), zip(groups, inside, strict=True)))
+        self._apart = None if disjoint else made.pop()
+        self.beside = made
+        self.outside.append(everything[:0])
+        large = [one.products for one in ([] if self._apart is None else [self._apart]) + self.beside]
+        weakref.finalize(self, spare.give_back, *large).atexit = False
+        self.dtype = np.dtype(dtype)
 
     def over(self, part: int) -> tuple[np.ndarray, ...]:
         """Sums over the rows of one pursuit, but those of products."""
-        if self._apart is not None:
-            pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
-            return tuple(whole - other for whole, other in pairs)
-        others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
-        return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
+        if self._apart is None:
+            others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
+            return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
+        if part == len(self.beside):
+            return self._apart[:-1]
+        pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
+        return tuple(whole - other for whole, other in pairs)
 
     def row(self, part: int, atom: int) -> np.ndarray:
         """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
-        if self._apart is not None:
-            return self._apart.products[atom] - self.beside[part].products[atom]
-        return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
+        if self._apart is None:
+            return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
+        whole = self._apart.products[atom]
+        return whole if part == len(self.beside) else whole - self.beside[part].products[atom]
 
 
 class FoldPursuit:
     """A plain pursuit with the squared loss on one of the parts, without an array over the rows.
 
-    Atoms outside the span are known by their coordinates g̃ along V and by products with the directions taken. A
-    direction q is x along V and a combination of small parts, of which the products with all atoms are kept.
+    On these rows V = W Lᵀ with W orthonormal. Atoms are known by their coordinates g along W, and by products of what
+    is left of their small parts. A direction q is x along W and a combination of small parts, of which the products
+    with all atoms are kept. Where W is the constant at most, products of whole directions are kept.
 
     Parameters
     ----------
@@ -176,81 +201,85 @@ class FoldPursuit:
         columns: Callable[[np.ndarray], np.ndarray],
     ):
         self._of, self._part, self._jointly, self._columns = products, part, jointly, columns
-        out, rows, V, n = products.outside[part], products.parts[part], products.V, len(products.V)
-        r, (self.raw, small, along, of_targets) = V.shape[1], products.over(part)
-        self._L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
-        self._N = np.linalg.solve(self._L, along)  # e along the directions of V on these rows
-        self._g = np.ascontiguousarray((self._L.T @ products.C + self._N).T)
-        self._h = np.maximum(small - np.einsum("ij,ij->j", self._N, self._N), 0.0)  # of small parts outside V
-        y = np.linalg.solve(self._L, V[rows].T @ products.targets[rows])
-        self._rv, self._yh = y, of_targets - self._N.T @ y  # residuals along V; small parts times targets
+        out, rows, V = products.outside[part], products.parts[part], products.V
+        r, (raw, small, along, of_targets) = V.shape[1], products.over(part)
+        self._smooth = r > products.intercept
+        dtype = products.dtype
+        self._rows, self._raw = rows, raw[rows]
+        L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
+        N = np.linalg.solve(L, along[:, rows])  # small parts along W
+        self._g, self._narrow = L.T @ products.C[:, rows] + N, N.astype(dtype)
+        self._small = np.maximum(small[rows] - np.einsum("ij,ij->j", N, N), 0.0)  # squared norms of small parts outside
+        y = np.linalg.solve(L, V[rows].T @ products.targets[rows])
+        self._rv, self._yh = y, of_targets[rows].T - y.T @ N  # residuals along W; products of small parts with targets
         self._energy = float(np.sum(products.targets[rows] ** 2))
-        self._X = np.zeros((most + 1, r))
-        dtype = products.beside[part].products.dtype
-        self._narrow = self._N.astype(dtype)
-        self._P = np.zeros((most + 1, n))  # products of the small parts of atoms with directions
-        self._along = np.zeros((most + 1, y.shape[1]))  # lengths of the steps
-        self._Y = np.zeros((most + 1, most + 1))  # products of the small parts of directions
+        self._X, self._Y = np.zeros((most + 1, r)), np.zeros((most + 1, most + 1))  # Y: products of small parts
+        self._P = np.zeros((most + 1, len(rows)))  # products of directions, or of their small parts, with atoms
+        self._lengths = np.zeros((most + 1, y.shape[1]))
         self._size = 0
         self._basis, self._spanned = Basis(np.empty((len(rows), 0))), list[int]()  # of the atoms themselves
+        self.squared = self._small + np.einsum("ij,ij->j", self._g, self._g)  # squared norms outside the span
+        self._a = y.T @ self._g + self._yh  # products of the residuals with atoms
         if products.intercept:
             self._basis.append(products.roots[rows])
-        alive = np.zeros(n, dtype=bool)
-        alive[rows] = True
-        self.squared = self._h + np.einsum("ij,ij->i", self._g, self._g)
-        if products.intercept:
-            x = np.linalg.solve(self._L, V[rows].T @ products.roots[rows])
-            self._take_out(x / np.linalg.norm(x))
+            x = np.linalg.solve(L, V[rows].T @ products.roots[rows])
+            self._X[0] = x / np.linalg.norm(x)
+            along_constant = self._X[0] @ self._g
+            self._P[0] = 0.0 if self._smooth else along_constant
+            self._move(along_constant, self._X[0] @ y)
         self._start = self.squared.copy()
-        self._a = self._g @ self._rv + self._yh
-        self._limit, self._eps = in_span_limit(self.raw), np.finfo(dtype).eps
-        self._floor = self._limit * self.raw
-        self._bar(~alive | (self.squared <= self._floor))
-        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
+        self._floor, self._eps = in_span_limit(self._raw) * self._raw, np.finfo(dtype).eps
+        self._bar(self.squared <= self._floor)
+        self._set_reference()
         self.first = self._energy
 
-    def _bar(self, atoms: np.ndarray) -> None:
+    def _bar(self, atoms: Any) -> None:
         """Never look at some atoms again: what scores divide by becomes infinite."""
         self.squared[atoms] = self._start[atoms] = np.inf
 
-    def _take_out(self, x: np.ndarray) -> None:
-        """Take out the constant, which lies along V."""
-        length = x @ self._rv
-        self._rv = self._rv - x[:, None] * length
-        self._energy -= float(length @ length)
-        self.squared -= (self._g @ x) ** 2
-        self._X[0], self._size = x, 1
+    def _set_reference(self) -> None:
+        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
+
+    def _move(self, products: np.ndarray, lengths: np.ndarray) -> None:
+        """Take out the last direction, given its products with the atoms and with the residuals."""
+        self._lengths[self._size] = lengths
+        self._rv = self._rv - self._X[self._size][:, None] * lengths
+        self._energy -= float(lengths @ lengths)
+        self._size += 1
+        self._a -= lengths[:, None] * products
+        np.multiply(products, products, out=products)
+        self.squared -= products
 
     def best(self, margin: float, taken: list[int]) -> tuple[int, float]:
         """The atom that plain pursuit takes next, -1 where that cannot be told; and the relative error of its score."""
-        scores = squared_rows(self._a) / (self.squared if self._jointly else self._start)
-        best = int(np.argmax(scores))
+        scores = self._a[0] * self._a[0] if len(self._a) == 1 else np.einsum("ij,ij->j", self._a, self._a)
+        scores /= self.squared if self._jointly else self._start
+        best = int(scores.argmax())
         if not scores[best] > 0:
             return -1, 0.0
-        if self.squared[best] < _LITTLE * self._reference[best]:
+        if self._smooth and self.squared[best] < _LITTLE * self._reference[best]:
             self._renew()
             return self.best(margin, taken)
         margin = margin + self._rounding(best, float(scores[best]))
         if margin > _DOUBTFUL:
             return -1, margin
-        close = np.flatnonzero(scores >= scores[best] * (1 - margin))
-        return int(close[0]) if len(close) == 1 else self._closest(close, taken), margin
+        close = scores >= scores[best] * (1 - margin)
+        return best if np.count_nonzero(close) == 1 else self._closest(np.flatnonzero(close), taken), margin
 
     def _rounding(self, atom: int, score: float) -> float:
         """Relative error of a score: of products of small parts, of norms, and of what was taken off before."""
-        small, whole = self._h[atom] / self.squared[atom], self.raw[atom] / self.squared[atom]
-        before, eps = np.sqrt(self.first / score), np.finfo(np.float64).eps
-        return float(_ROUNDING * (self._eps * small * before + eps * (whole + np.sqrt(whole) * before)))
+        squared = float(self.squared[atom])
+        small, whole, before = self._small[atom] / squared, self._raw[atom] / squared, (self.first / score) ** 0.5
+        return float(_ROUNDING * (self._eps * small * before + _EPS * (whole + whole**0.5 * before)))
 
     def _closest(self, close: np.ndarray, taken: list[int]) -> int:
         """The best of atoms that are too close to each other, from the atoms themselves; the first of equal ones."""
-        rows, span = self._of.parts[self._part], np.array(taken, dtype=np.intp)
-        close = rows[np.isin(rows, close)]  # in the order of the rows
-        close = close[np.sort(np.unique(self._of.twins[close], return_index=True)[1])]
+        rows = self._rows
+        close = close[np.sort(np.unique(self._of.twins[rows[close]], return_index=True)[1])]
         if len(close) == 1:
             return int(close[0])
-        fresh = span[len(self._spanned) :]
-        D = (self._columns(np.concatenate([fresh, close])) * self._of.roots[:, None])[rows]
+        fresh = np.array(taken[len(self._spanned) :], dtype=np.intp)
+        D = (self._columns(rows[np.concatenate([fresh, close])]) * self._of.roots[:, None])[rows]
         self._spanned = list(taken)
         columns, r = D[:, : len(fresh)], self._of.targets[rows]
         while columns.shape[1] and (added := self._basis.extend(columns)):
@@ -266,50 +295,69 @@ class FoldPursuit:
         return int(close[np.argmax(tied(scores, tie))])
 
     def take(self, atom: int) -> float:
-        """Take an atom. Returns what the loss, not divided by the rows, loses by it."""
-        k, g, P, X, Y = self._size, self._g[atom], self._P, self._X, self._Y
-        own = P[:k, atom].copy()
-        c = X[:k] @ g + own
-        c += X[:k] @ (g - c @ X[:k]) + own - Y[:k, :k] @ c  # a second round
-        x = g - c @ X[:k]
-        taken = self._of.row(self._part, atom) - self._narrow[:, atom] @ self._narrow
-        small = taken - c @ P[:k]
-        products = self._g @ x + small
-        outside = max(0.0, float(self._h[atom] - c @ (2 * own - Y[:k, :k] @ c)))
-        squared = float(x @ x) + outside
+        """Take an atom. Returns what the loss, not divided by the rows, loses by it; 0 where nothing is left of it."""
+        products, squared = (self._part_by_part if self._smooth else self._as_a_whole)(atom)
         if not squared > self._floor[atom]:
             return 0.0
-        length = np.sqrt(squared)
+        length = squared**0.5
         products /= length
-        X[k], P[k] = x / length, small / length
-        Y[k, :k] = Y[:k, k] = (own - Y[:k, :k] @ c) / length
-        Y[k, k] = outside / squared
-        along = self._a[atom] / length
-        self._size += 1
-        self._rv = self._rv - X[k][:, None] * along
-        self._along[k] = along
-        self._a -= products[:, None] * along
-        self.squared -= products * products
-        self.squared[atom] = self._start[atom] = np.inf
-        if np.any(self.squared < self._least):
+        lengths = self._a[:, atom] / length
+        self._move(products, lengths)
+        self._bar(atom)
+        if self._smooth and (self.squared < self._least).any():
             self._renew()
-        if (inside := self.squared <= self._floor).any():
-            self._bar(inside)
-        gain = float(along @ along)
-        self._energy -= gain
-        return gain
+        if (spanned := self.squared <= self._floor).any():
+            self._bar(spanned)
+        return float(lengths @ lengths)
+
+    def _small_products(self, atom: int) -> np.ndarray:
+        """Products of what W leaves of small parts: of an atom with all."""
+        row = self._of.row(self._part, self._rows[atom])[self._rows]
+        row -= self._narrow[:, atom] @ self._narrow
+        return row
+
+    def _as_a_whole(self, atom: int) -> tuple[np.ndarray, float]:
+        """Products of an atom outside the span with all, and its squared norm: where W is the constant at most."""
+        P = self._P[: self._size]
+        products = self._g[:, atom] @ self._g
+        products += self._small_products(atom)
+        products -= P[:, atom] @ P
+        np.divide(products, max(products[atom], np.finfo(float).tiny) ** 0.5, out=self._P[self._size])
+        return products, float(products[atom])
+
+    def _part_by_part(self, atom: int) -> tuple[np.ndarray, float]:
+        """The same where most of an atom may lie along W: that part has no rounding errors of the size of the atom."""
+        k, g = self._size, self._g[:, atom].copy()
+        X, Y, P = self._X[:k], self._Y[:k, :k], self._P[:k]
+        own = P[:, atom].copy()
+        c = X @ g + own
+        x = g - c @ X
+        again = X @ x + own - Y @ c  # a second round
+        c += again
+        x -= again @ X
+        inside = Y @ c
+        outside = max(0.0, float(self._small[atom] - c @ (2 * own - inside)))
+        squared = float(x @ x) + outside
+        length = max(squared, np.finfo(float).tiny) ** 0.5
+        small = self._small_products(atom) - c @ P
+        self._X[k], self._P[k] = x / length, small / length
+        self._Y[k, :k] = self._Y[:k, k] = (own - inside) / length
+        self._Y[k, k] = outside / length**2
+        small += x @ self._g
+        return small, squared
 
     def _renew(self) -> None:
         """Compute all norms and products anew: they have lost digits by differences."""
         k = self._size
         P, X, Y = self._P[:k], self._X[:k], self._Y[:k, :k]
-        inside = X @ self._g.T + P
-        outside = self._g - inside.T @ X
-        small = self._h - np.einsum("ij,ij->j", 2 * P - Y @ inside, inside)
-        squared = np.maximum(small, 0.0) + np.einsum("ij,ij->i", outside, outside)
+        inside = X @ self._g
+        inside += P
+        outside = self._g - X.T @ inside
+        small = self._small - np.einsum("ij,ij->j", 2 * P - Y @ inside, inside)
+        squared = np.maximum(small, 0.0) + np.einsum("ij,ij->j", outside, outside)
         self.squared = np.where(np.isinf(self.squared), self.squared, squared)
-        self._reference, self._least = self.squared.copy(), _LEAST * self.squared
-        self._a = self._g @ self._rv + self._yh - P.T @ self._along[:k]
+        self._set_reference()
+        self._a = self._rv.T @ self._g + self._yh - self._lengths[:k].T @ P
 
     @property
     def far_down(self) -> bool:
@@ -337,7 +385,7 @@ def foresee(
     Foreseen
         Atoms by their places in the part.
     """
-    margin = MARGIN[products.itemsize]
+    margin = MARGIN[products.dtype.itemsize]
     run = FoldPursuit(products, part, most=most, jointly=jointly, columns=columns)
     atoms: list[int] = []
     gains: list[float] = []
@@ -350,6 +398,4 @@ def foresee(
         atoms.append(atom)
         gains.append(gain / run.first)
         errors.append(SAME * error)
-    places = np.full(len(products.V), -1)
-    places[products.parts[part]] = np.arange(len(products.parts[part]))
-    return Foreseen(places[np.array(atoms, dtype=np.intp)], np.array(gains), np.array(errors))
+    return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains), np.array(errors))

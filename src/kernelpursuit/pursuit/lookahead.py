@@ -159,6 +159,10 @@ class Foreseen(NamedTuple):
     gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
     errors: np.ndarray  # relative, that these may have
 
+    def first(self, k: int) -> Foreseen:
+        """The first `k` of them."""
+        return Foreseen(self.atoms[:k], self.gains[:k], self.errors[:k])
+
 
 def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
     """Take atoms that are known, as long as they are what they were said to be.
@@ -167,7 +171,7 @@ def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
     """
     done, left = 0, 1.0  # atoms taken, and the share of the first loss that is left
     while done < len(foreseen.atoms):
-        atoms, gains, errors = (values[done : done + MOST] for values in foreseen)
+        atoms, gains, errors = (values[done : done + criterion.foreseen_at_once] for values in foreseen)
         before = done
         for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
             done += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -15,20 +16,21 @@ from kernelpursuit.dictionaries.protocol import Dictionary
 _LOOKED_AT = 64  # atoms by which a penalty is judged
 _NEGATIVE = 1e-5  # eigenvalues below minus this share of the largest are not rounding errors, of float32 either
 
+Gram = Callable[[Any, np.ndarray], np.ndarray]  # inner products of atoms I (None: all) and J
 
-def penalty_products(dictionary: Dictionary) -> Callable[[np.ndarray | None, np.ndarray], np.ndarray]:
-    """The products G(I, J) of the penalty cᵀ G c: those of the dictionary, or the identity where they are no penalty.
+
+def penalty_products(gram: Gram, m: int) -> Gram:
+    """The products G(I, J) of the penalty cᵀ G c: those of m atoms, or the identity where they are no penalty.
 
     Of an indefinite kernel cᵀ G c is lowest for large weights of some directions, so that it would reward what it
     should restrain. Some atoms, evenly spaced among all, say whether it is.
     """
-    m = dictionary.shape[1]
     some = np.unique(np.linspace(0, m - 1, min(m, _LOOKED_AT)).astype(np.intp)) if m else np.zeros(0, dtype=np.intp)
-    G = dictionary.gram(some, some)
+    G = gram(some, some)
     if not len(some) or not np.all(np.isfinite(G)):
-        return dictionary.gram
+        return gram
     values = np.linalg.eigvalsh((G + G.T) / 2)
-    return dictionary.gram if values[0] >= -_NEGATIVE * np.max(np.abs(values)) else partial(_identity, m)
+    return gram if values[0] >= -_NEGATIVE * np.max(np.abs(values)) else partial(_identity, m)
 
 
 def _identity(m: int, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
@@ -56,7 +58,7 @@ class Ridge:
     def __init__(self, dictionary: Dictionary, alpha: float, like: Array):
         self._alpha = alpha
         self._like = like
-        self._products = penalty_products(dictionary)
+        self._products = penalty_products(dictionary.gram, dictionary.shape[1])
         plain = self._products == dictionary.gram
         self._diagonal = alpha * (dictionary.gram_diagonal(None) if plain else np.ones(dictionary.shape[1]))
         self._floor = pivot_limit(eps(like)) * self._diagonal

@@ -15,6 +15,7 @@ from kernelpursuit.pursuit.at_once import at_once
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
 from kernelpursuit.pursuit.left_out import leave_out
+from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 from kernelpursuit.pursuit.taking import TakingDirections
@@ -180,8 +181,6 @@ class Squares(TakingDirections):
     def take_foreseen(self, block: list[int], gains: np.ndarray, errors: np.ndarray) -> Iterator[Step]:
         """Take atoms in order that were found elsewhere, before running moments exist: no pass over the data.
 
-        Steps have no leave-one-out error.
-
         Parameters
         ----------
         block : list of int
@@ -189,28 +188,33 @@ class Squares(TakingDirections):
             What each should take off the loss, as a share of the loss now, and how far it may be from that: it ends
             before the first atom that is farther.
         """
-        directions = self.atoms.extend(block)
-        Q, tails = side_by_side(directions) if directions else (self._r[:, :0], np.zeros((0, 0)))
-        width = min(len(tails), len(self._r_tail))
+        directions, whole, unit = self.atoms.extend(block), self._energy(), self.atoms.unit
         # The directions are orthogonal, so those before change nothing.
-        along = to_host(Q.T @ self._r) + tails[:width].T @ self._r_tail[:width]
-        found, whole, unit = np.sum(along**2, axis=1), self._energy(), self.atoms.unit
-        losses = (whole - np.cumsum(found)) / self.atoms.total_weight
-        taken, total = 0, len(directions)
-        right = np.abs(found - gains[:total] * whole) <= errors[:total] * found
+        lengths = [self._length(direction) for direction in directions]
+        taken = 0
         try:
-            for place in range(total if right.all() else int(np.argmin(right))):
-                atom, length = directions[place].atom, along[place]
-                self.atoms.chosen(atom)
-                self._steps.append((atom, length))
+            for direction, length, gain, error in zip(directions, lengths, gains, errors, strict=False):
+                found = float(length @ length)
+                if not abs(found - gain * whole) <= error * found:
+                    break
+                self._advance(direction, 1.0, length)
+                self.atoms.chosen(direction.atom)
+                self._steps.append((direction.atom, length))
                 taken += 1
-                weight = tuple((length * np.sqrt(unit)).tolist())
-                yield Step(atom, float(found[place]) * unit, loss=float(losses[place]), weight=weight)
+                known = {"loss": self._loss(), "leave_one_out": self._left_out_error()}
+                yield Step(direction.atom, found * unit, weight=tuple((length * np.sqrt(unit)).tolist()), **known)
         finally:
-            tail = padded(self._r_tail, max(len(tails), len(self._r_tail)))
-            tail[: len(tails)] -= tails[:, :taken] @ along[:taken]
-            self._r, self._r_tail = self._r - Q[:, :taken] @ from_host(along[:taken], self._r), tail
             self.atoms.give_back(directions[taken:])
+
+    @property
+    def foreseen_at_once(self) -> int:
+        """How many foreseen atoms to take at once: one, to the last bit as a pursuit does, unless for scores alone."""
+        return MOST if self._left_out is None else 1
+
+    def _length(self, direction: Direction) -> np.ndarray:
+        """Products of the residuals with a unit direction."""
+        tail = direction.tail
+        return to_host(direction.sample @ self._r) + tail @ self._r_tail[: len(tail)]
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Where passes are in float32, the score of an atom that is not the best must be made exact too."""
@@ -310,7 +314,7 @@ class Squares(TakingDirections):
         if len(tail) > len(self._r_tail):
             self._r_tail = padded(self._r_tail, len(tail))
         if length is None:
-            length = share * (to_host(sample @ self._r) + tail @ self._r_tail[: len(tail)])
+            length = share * self._length(direction)
         self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
         if after is not None:
             self._r, self._left_out = after

@@ -1,0 +1,155 @@
+"""The path of one fold of a search whose atoms are foreseen: scores of all numbers of atoms by a few products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from kernelpursuit.dictionaries.tiles import spans
+from kernelpursuit.estimators._kmp import least_loss
+from kernelpursuit.estimators._orthogonal import equal_rows
+from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.heads.shrinkage import shrunk_by_evidence
+from kernelpursuit.pursuit.at_a_stroke import Stroke, as_foreseen, at_a_stroke
+from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.ridge import penalty_products
+
+_AT_ONCE = 2**19  # predictions that are in memory at the same time
+
+
+@dataclass(frozen=True, eq=False)
+class FoldRows:
+    """Rows of a fold, and what they are fitted to.
+
+    Parameters
+    ----------
+    train : ndarray of int
+        Training rows of positive weight.
+    test : ndarray of int
+    y : ndarray
+        Of all rows, as the metric takes it.
+    targets : ndarray of shape (n, t)
+        Of all rows, of the squared loss.
+    weights : ndarray of shape (n,) or None
+    classes : ndarray or None
+        What the targets stand for where rows have one class each.
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+    y: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray | None
+    classes: np.ndarray | None
+
+    def weighed(self, columns: np.ndarray) -> np.ndarray:
+        """Columns of the training rows times the roots of the weights."""
+        return columns if self.weights is None else columns * np.sqrt(self.weights[self.train])[:, None]
+
+    def equal_rows(self, model: Any) -> float:
+        """How many rows of equal weight the training rows of a model stand for."""
+        weights, factors = self.weights, getattr(model, "_class_factors", None)
+        weights = None if weights is None else weights[self.train]
+        data = TrainingData(None, self.y[self.train], weights, self.train, len(self.y))
+        return equal_rows(data if factors is None else factors.without(data))
+
+    def end_early(self, fit: Stroke, model: Any) -> bool:
+        """Whether a fit would end at its tolerance."""
+        gains = np.sum(fit.lengths[int(model.fit_intercept) :] ** 2, axis=1)
+        total = len(self.train) if self.weights is None else float(np.sum(self.weights[self.train]))
+        losses = (np.sum(fit.energy) - np.cumsum(np.concatenate([[0.0], gains]))) / total
+        return bool(np.min(losses) <= max(model.tol * losses[0], least_loss(self.targets[self.train])))
+
+    def scores_of(self, values: np.ndarray, of_classes: bool) -> np.ndarray:
+        """Scores of several predictions for the test rows, (some, n_rows, n_targets)."""
+        y, weights = self.y[self.test], None if self.weights is None else self.weights[self.test]
+        return class_scores(y, values, weights, self.classes) if of_classes else value_scores(y, values, weights)
+
+
+class FoldPath:
+    """One fold of a search at one width. It is used once and then holds nothing, because it needs much memory.
+
+    Parameters
+    ----------
+    foresee : callable
+        Finds the atoms of the path.
+    K : ndarray of shape (n, n)
+        Kernel values of all rows.
+    rows : FoldRows
+    """
+
+    def __init__(self, foresee: Callable[[], Foreseen], K: np.ndarray, rows: FoldRows):
+        self._held: tuple[Callable[[], Foreseen], np.ndarray] | None = (foresee, K)
+        self._rows = rows
+
+    def atoms(self) -> Foreseen:
+        """The atoms of the path, as far as they are foreseen."""
+        (foresee, _), self._held = self._held or _used_up(), None
+        return foresee()
+
+    def scores(self, model: Any) -> np.ndarray | Foreseen:
+        """Scores for 1, 2, ... atoms; where a fit has to find them, the atoms as far as they are foreseen."""
+        (foresee, K), self._held = self._held or _used_up(), None
+        foreseen, constants = foresee(), int(model.fit_intercept)
+        if len(foreseen.atoms) < model.n_atoms:
+            return foreseen
+        rows, atoms = self._rows, self._rows.train[foreseen.atoms]
+        columns = np.ones((len(K), constants + len(atoms)))
+        columns[:, constants:] = K[atoms].T
+        with np.errstate(over="ignore", invalid="ignore"):
+            fit = at_a_stroke(rows.weighed(columns[rows.train]), rows.weighed(rows.targets[rows.train]), constants)
+            if fit is None or not as_foreseen(fit, foreseen, constants) or rows.end_early(fit, model):
+                return foreseen
+        lengths, coefficients = fit.lengths, None
+        if isinstance(model.alpha, str):
+            gram = penalty_products(lambda I, J: K[np.ix_(rows.train[I], rows.train[J])], len(rows.train))
+            G = gram(foreseen.atoms, foreseen.atoms)
+            small = shrunk_by_evidence(fit.R, G, fit.lengths, fit.energy, rows.equal_rows(model))[1]
+            if small is not None:
+                lengths, coefficients = small.lengths, small.coefficients
+        coefficients = np.linalg.inv(fit.R) if coefficients is None else coefficients
+        values = staged(columns[rows.test] @ coefficients, lengths, constants)
+        return np.concatenate([rows.scores_of(some, is_classifier(model)) for some in values])
+
+
+def _used_up() -> Any:
+    raise RuntimeError("the path of a fold is used once")
+
+
+def staged(directions: np.ndarray, lengths: np.ndarray, constants: int) -> Iterator[np.ndarray]:
+    """Predictions after 1, 2, ... steps, (some, n_rows, n_targets), along directions at the rows, (n_rows, size)."""
+    n, targets = len(directions), lengths.shape[1]
+    values = directions[:, :constants] @ lengths[:constants]
+    for some in spans(constants, len(lengths), max(1, _AT_ONCE // (n * targets))):
+        steps = directions.T[some, :, None] * lengths[some, None, :]
+        steps[0] += values
+        np.cumsum(steps, axis=0, out=steps)
+        values = steps[-1]
+        yield steps
+
+
+def value_scores(y: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Minus the mean squared error of each of several predictions, (some, n_rows, n_targets)."""
+    missed = values - y.reshape(len(y), -1)
+    np.square(missed, out=missed)
+    losses = missed[:, :, 0] if missed.shape[2] == 1 else missed.mean(axis=2)
+    return -(losses.mean(axis=1) if weights is None else np.average(losses, axis=1, weights=weights))
+
+
+def class_scores(
+    y: np.ndarray, values: np.ndarray, weights: np.ndarray | None, classes: np.ndarray | None
+) -> np.ndarray:
+    """Share of rows whose class, or all of whose labels, each of several predictions has right."""
+    if classes is None:
+        right = np.all((values > 0) == (y == 1), axis=2)
+    else:
+        index = values[:, :, 0] > 0 if values.shape[2] == 1 else np.argmax(values, axis=2)
+        known = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        right = index == np.where(classes[known] == y, known, -1)
+    if weights is None:
+        return np.count_nonzero(right, axis=1) / right.shape[1]
+    return np.average(right, axis=1, weights=weights)
