@@ -33,7 +33,8 @@ class FoldRows:
     y : ndarray
         Of all rows, as the metric takes it.
     targets : ndarray of shape (n, t)
-        Of all rows, of the squared loss.
+        Of all rows, of the squared loss, divided by `unit`.
+    unit : float
     weights : ndarray of shape (n,) or None
     classes : ndarray or None
         What the targets stand for where rows have one class each.
@@ -43,6 +44,7 @@ class FoldRows:
     test: np.ndarray
     y: np.ndarray
     targets: np.ndarray
+    unit: float
     weights: np.ndarray | None
     classes: np.ndarray | None
 
@@ -112,7 +114,7 @@ class FoldPath:
             if small is not None:
                 lengths, coefficients = small.lengths, small.coefficients
         coefficients = np.linalg.inv(fit.R) if coefficients is None else coefficients
-        values = staged(columns[rows.test] @ coefficients, lengths, constants)
+        values = staged(columns[rows.test] @ coefficients, lengths * rows.unit, constants)
         return np.concatenate([rows.scores_of(some, is_classifier(model)) for some in values])
 
 

@@ -17,6 +17,7 @@ from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._score_table import Setting
 from kernelpursuit.estimators.classification import code_classes, code_labels
+from kernelpursuit.estimators.regression import scale_targets
 from kernelpursuit.pursuit.foreseen import Products, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 
@@ -49,11 +50,11 @@ class Foreseeing:
         classes = None
         if is_classifier(model) and y.ndim == 1:
             classes = np.unique(y if weights is None else y[weights > 0])
-        self._targets = targets_of(model, y, classes)
+        self._targets, unit = targets_of(model, y, classes)
         counted = [np.asarray(train) if weights is None else train[weights[train] > 0] for train, _ in folds]
         tests = [np.asarray(test) for _, test in folds]
         self._folds = [
-            FoldRows(train, test, y, self._targets, weights, classes)
+            FoldRows(train, test, y, self._targets, unit, weights, classes)
             for train, test in zip(counted, tests, strict=True)
         ]
         same = np.unique(X, axis=0, return_inverse=True)[1] if isinstance(X, np.ndarray) else np.arange(X.shape[0])
@@ -110,8 +111,8 @@ def without_ridge(estimator: Any, setting: Setting) -> bool:
     return alpha == "auto" or alpha == 0
 
 
-def targets_of(model: Any, y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
-    """Targets of the squared loss, (n, t)."""
+def targets_of(model: Any, y: np.ndarray, classes: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Targets of the squared loss, (n, t), and the unit that they were divided by."""
     if not is_classifier(model):
-        return y.reshape(len(y), -1).astype(np.float64)
-    return code_labels(y, np.float64) if classes is None else code_classes(y, classes, np.float64)
+        return scale_targets(y.reshape(len(y), -1).astype(np.float64))
+    return code_labels(y, np.float64) if classes is None else code_classes(y, classes, np.float64), 1.0
