@@ -108,7 +108,7 @@ class FoldPath:
                 return foreseen
         lengths, coefficients = fit.lengths, None
         if isinstance(model.alpha, str):
-            gram = penalty_products(lambda I, J: K[np.ix_(rows.train[I], rows.train[J])], len(rows.train))
+            gram = penalty_products(lambda one, other: K[np.ix_(rows.train[one], rows.train[other])], len(rows.train))
             G = gram(foreseen.atoms, foreseen.atoms)
             small = shrunk_by_evidence(fit.R, G, fit.lengths, fit.energy, rows.equal_rows(model))[1]
             if small is not None:
