@@ -20,7 +20,8 @@ Eigen = tuple[np.ndarray, np.ndarray]  # eigenvalues and vectors of G
 
 def eigen(G: np.ndarray) -> Eigen:
     """Eigenvalues, ascending, and vectors of a matrix that is symmetric but for rounding."""
-    return tuple(np.linalg.eigh((G + G.T) / 2))
+    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    return values, vectors
 
 
 def evidence_ridge(
