@@ -160,7 +160,7 @@ def test_plan():
     k = make_kernel("rbf", X)
     assert KernelDictionary(X, Z, k, memory=2**20).plan == "kernel matrix kept: 200 x 100 float32, 0.1 of 1 MiB"
     plan = KernelDictionary(X, Z, k, memory=2**15).plan
-    assert plan.startswith("kernel recomputed in tiles of 200 x 10 at each pass, those of 10 of 100 atoms kept: "), plan
+    assert plan.startswith("kernel recomputed in tiles of 200 x 10 at each pass, 16 % of them kept: "), plan
     assert "the matrix would take 0.1 MiB" in plan
 
 

@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
+from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.dictionaries.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
 from kernelpursuit.dictionaries.fused import FusedPass
+from kernelpursuit.dictionaries.kept import KeptTiles
 from kernelpursuit.dictionaries.passes import WithSquares, kept_moments, side_of_tiles, symmetric_pass, tiled_pass
 from kernelpursuit.dictionaries.tiles import (
     FEW_ENTRIES,
@@ -109,22 +111,32 @@ class KernelDictionary:
             # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
             self._matrix = self._transposed_values()
         self.spare = memory - (2 * self.tile if self._matrix is None else m) * column
-        self._kept: dict[tuple[int, int], np.ndarray] = {}  # tiles of the first atoms, from the first pass on
-        self._kept_atoms = 0
-        if storage == "auto" and self._matrix is None and self._numpy:
-            self._kept_atoms, taken = self._room_for_tiles(int(KEPT_SHARE * self.spare))
-            self.spare -= taken
+        keeps = storage == "auto" and self._matrix is None and self._numpy
+        height = side_of_tiles(itemsize) if self._by_halves else self._blocks.columns
+        room = int(KEPT_SHARE * self.spare) if keeps else 0
+        self._kept = KeptTiles(self.shape, self.dtype, room, height, self._by_halves) if room > 0 else None
+        self.spare -= 0 if self._kept is None else self._kept.nbytes
         self.plan = self._describe(m * column, memory)
 
     @property
     def in_memory(self) -> bool:
-        """Whether the matrix is kept, or a half that is all of it."""
-        return self._matrix is not None or (self.halves and self._kept_atoms == self.shape[1])
+        """Whether the matrix is kept, or all tiles of a half of it."""
+        return self._matrix is not None or self.tiles_kept == 1
+
+    @property
+    def tiles_kept(self) -> float:
+        """Share of the tiles that a pass reads and does not compute; 0 where the matrix is kept instead."""
+        return 0.0 if self._kept is None else self._kept.share
 
     @property
     def halves(self) -> bool:
         """Whether a half of the matrix is all of it."""
         return self._own_centers and self.kernel.symmetric
+
+    @property
+    def _by_halves(self) -> bool:
+        """Whether a pass makes tiles of a half only; not where there are few rows, or where memory is short."""
+        return self.halves and side_of_tiles(self._itemsize) ** 2 <= 2 * self._blocks.rows * self._blocks.columns
 
     @property
     def kept_by_halves(self) -> bool:
@@ -136,6 +148,13 @@ class KernelDictionary:
         """Whether columns may be asked for in several threads at once."""
         return self._matrix is not None or self.kernel.parallel
 
+    @property
+    def threaded(self) -> bool:
+        """Whether a pass makes tiles in threads of its own."""
+        n, m = self.shape
+        large = n * m > FEW_ENTRIES and usable_threads() > 1
+        return large and self._numpy and self._matrix is None and self.kernel.parallel
+
     def _shape_of_blocks(self, itemsize: int, limit: int) -> Blocks:
         n, m = self.shape
         if self._numpy:
@@ -143,30 +162,18 @@ class KernelDictionary:
         rows = max(1, min(n, DEVICE_ROWS, limit // itemsize))
         return Blocks(rows, max(1, min(m, limit // (rows * itemsize))))
 
-    def _room_for_tiles(self, room: int) -> tuple[int, int]:
-        """Of how many atoms the tiles may be kept, and the bytes that these take: half of a symmetric matrix is all."""
-        (n, m), entries, side = self.shape, room // self._itemsize, side_of_tiles(self._itemsize)
-        if not self.halves:
-            atoms, width = min(m, entries // max(1, n)), self._blocks.columns
-            atoms = atoms if atoms == m else atoms - atoms % width
-            return atoms, atoms * n * self._itemsize
-        length = n + side  # tiles on the diagonal are whole
-        atoms = min(n, int(length - np.sqrt(max(0.0, length**2 - 2.0 * entries))))
-        atoms = atoms if atoms == n else atoms - atoms % side
-        return atoms, int(atoms * length - atoms**2 / 2) * self._itemsize
-
     def _describe(self, needed: int, memory: int) -> str:
         n, m = self.shape
         if self._matrix is not None:
             name = str(self.dtype).removeprefix("torch.").removeprefix("array_api_strict.")
             return f"kernel matrix kept: {n:,} x {m:,} {name}, {needed / MIB:,.1f} of {memory / MIB:,.0f} MiB"
         tiles = f"tiles of {self._blocks.rows:,} x {self._blocks.columns:,}"
-        if self._kept_atoms == m and self.halves:
+        if self.tiles_kept == 1:
             half = f"{needed / 2 / MIB:,.1f} of {memory / MIB:,.0f} MiB"
             return f"half of the kernel matrix kept, which is symmetric: {half}"
         if needed <= memory:
             return f"no kernel matrix kept: columns that are looked at are computed, a pass over all in {tiles}"
-        kept = f", those of {self._kept_atoms:,} of {m:,} atoms kept" if self._kept_atoms else ""
+        kept = f", {100 * self.tiles_kept:.0f} % of them kept" if self.tiles_kept else ""
         return (
             f"kernel recomputed in {tiles} at each pass{kept}: "
             f"the matrix would take {needed / MIB:,.1f} MiB, memory allows {memory / MIB:,.1f}"
@@ -214,7 +221,7 @@ class KernelDictionary:
             triangle = self.halves and reads_one_triangle(self._matrix, V)
             return (symmetric_product if triangle else matrix_product)(self._matrix, V)
         if self._numpy:
-            return self._pass(V, self.halves)
+            return self._pass(V)
         with self._explained():
             fused = None if self._fused is None else self._fused(V)
             return self._device_pass(V) if fused is None else to_host(fused.T.contiguous()).T  # turned on the device
@@ -225,39 +232,34 @@ class KernelDictionary:
         if isinstance(self._matrix, np.ndarray):
             both = kept_moments(self._matrix, vectors, self._matrix.size > FEW_ENTRIES)
         else:
-            both = self._pass(vectors, self.halves, WithSquares)
+            both = self._pass(vectors, WithSquares)
         return both[:, :-1], both[:, -1]
 
-    def _pass(self, V: np.ndarray, symmetric: bool, ready: Callable[[np.ndarray], Any] | None = None) -> np.ndarray:
+    def _pass(self, V: np.ndarray, ready: Callable[[np.ndarray], Any] | None = None) -> np.ndarray:
         """DᵀV by tiles that are made, multiplied and used up in a core's cache; each made `ready` first."""
         (n, m), blocks = self.shape, self._blocks
         side = side_of_tiles(self._itemsize)
-        symmetric &= side * side <= 2 * blocks.rows * blocks.columns  # or few rows, or little memory
-        width = side if symmetric else blocks.rows
+        width = side if self._by_halves else blocks.rows
 
         def tiles(atoms: slice) -> Callable[[slice], Any]:
             tile = self._tiles_of(atoms, width)
             return tile if ready is None else lambda rows: ready(tile(rows))
 
         parallel = self.parallel and n * m > FEW_ENTRIES
-        if symmetric:
+        if self._by_halves:
             return symmetric_pass(n, tiles, V, side, parallel)
         return tiled_pass(n, m, tiles, V, blocks, parallel)
 
     def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:
         """Tiles of some atoms: those that are kept, the others made one after the other in the same place."""
-        size, keep = atoms.stop - atoms.start, atoms.stop <= self._kept_atoms
-        centres, buffer = self._Z[atoms], np.empty((size, width), dtype=self.dtype)
+        centres, buffer = self._Z[atoms], np.empty((atoms.stop - atoms.start, width), dtype=self.dtype)
 
         def tile(rows: slice) -> np.ndarray:
-            place, length = (atoms.start, rows.start), rows.stop - rows.start
-            if place not in self._kept:
-                out = np.empty((size, length), dtype=self.dtype) if keep else buffer[:, :length]
-                values = self._tile(centres, self._X[rows], out)
-                if not keep:
-                    return values
-                self._kept[place] = values
-            return self._kept[place]
+            def fill(out: np.ndarray) -> np.ndarray:
+                return self._tile(centres, self._X[rows], out)
+
+            kept = None if self._kept is None else self._kept.tile(atoms, rows, fill)
+            return fill(buffer[:, : rows.stop - rows.start]) if kept is None else kept
 
         return tile
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from kernelpursuit._array import Array, in_double, to_host
-from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, spans
+from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
 
 NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in float64, and the fewest atoms of one
 
@@ -60,6 +60,20 @@ def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarr
     """Atoms `J` (None: all) in pieces whose columns may be in memory at once."""
     J = np.arange(dictionary.shape[1]) if J is None else J
     return [J[start : start + dictionary.tile] for start in range(0, len(J), dictionary.tile)]
+
+
+def each_piece(
+    dictionary: Dictionary, f: Callable[[np.ndarray], Result], J: np.ndarray
+) -> Iterator[tuple[np.ndarray, Result]]:
+    """Pieces of atoms `J`, each with ``f(piece)``: in threads where BLAS is held at one, so `f` may change nothing.
+
+    Pieces are a quarter as long then, so that they take no more memory together.
+    """
+    parallel = one_blas_thread.held and getattr(dictionary, "parallel", dictionary.in_memory)
+    for piece in pieces(dictionary, J):
+        many = parallel and dictionary.shape[0] * len(piece) > FEW_ENTRIES
+        parts = [piece[part] for part in spans(0, len(piece), -(-len(piece) // 4))] if many else [piece]
+        yield from zip(parts, in_threads(f, parts, many), strict=True)
 
 
 def sweep(

@@ -43,6 +43,11 @@ class StackedDictionary:
         return all(part.in_memory for part in self.parts)
 
     @property
+    def threaded(self) -> bool:
+        """Whether a pass over one of the parts makes tiles in threads of its own."""
+        return any(getattr(part, "threaded", False) for part in self.parts)
+
+    @property
     def spare(self) -> int:
         """Bytes that all parts together may take beside what they hold."""
         return sum(getattr(part, "spare", 0) for part in self.parts)

@@ -18,6 +18,7 @@ MIB = 2**20
 CACHE_TILE = MIB  # the second-level cache of one core: a tile is made, exponentiated and multiplied inside it
 CACHE_ROWS = 512
 FEW_ENTRIES = 2**20  # below this many kernel values threads cost more than they give
+ROW_PARTS = 8  # parts of the rows of a product that are multiplied in threads
 PARTS = 32  # tasks that a pass is cut into at least, whatever the number of threads
 
 Item = TypeVar("Item")
@@ -124,6 +125,18 @@ def _of_scipy(path: str) -> bool:
 
 
 one_blas_thread = _OneBlasThread()
+
+
+def inner_products(A: Any, B: Any) -> Any:
+    """AᵀB of two sets of columns; where BLAS is held at one thread, parts of their rows in threads.
+
+    There are always as many parts, so that the sums are the same for any number of threads.
+    """
+    n = A.shape[0]
+    if not one_blas_thread.held or type(A).__module__ != "numpy" or n * A.shape[1] < FEW_ENTRIES:
+        return A.T @ B
+    rows = spans(0, n, -(-n // ROW_PARTS))
+    return sum(stream_in_threads(lambda part: A[part].T @ B[part], rows))
 
 
 def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Sequence[Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
@@ -154,15 +155,14 @@ def run(
     limit = [n_atoms(most, reason="memory")] if basis is None else []
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
     one_by_one = settings.weakness == 1 and settings.candidates is None
-    by_halves = one_by_one and all(worth_one_triangle(dictionary) for dictionary in dictionaries)
     draws = settings.rng.bit_generator.state
-    with one_blas_thread(scipy_too=False) if by_halves else nullcontext():
-        for leg in legs(record, settings.path):
-            settings.rng.bit_generator.state = draws  # so each leg draws as a pursuit in one piece: see `candidates_of`
-            ready = criterion(*dictionaries)
-            if basis is not None and hasattr(ready, "reserve"):
-                ready.reserve(basis)
-            stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
+    for leg in legs(record, settings.path):
+        settings.rng.bit_generator.state = draws  # so each leg draws as a pursuit in one piece: see `candidates_of`
+        ready = criterion(*dictionaries)
+        if basis is not None and hasattr(ready, "reserve"):
+            ready.reserve(basis)
+        stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
+        with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
             path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
     if task is not None:
         task.end()
@@ -170,6 +170,18 @@ def run(
         raise KeyboardInterrupt(path.sentence)
     warn_if_short(path, wanted, name)
     return Pursued(path, ready, dictionaries)
+
+
+def one_blas_of(dictionaries: list[Any], criterion: Any) -> AbstractContextManager:
+    """Context for steps that each read, or compute, all of a matrix: BLAS has one thread where it would be in the way.
+
+    Where a triangle of a matrix is read, by SciPy's BLAS, that keeps its threads. Tiles have threads of their own.
+    Those of BLAS would disturb them: after a product they look for more work, for longer than a pass takes.
+    """
+    if all(worth_one_triangle(dictionary) for dictionary in dictionaries):
+        return one_blas_thread(scipy_too=False)
+    threaded = isinstance(criterion, Squares) and any(getattr(one, "threaded", False) for one in dictionaries)
+    return one_blas_thread() if threaded else nullcontext()
 
 
 def ended_from_outside(ending: Callable[[], bool] | None) -> list[StopRule]:

@@ -20,7 +20,7 @@ from kernelpursuit._array import (
     to_host,
 )
 from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces, sweep, sweep_in_threads
+from kernelpursuit.dictionaries.protocol import Dictionary, each_piece, exact_columns, pieces, sweep, sweep_in_threads
 from kernelpursuit.pursuit.directions import Apart, Deflated, Joined, check_finite
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pools import PASS_ERROR, Pools
@@ -403,8 +403,7 @@ class Deflation(Pools):
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
-        for J in pieces(self.D, atoms):
-            part = self.deflate(J, fully=not self.single)
+        for J, part in each_piece(self.D, lambda J: self.deflate(J, fully=not self.single), atoms):
             self.squared[J] = self._reference[J] = part.squared
             self._error[J] = 0
             yield J, part

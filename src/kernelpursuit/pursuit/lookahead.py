@@ -12,8 +12,10 @@ MOST = 64  # atoms proposed for one pass, at most, where nobody says
 _START = 8  # atoms of the first block
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
-_SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
+_SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor,
+_READ = 15  # and as one that reads tiles which are kept; several vectors add that again, and twice it from 16 on
 _HOST_SHARE = 32  # c of the notes below, where blocks are exact and this machine's processor makes the passes
+_KEPT_SHARE = 8  # the same where all tiles are kept
 _MANY_ATOMS = 2048  # more than so many: pools of fewer cost little
 _LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
 _SURELY = 0.95  # share of what the scores of a rehearsal promise that is counted on
@@ -73,6 +75,7 @@ class LookAhead:
         self._share = 128 if exact else 8 if in_memory else 32
         self._reduced = False  # whether the next pool is smaller, the last having not paid
         self._rests = exact and not in_memory
+        self._kept = 0.0  # share of the tiles that a pass reads and does not compute
         self._cost = 1.0  # of the last block, in passes
         self._rest, self._resting = 1, 0  # steps to be taken alone next time, and now
         self._rng = np.random.default_rng(0)  # draws decide which atoms are tried out, not which are right
@@ -86,8 +89,9 @@ class LookAhead:
         if self._resting or (enough is not None and enough(1, 0.0)):
             return []
         self._rests &= getattr(criterion, "on_host", False)
+        self._kept = getattr(criterion, "tiles_kept", 0.0)
         J = self.pool(scores - criterion.origin)
-        self._cost = 1 + len(J) ** 2 / (_SQUARES * len(scores))
+        self._cost = self._passes_of(len(J) ** 2 / len(scores))
         rehearsal = criterion.rehearse(J)
         if rehearsal is None:
             return []
@@ -106,6 +110,11 @@ class LookAhead:
                 break
         return block
 
+    def _passes_of(self, products: float) -> float:
+        """What a block costs in passes for one vector, given the inner products of its pool for each atom."""
+        alone = _READ * self._kept + _SQUARES * (1 - self._kept)
+        return 1 + (products + _READ * (1 + self._size / 16)) / alone
+
     def learn(self, proposed: int, accepted: int) -> None:
         """Adapt the length of the next block."""
         if self._resting:
@@ -113,7 +122,8 @@ class LookAhead:
             return
         if self._rests and proposed > 1:
             self._reduced = accepted < self._cost
-            self._rest = min(2 * self._rest, _LONGEST_REST) if self._reduced else 1
+            longest = round(_LONGEST_REST * self._cost)
+            self._rest = min(2 * self._rest, longest) if self._reduced else 1
             self._resting = self._rest if self._reduced else 0
         wanted = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
         if self._size > 2 * _ROUND:  # a single atom that nobody tried out may have ended a long block
@@ -126,6 +136,7 @@ class LookAhead:
         """Atoms to try out, sorted, given scores counted from the criterion's origin."""
         possible = np.flatnonzero(scores > 0)
         share = min(self._share, _HOST_SHARE) if self._rests and len(scores) > _MANY_ATOMS else self._share
+        share = min(share, _KEPT_SHARE) if self._kept == 1 else share
         size = int(np.clip(np.sqrt(share * len(scores)), SMALLEST_POOL, LARGEST_POOL)) // (1 + self._reduced)
         if len(possible) <= size:
             return possible

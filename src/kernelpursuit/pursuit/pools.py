@@ -10,6 +10,7 @@ import numpy as np
 from kernelpursuit._array import Array, squared_norms, to_host
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces
+from kernelpursuit.dictionaries.tiles import inner_products
 from kernelpursuit.pursuit.directions import Deflated
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
@@ -80,7 +81,7 @@ class Pools:
         ):
             own = missing if other == part else []
             inside = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in own]
-            found.append((part, other, columns.T @ others, inside))
+            found.append((part, other, inner_products(columns, others), inside))
         for part, other, inner, inside in found:
             products = to_host(inner)
             gram[part, other] += products

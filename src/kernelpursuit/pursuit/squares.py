@@ -123,6 +123,16 @@ class Squares(TakingDirections):
         """What a score of one takes off the loss; nan where it is no drop of the loss."""
         return 1 / self.atoms.total_weight if self._variant == "prefit" else np.nan
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix; one over tiles that are kept takes longer, and pools may pay."""
+        return self.atoms.D.in_memory and not self.tiles_kept
+
+    @property
+    def tiles_kept(self) -> float:
+        """Share of the tiles of the matrix that a pass reads and does not compute."""
+        return getattr(self.atoms.D, "tiles_kept", 0.0)
+
     def start(self) -> Step:
         """State before the first atom."""
         loss = self._loss() if self._steps else self._refreshed_at
