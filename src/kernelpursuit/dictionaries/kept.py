@@ -60,6 +60,10 @@ class KeptTiles:
         first = atoms.start if self._half else 0
         return atoms.start * self._rows - below + (atoms.stop - atoms.start) * (stop - first)
 
+    def holds(self, atoms: slice) -> bool:
+        """Whether there is room for all tiles of some atoms."""
+        return self._end(atoms, self._rows) <= len(self._values)
+
     def tile(self, atoms: slice, rows: slice, fill: Callable[[np.ndarray], Any]) -> np.ndarray | None:
         """The tile, which ``fill(out)`` makes the first time; None if there is no room for it."""
         stop, shape = self._end(atoms, rows.stop), (atoms.stop - atoms.start, rows.stop - rows.start)

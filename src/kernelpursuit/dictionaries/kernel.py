@@ -247,7 +247,7 @@ class KernelDictionary:
 
         parallel = self.parallel and n * m > FEW_ENTRIES
         if self._by_halves:
-            return symmetric_pass(n, tiles, V, side, parallel)
+            return symmetric_pass(n, tiles, V, side, parallel, None if self._kept is None else self._kept.holds)
         return tiled_pass(n, m, tiles, V, blocks, parallel)
 
     def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:

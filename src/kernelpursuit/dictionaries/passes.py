@@ -14,26 +14,20 @@ from kernelpursuit.dictionaries.tiles import CACHE_TILE, Blocks, parts_of_pass, 
 Tiles = Callable[[slice], Callable[[slice], Any]]
 
 SQUARED = Blocks(32, 2048)  # values that are squared at once, half a megabyte
+WIDE = 3  # tiles that are only read are so many times as wide: Python's threads wait for each other less often
 STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
-
-
-def times(tile: Any, V: np.ndarray) -> np.ndarray:
-    """A tile times the columns of V, one after the other where they are few, as BLAS multiplies one vector faster."""
-    if isinstance(tile, np.ndarray) and 1 < V.shape[1] <= FEWER_VECTORS:
-        return np.stack([tile @ v for v in V.T], axis=1)
-    return tile @ V
 
 
 def tiled_pass(n: int, m: int, tiles: Tiles, V: np.ndarray, blocks: Blocks, parallel: bool = True) -> np.ndarray:
     """DᵀV, (m, V.shape[1]); float64 sums over blocks of rows, in the same order for any number of threads."""
-    V = np.asarray(V, order="C" if V.shape[1] > FEWER_VECTORS else "F")
+    V = np.ascontiguousarray(V)
     tasks = parts_of_pass(n, m, blocks)
 
     def product(task: tuple[slice, slice]) -> np.ndarray:
         rows, atoms = task
         tile, total = tiles(atoms), np.zeros((atoms.stop - atoms.start, V.shape[1]))
         for block in spans(rows.start, rows.stop, blocks.rows):
-            total += times(tile(block), V[block])
+            total += tile(block) @ V[block]
         return total
 
     out = np.zeros((m, V.shape[1]))
@@ -42,7 +36,9 @@ def tiled_pass(n: int, m: int, tiles: Tiles, V: np.ndarray, blocks: Blocks, para
     return out
 
 
-def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: bool = True) -> np.ndarray:
+def symmetric_pass(
+    n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: bool = True, wide: Callable[[slice], bool] | None = None
+) -> np.ndarray:
     """KV of a symmetric matrix: a tile is made or read once, and multiplied from both of its sides.
 
     Parameters
@@ -54,6 +50,8 @@ def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: boo
     side : int
         Of a tile.
     parallel : bool
+    wide : callable, optional
+        Of which atoms tiles beside the diagonal are `WIDE` times as wide.
 
     Examples
     --------
@@ -61,7 +59,7 @@ def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: boo
     >>> symmetric_pass(3, lambda I: lambda J: K[I, J], np.ones((3, 1)), side=1).ravel()
     array([3., 9., 9.])
     """
-    V = np.asarray(V, order="C" if V.shape[1] > FEWER_VECTORS else "F")
+    V = np.ascontiguousarray(V)
     stripe = side * -(-n // (side * STRIPES))
     stripes = spans(0, n, stripe)
     pairs = [(one, two) for place, one in enumerate(stripes) for two in stripes[place:]]
@@ -72,11 +70,12 @@ def symmetric_pass(n: int, tiles: Tiles, V: np.ndarray, side: int, parallel: boo
         theirs = mine if one == two else np.zeros((two.stop - two.start, V.shape[1]))
         for I in spans(one.start, one.stop, side):  # noqa: E741
             tile, own = tiles(I), mine[I.start - one.start : I.stop - one.start]
-            for J in spans(max(I.start, two.start), two.stop, side):
+            width = side if wide is None or not wide(I) else WIDE * side
+            for J in [I] * (one == two) + spans(max(I.stop, two.start), two.stop, width):
                 values = tile(J)
-                own += times(values, V[J])
+                own += values @ V[J]
                 if J.start > I.start:
-                    theirs[J.start - two.start : J.stop - two.start] += times(values.T, V[I])
+                    theirs[J.start - two.start : J.stop - two.start] += values.T @ V[I]
         return mine, theirs
 
     out = np.zeros((n, V.shape[1]))
