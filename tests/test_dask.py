@@ -12,9 +12,11 @@ import pytest
 from sklearn.base import clone, is_classifier
 
 pytest.importorskip("distributed")
+import dask
 import dask.array as da
 from dask import delayed
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from kernelpursuit import (
     KMPClassifier,
@@ -28,6 +30,7 @@ from kernelpursuit import (
 from kernelpursuit.estimators._collections import rows_on_cluster
 from kernelpursuit.estimators._memory import free_memory
 from kernelpursuit.sharded.cluster import Actors
+from processes import forking
 from registry import CLASSES
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of Dask's own
@@ -346,6 +349,14 @@ def test_bits_do_not_depend_on_the_number_of_workers(client, monkeypatch, where)
     assert clone(model).fit(rows, y, weights).dual_coef_.tobytes() == both
 
 
+def forked_workers():
+    """Workers that start with everything imported, and so do those that come for the killed."""
+    setting = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    get_mp_context()  # names what the server imports, once
+    forking()
+    return setting
+
+
 def test_workers_that_are_killed(monkeypatch):
     """Twice in one fit: it ends with the atoms and weights of a fit that nobody disturbed, to the last bit."""
     made = []
@@ -356,7 +367,11 @@ def test_workers_that_are_killed(monkeypatch):
         made.append(self)
 
     monkeypatch.setattr(Actors, "__init__", remember)
-    with LocalCluster(n_workers=3, threads_per_worker=1, **QUIET) as cluster, Client(cluster) as client:
+    with (
+        forked_workers(),
+        LocalCluster(n_workers=3, threads_per_worker=1, **QUIET) as cluster,
+        Client(cluster) as client,
+    ):
         model = KMPRegressor(12, centers=80, random_state=0)
         wanted = model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes()
         victims = list(client.run(os.getpid).values())
