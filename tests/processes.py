@@ -1,15 +1,14 @@
 """Other processes at the price of a fork: their server has imported everything, and no thread of ours goes with it."""
 
 import multiprocessing
+import pickle
+import signal
+import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 
-IMPORTED = [
-    "pytest",
-    "kernelpursuit.estimators.path_cv",
-    "kernelpursuit.estimators.refined",
-    "distributed",
-    "dask.array",
-]
+ESTIMATORS = ["kernelpursuit.estimators.path_cv", "kernelpursuit.estimators.refined"]
+IMPORTED = ["pytest", *ESTIMATORS, "distributed", "dask.array"]  # without torch
 
 
 def forking():
@@ -23,3 +22,22 @@ def elsewhere(function, *arguments):
     """What a function returns in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=forking()) as pool:
         return pool.submit(function, *arguments).result()
+
+
+def killed(function, file, lines):
+    """Let a function write `lines` lines of a file, its argument, and kill it."""
+    process = forking().Process(target=function, args=(file,))
+    process.start()
+    while not file.exists() or file.read_bytes().count(b"\n") < lines:
+        assert process.is_alive()
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def imports_to_predict(file, row, name):
+    """Whether a pickled model that predicts imports a module, in a process without it."""
+    assert name not in sys.modules
+    pickle.loads(file.read_bytes()).predict([row])
+    return name in sys.modules

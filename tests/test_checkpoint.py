@@ -1,10 +1,8 @@
 """Fits that go on: from a file after a kill, from the model in memory, from any path."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from kernelpursuit import KMPClassifier, KMPRegressor, SparseKernelFDA, SparseKe
 from kernelpursuit.dictionaries import DenseDictionary
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import Step
+from processes import killed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -91,26 +90,16 @@ def test_sampled_atoms_are_those_of_a_fit_without_a_file(name, duplicates, tmp_p
     assert plain.support_.tolist() == kept.support_.tolist() == more.support_.tolist()
 
 
+def long_fit(file):
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    return KMPRegressor(90, memory=0, checkpoint=file).fit(X, np.sin(3 * X[:, 0]) + X[:, 1])
+
+
 def test_killed_by_the_system(tmp_path):
     """At a moment that nobody chose."""
-    program = f"""
-import numpy as np
-from kernelpursuit import KMPRegressor
-X = np.random.default_rng(0).normal(size=(500, 4))
-KMPRegressor(90, memory=0, checkpoint={str(tmp_path / "file")!r}).fit(X, np.sin(3 * X[:, 0]) + X[:, 1])
-"""
-    file, process = tmp_path / "file", subprocess.Popen([sys.executable, "-c", program])
-    while not file.exists() or file.read_bytes().count(b"\n") < 30:
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert file.read_bytes().count(b"\n") < 90
-    X = np.random.default_rng(0).normal(size=(500, 4))
-    y = np.sin(3 * X[:, 0]) + X[:, 1]
-    again = KMPRegressor(90, memory=0, checkpoint=tmp_path / "file").fit(X, y)
-    other = KMPRegressor(90, memory=0, checkpoint=tmp_path / "other").fit(X, y)
-    assert numbers(again) == numbers(other)
+    killed(long_fit, tmp_path / "file", 30)
+    assert (tmp_path / "file").read_bytes().count(b"\n") < 90
+    assert numbers(long_fit(tmp_path / "file")) == numbers(long_fit(tmp_path / "other"))
 
 
 def test_another_fit_is_refused_with_the_reason(tmp_path):

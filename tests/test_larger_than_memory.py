@@ -10,7 +10,9 @@ from kernelpursuit import KMPRegressor
 from processes import elsewhere
 
 pytest.importorskip("distributed")
-resource = pytest.importorskip("resource")
+pytest.importorskip("resource")
+import resource
+
 import dask
 import dask.array as da
 from distributed import Client, LocalCluster

@@ -1,10 +1,6 @@
 """Refined fits that survive their process: what was tried is in a file, and the same call goes on with it."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from functools import partial
 
 import numpy as np
@@ -15,6 +11,7 @@ from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.estimators import _refined
 from kernelpursuit.estimators._checkpoint import Journal
 from kernelpursuit.estimators._stages import Stages
+from processes import killed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 2))
@@ -73,25 +70,15 @@ def test_a_descent_goes_on_where_it_was(tmp_path, monkeypatch):
     assert numbers(clone(model).fit(X, Y)) == numbers(model)
 
 
+def long_fit(file):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    return RefinedKMPRegressor(4, epochs=20, random_state=0, checkpoint=file).fit(X, np.sin(3 * X[:, 0]) + X[:, 1])
+
+
 def test_a_refined_fit_killed_by_the_system(tmp_path):
     """At a moment that nobody chose."""
-    program = f"""
-import numpy as np
-from kernelpursuit import RefinedKMPRegressor
-X = np.random.default_rng(0).normal(size=(200, 3))
-y = np.sin(3 * X[:, 0]) + X[:, 1]
-RefinedKMPRegressor(4, epochs=20, random_state=0, checkpoint={str(tmp_path / "file")!r}).fit(X, y)
-"""
-    file, process = tmp_path / "file", subprocess.Popen([sys.executable, "-c", program])
-    while not file.exists() or file.read_bytes().count(b"\n") < 4:
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    y = np.sin(3 * X[:, 0]) + X[:, 1]
-    again = RefinedKMPRegressor(4, epochs=20, random_state=0, checkpoint=file).fit(X, y)
-    assert numbers(again) == numbers(RefinedKMPRegressor(4, epochs=20, random_state=0).fit(X, y))
+    killed(long_fit, tmp_path / "file", 4)
+    assert numbers(long_fit(tmp_path / "file")) == numbers(long_fit(None))
 
 
 def test_another_refined_fit_is_refused_with_the_reason(tmp_path):
