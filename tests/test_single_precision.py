@@ -30,9 +30,9 @@ def atoms_in_double(gamma, variant, alpha):
 
 
 @pytest.mark.parametrize(
-    ("gamma", "variant", "alpha", "storage"),
-    pairwise([1e-4, 1e-3, 1e-2, 0.1, 1.0], ["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"]),
+    ("variant", "alpha", "storage"), pairwise(["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"])
 )
+@pytest.mark.parametrize("gamma", [1e-4, 1e-3, 1e-2, 0.1, 1.0])
 def test_certificates_are_true(gamma, variant, alpha, storage):
     """Each atom, judged by exact scores, is as good as its certificate says, to two digits."""
     X, y = problem()
