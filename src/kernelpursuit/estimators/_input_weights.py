@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, on_host
 from kernelpursuit.estimators._pipeline import draw_seed
@@ -61,7 +60,7 @@ def learned_in_folds(
         one = clone(widths).set_params(verbose=max(0, verbose - 1))
         one._weights_said = True
         with warnings.catch_warnings():  # those of all rows say it again
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)
             one.fit(take_rows(X, train), y[train], None if weights is None else weights[train])
         found.append(one)
     return found

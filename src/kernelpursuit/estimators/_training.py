@@ -90,8 +90,12 @@ def warn_if_one_column_rules(
         xp = namespace(X)
         varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
         # centred first: the mean of many float32 numbers far from 0 is wrong by more than they vary
-        variance = np.where(varies, to_host(xp.var(centred(X, center_of(X)), axis=0)), 0.0)
+        near = centred(X, center_of(X))
+        variance = np.where(varies, to_host(xp.var(near, axis=0)), 0.0)
         share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
+        far = None if share > ONE_COLUMN else column_of_far_row(near, variance)
+    if far is not None:
+        one_row_rules(X[:, far : far + 1], name, None if columns is None else columns[far : far + 1], far)
     if not share > ONE_COLUMN:
         return
     largest = int(np.argmax(variance))
@@ -103,6 +107,20 @@ def warn_if_one_column_rules(
             "the columns alike (StandardScaler) or by what they are worth (FeatureWidths). If they are weighted on "
             f"purpose, say so by a width: {width}, which suits the weights of FeatureWidths"
         )
+
+
+def column_of_far_row(X: Any, variance: np.ndarray) -> int | None:
+    """Where a row lies far out that has nearly all of the variance of X, in the column where it lies farthest."""
+    xp, n = namespace(X), X.shape[0]
+    mean = xp.mean(X, axis=0)
+    farthest = np.maximum(to_host(xp.max(X, axis=0) - mean), to_host(mean - xp.min(X, axis=0)))
+    limit = ONE_ROW * (1 - 1 / n)
+    if not np.any(farthest**2 > limit * n * variance):  # then it has no more of all columns together
+        return None
+    squares = (X - mean) ** 2
+    of_rows = to_host(xp.sum(squares, axis=1))
+    row = int(np.argmax(of_rows))
+    return int(np.argmax(to_host(squares[row, :]))) if of_rows[row] > limit * np.sum(of_rows) else None
 
 
 def one_row_rules(X: Any, name: str = "X", columns: Any = None, start: int = 0) -> bool:
