@@ -54,7 +54,9 @@ def test_a_row_far_out_in_several_columns_is_named_once(model):
 
 def test_it_is_the_column_where_the_row_lies_farthest():
     table = pd.DataFrame(FAR, columns=["a", "b", "c"]).astype(np.float32)
-    assert said(KMPRegressorCV(3, cv=2), table)[0].startswith("column 'b' of X owes nearly all of its variance to row 7")
+    assert said(KMPRegressorCV(3, cv=2), table)[0].startswith(
+        "column 'b' of X owes nearly all of its variance to row 7"
+    )
 
 
 @pytest.mark.parametrize("model", [KMPRegressor(3, gamma=0.5), KMPRegressorCV(3, cv=2, gammas=[0.5])], ids=str)

@@ -136,6 +136,32 @@ def test_errors_of_a_callable_reach_the_user():
         make_kernel(function, points())
 
 
+def flat(a, b):
+    return np.ones(3)
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_a_callable_of_a_wrong_shape_is_named(thin):
+    X = sparse.csr_array(points(d=3)) if thin else points(d=3)
+    with pytest.raises(ValueError, match=r"kernel flat returned an array of shape \(3,\) for 2 and 5 rows, expected"):
+        make_kernel(flat, X)
+    with pytest.raises(ValueError, match=r"returned an array of shape \((1, )?3,?\) for two rows, expected one number"):
+        make_kernel(lambda a, b: abs(a - b), X)
+    kernel = make_kernel(lambda A, B: np.ones((A.shape[0], 5)), X)  # which is right where it is tried
+    with pytest.raises(ValueError, match=r"shape \(7, 5\) for 7 and 2 rows, expected an array of shape \(7, 2\)"):
+        kernel.between(X[:7], X[:2])
+
+
+@pytest.mark.parametrize(
+    "kernel", ["rbf", "laplacian", "linear", "cosine", "sigmoid", "poly", *ROWS.values(), rbf_kernel]
+)
+def test_a_model_without_centres_predicts(kernel):
+    X = points(d=3)
+    model = KMPRegressor(kernel=kernel).fit(X, np.ones(len(X)))
+    assert len(model.support_) == 0
+    np.testing.assert_array_equal(model.predict(X), 1.0)
+
+
 # ---------------------------------------------------------------------------------------------- parameters
 
 

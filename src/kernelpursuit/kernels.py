@@ -86,12 +86,20 @@ class Kernel:
 
     def values(self, X: Any, Z: Any) -> Any:
         """Kernel values, (n_x, n_z), of data that are not prepared, by the function behind the name."""
+        if 0 in (X.shape[0], Z.shape[0]) and (isinstance(X, np.ndarray) or sparse.issparse(X)):
+            return np.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype)  # a model may have no centres
         if self.function is None:
             return _named(X, Z, self.name, self.n_jobs, **self.params)
         if self.of_rows:
             return pairwise_kernels(X, Z, metric=self.function, **self.params)
         values = self.function(X, Z, **self.params)
-        return values.toarray() if sparse.issparse(values) else values  # those of sparse data may be sparse
+        values = values.toarray() if sparse.issparse(values) else values  # those of sparse data may be sparse
+        if np.shape(values) != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"kernel {_name_of(self.function)} returned {_form_of(values)} for {X.shape[0]} and {Z.shape[0]} rows, "
+                f"expected an array of shape {(X.shape[0], Z.shape[0])}"
+            )
+        return values
 
     def prepare(self, X: Any) -> Any:
         """Data as `__call__` expects them: both sides prepared, or neither."""
@@ -293,18 +301,35 @@ def _user_kernel(function: Callable, params: dict[str, Any], X: Any) -> Kernel:
     whole, error = Kernel(function=function, params=params), None
     try:
         values = whole.values(few, many)
-        if np.shape(values) == shape and namespace(values) is namespace(np.empty(0) if sparse.issparse(X) else X):
+        if namespace(values) is namespace(np.empty(0) if sparse.issparse(X) else X):
             return whole
     except Exception as raised:
-        error = raised  # not a function of matrices; if it is one of rows neither, the call below says so
+        error = raised  # not a function of matrices; if it is one of rows neither, what follows says so
     if not (isinstance(X, np.ndarray) or sparse.issparse(X)):  # a call for every pair would be far too slow
         raise ValueError(
             "a callable kernel of tensors must map n and m rows to an (n, m) tensor of their kind"
         ) from error
     pairwise = Kernel(function=function, params=params, of_rows=True)
-    if np.ndim(pairwise.values(few, many)) != 2:
-        raise ValueError("kernel must return one number for two rows or an (n, m) array for n and m rows")
+    try:
+        pairwise.values(few, many)
+    except (TypeError, ValueError) as raised:
+        value = function(*(rows[[0]] if sparse.issparse(rows) else rows[0] for rows in (few, many)), **params)
+        if np.ndim(value) == 0:
+            raise
+        raise ValueError(
+            f"kernel {_name_of(function)} returned {_form_of(value)} for two rows, expected one number; or an array of "
+            f"shape (n, m) for n and m rows ({error})"
+        ) from raised
     return pairwise
+
+
+def _name_of(function: Callable) -> str:
+    return getattr(function, "__name__", None) or repr(function)
+
+
+def _form_of(values: Any) -> str:
+    shape = np.shape(values)
+    return f"an array of shape {shape}" if shape else f"a {type(values).__name__}"
 
 
 def take_first(X: Any, count: int) -> Any:
