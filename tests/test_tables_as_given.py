@@ -12,7 +12,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import has_fit_parameter
 
 from kernelpursuit import ConformalRegressor, KMPRanker, KMPRegressor, SparseKernelCCA
-from registry import DEFAULTS, SMALLER
+from registry import DEFAULTS, FEW_ATOMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["age", "income", "size"])
@@ -33,7 +33,7 @@ VALUES = {
 
 def few(model):
     """A quick setting, alike in every fit."""
-    model = clone(SMALLER.get(type(model), model))
+    model = clone(FEW_ATOMS[type(model)])
     given = {"n_atoms": 5, "random_state": 0}
     return model.set_params(**{name: value for name, value in given.items() if name in model.get_params()})
 
