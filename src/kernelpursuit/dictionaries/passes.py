@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.dictionaries.dense import FEWER_VECTORS
-from kernelpursuit.dictionaries.tiles import CACHE_TILE, Blocks, parts_of_pass, spans, stream_in_threads
+from kernelpursuit.dictionaries.tiles import CACHE_TILE, PARTS, Blocks, parts_of_pass, spans, stream_in_threads
 
 # tiles(atoms)(rows): the values of some atoms at some rows, a matrix or whatever else has `@` and `T`
 Tiles = Callable[[slice], Callable[[slice], Any]]
 
-SQUARED = Blocks(32, 2048)  # values that are squared at once, half a megabyte
+SQUARED = Blocks(16, 8192)  # values that are squared at once, a megabyte
 WIDE = 3  # tiles that are only read are so many times as wide: Python's threads wait for each other less often
 STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
 
@@ -105,21 +105,23 @@ def kept_moments(matrix: np.ndarray, V: np.ndarray, parallel: bool = True) -> np
     equal = bool(np.all(weights == weights[:1]))  # then squares need no place
 
     def sums(atoms: slice) -> np.ndarray:
-        place = np.empty((atoms.stop - atoms.start, min(n, SQUARED.columns)))
-        total = np.zeros((len(place), V.shape[1]))
-        for J in spans(0, n, SQUARED.columns):
-            values = place[:, : J.stop - J.start]
-            np.copyto(values, matrix[atoms, J])
-            for columns, v in parts:
-                total[:, columns] += values @ v[J]
-            with np.errstate(over="ignore"):
-                if equal:
-                    total[:, -1] += weights[0] * np.vecdot(values, values)
-                else:
-                    total[:, -1] += np.multiply(values, values, out=values) @ weights[J]
-        return total
+        place = np.empty((SQUARED.rows, min(n, SQUARED.columns)))
+        out = np.zeros((atoms.stop - atoms.start, V.shape[1]))
+        for few in spans(atoms.start, atoms.stop, SQUARED.rows):
+            total = out[few.start - atoms.start : few.stop - atoms.start]
+            for J in spans(0, n, SQUARED.columns):
+                values = place[: len(total), : J.stop - J.start]
+                np.copyto(values, matrix[few, J])
+                for columns, v in parts:
+                    total[:, columns] += values @ v[J]
+                with np.errstate(over="ignore"):
+                    if equal:
+                        total[:, -1] += weights[0] * np.vecdot(values, values)
+                    else:
+                        total[:, -1] += np.multiply(values, values, out=values) @ weights[J]
+        return out
 
-    tasks = spans(0, m, SQUARED.rows)
+    tasks = spans(0, m, max(SQUARED.rows, -(-m // PARTS)))  # few: Python's threads wait for each other at each call
     return np.concatenate([np.zeros((0, V.shape[1])), *stream_in_threads(sums, tasks, parallel)])
 
 

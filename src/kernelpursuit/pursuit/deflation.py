@@ -205,7 +205,8 @@ class Deflation(Pools):
                 a, norms = a[J], norms[J]
         alive = self.alive if J is None else self.alive[J]
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # atoms that are not alive
-            gain = np.where(alive, squared_rows(a) / norms, -np.inf)
+            gain = squared_rows(a) / norms
+        gain[np.flatnonzero(~alive)] = -np.inf
         if not np.isfinite(np.max(gain, initial=0)):
             raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
         return gain
@@ -350,8 +351,7 @@ class Deflation(Pools):
         self._ties = None
         if self.single:
             sizes = np.abs(products[:, 0]) if products.shape[1] == 1 else np.sum(np.abs(products), axis=1)
-            sizes *= 2
-            self._error += self.pass_error(sizes)
+            self._error += self.pass_error(np.multiply(sizes, 2, out=sizes))
             J = np.flatnonzero(~(self.squared > self._floor))
             self.alive[J] &= self.squared[J] + self._error[J] > self._floor[J]  # where that is certain
             self.squared[J] = self._floor[J]
