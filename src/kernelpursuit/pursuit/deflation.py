@@ -390,7 +390,7 @@ class Deflation(Pools):
 
     def known(self, atom: int, a: np.ndarray, error: np.ndarray, jointly: bool) -> bool:
         """Whether the score of one atom is known to `KNOWN`, given its product and a bound on the error of that."""
-        size, norm = float(np.linalg.norm(a[atom])), float((self.squared if jointly else self.start)[atom])
+        size, norm = float(np.sqrt(a[atom] @ a[atom])), float((self.squared if jointly else self.start)[atom])
         wide = float(self._error[atom]) if jointly else 0.0
         high = (size + error[atom]) ** 2 / max(norm - wide, float(self._floor[atom]))
         low = max(size - error[atom], 0.0) ** 2 / (norm + wide)

@@ -339,7 +339,7 @@ class Squares(TakingDirections):
         assert self._a is not None
         self._a -= products[:, None] * length[None, :]
         if self.atoms.single:
-            self._error += self.atoms.pass_error(np.linalg.norm(length))
+            self._error += self.atoms.pass_error(np.sqrt(length @ length))
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products):
                 self._a[J] = self._products(part)
@@ -356,7 +356,8 @@ class Squares(TakingDirections):
 
     def _energy(self) -> float:
         """Squared norm of the residuals, penalty included."""
-        return float(np.sum(squared_norms(self._r)) + np.sum(self._r_tail**2))
+        tail = float(np.sum(self._r_tail**2)) if len(self._r_tail) else 0.0
+        return float(squared_norms(self._r).sum()) + tail
 
     def _loss(self) -> float:
         return self._energy() / self.atoms.total_weight
