@@ -448,6 +448,15 @@ def test_refined_models_of_float32_rows_far_from_0(client, monkeypatch):
     np.testing.assert_allclose(found.predict(far), wanted.predict(far.astype(np.float64)), atol=1e-3)
 
 
+@pytest.mark.parametrize("model", [KMPRegressor(8), RefinedKMPRegressor(3, epochs=2, random_state=0)])
+def test_a_constant_target_has_no_say_in_the_others(client, model, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.estimators._refined_shards.SAMPLE", 120)
+    alone = clone(model).fit(chunks(X), chunks(Y))
+    found = clone(model).fit(chunks(X), chunks(np.stack([np.full(len(Y), 1e6), Y], axis=1)))
+    np.testing.assert_allclose(found.predict(X)[:, 1], alone.predict(X), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.predict(X)[:, 0], 1e6, rtol=1e-9)
+
+
 def test_refined_models_of_few_rows_are_those_of_one_machine(client):
     """No more rows than would come anyway: they all do."""
     model = RefinedKMPRegressor(3, epochs=5, random_state=0)

@@ -17,7 +17,7 @@ from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._score_table import Setting
 from kernelpursuit.estimators.classification import code_classes, code_labels
-from kernelpursuit.estimators.regression import scale_targets
+from kernelpursuit.estimators.regression import scale_targets, without_constants
 from kernelpursuit.pursuit.foreseen import Products, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 
@@ -50,6 +50,8 @@ class Foreseeing:
         classes = None
         if is_classifier(model) and y.ndim == 1:
             classes = np.unique(y if weights is None else y[weights > 0])
+        if not is_classifier(model) and model.fit_intercept:
+            y = without_constants(y.reshape(len(y), -1))[0]  # their scores are of errors, which stay what they are
         self._targets, unit = targets_of(model, y, classes)
         counted = [np.asarray(train) if weights is None else train[weights[train] > 0] for train, _ in folds]
         tests = [np.asarray(test) for _, test in folds]

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._array import namespace, to_host
+from kernelpursuit._array import to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
@@ -41,6 +41,7 @@ from kernelpursuit.estimators._training import (
     check_centers,
     check_split,
     fewer_centers,
+    largest_size,
     refuse_weights,
     warn_unless_counts,
 )
@@ -83,6 +84,7 @@ class KernelMatchingPursuit:
         wrong: Wrong,
         cuts: int,
         unit: float = 1.0,
+        zero: np.ndarray | float = 0.0,
         calm: Callable[[np.ndarray], np.ndarray] = lambda targets: targets,
         loss_of: Callable[[TrainingData], Loss | None] | None = None,
     ) -> Fitted:
@@ -100,8 +102,8 @@ class KernelMatchingPursuit:
             ``wrong(targets, residuals, seen)``, which rows count as errors of a bound; `seen` are training targets.
         cuts : int
             How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
-        unit : float
-            What the targets were divided by.
+        unit, zero : float, float or ndarray of shape (n_targets,)
+            What the targets were divided by, and what was taken off them before.
         calm : callable
             ``calm(targets)`` without their outliers, for a look at them with the squared loss.
         loss_of : callable, optional
@@ -116,7 +118,7 @@ class KernelMatchingPursuit:
             settings = replace(settings, path=None)
         if stop in ("gcv", "leave_one_out") or has_evidence_ridge(self):
             warn_unless_counts(self, data)
-        shared: dict[str, Any] = {"centers": centers, "unit": unit}
+        shared: dict[str, Any] = {"centers": centers, "unit": unit, "zero": zero}
         if stop != "certificate":
             ridge = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)
             if isinstance(ridge, Fitted):
@@ -165,6 +167,7 @@ class KernelMatchingPursuit:
         centers: Any,
         limit: int | None,
         unit: float,
+        zero: np.ndarray | float,
     ) -> float | str | Fitted:
         """The parameter `alpha`; "auto" where the ridge is chosen for the atoms of the pursuit, after it.
 
@@ -184,7 +187,7 @@ class KernelMatchingPursuit:
             return self.alpha_
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
         quiet = replace(settings, verbose=0, fit_task=None, path=None, rng=deepcopy(settings.rng))
-        options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit}
+        options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit, "zero": zero}
         squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
         if squares.path.reason == "interrupted":
             return squares
@@ -206,6 +209,7 @@ class KernelMatchingPursuit:
         centers: Any,
         split: Split,
         unit: float,
+        zero: np.ndarray | float,
     ) -> Fitted:
         """Choose the number of steps on rows held out, then fit that many on all rows."""
         if settings.fit_task is not None:
@@ -225,10 +229,11 @@ class KernelMatchingPursuit:
             limit=limit,
             rules=rules,
             unit=unit,
+            zero=zero,
         )
         if first.path.reason == "interrupted":
             return first
-        shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit}
+        shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit, "zero": zero}
         fitted = self._fit_once(data, targets, loss, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
@@ -245,6 +250,7 @@ class KernelMatchingPursuit:
         calm: Callable[[np.ndarray], np.ndarray],
         loss_of: Callable[[TrainingData], Loss | None],
         unit: float,
+        zero: np.ndarray | float,
     ) -> Fitted:
         """Fit to some rows, and keep the number of steps of which the others promise most: see `holdout_bound`.
 
@@ -258,7 +264,7 @@ class KernelMatchingPursuit:
         size = int(np.ceil(self.validation_fraction * len(order)))
         held_out, train = np.sort(order[:size]), np.sort(order[size:])
         some, y = data.subset(train), targets[train]
-        shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "unit": unit}
+        shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "unit": unit, "zero": zero}
         shared["limit"] = None if self.n_atoms == "auto" else self.n_atoms
         loss = loss_of(some)  # the rows held out have no part in it, nor in the ridge
         alpha = self._ridge(some, calm(y), loss, settings, **shared)
@@ -286,6 +292,7 @@ class KernelMatchingPursuit:
         rules: Rules | None = None,
         wanted: int | None = None,
         unit: float,
+        zero: np.ndarray | float,
     ) -> Fitted:
         """Run one pursuit on the rows of `data`.
 
@@ -328,7 +335,7 @@ class KernelMatchingPursuit:
         def snapshot(path: Path, ready: Any) -> dict[str, Any]:
             fitted = fitted_after(replace(path), ready)
             units = in_units(fitted.path, unit, score=unit * unit)
-            return attributes_of(self, fitted._replace(path=units, weights=fitted.weights.times(unit)))
+            return attributes_of(self, fitted._replace(path=units, weights=fitted.weights.times(unit, zero)))
 
         # A ridge keeps a number for each atom with each one taken, where running scores are kept.
         ridge = 0 if isinstance(alpha, str) or alpha == 0 or settings.candidates is not None else family.size
@@ -392,15 +399,6 @@ def only_for_ridge(estimator: Any) -> bool:
 def several_classes(estimator: Any, targets: Any) -> bool:
     """Whether the targets are three classes or more, of which each row has one."""
     return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
-
-
-def largest_size(targets: Any) -> float:
-    """The largest absolute value among targets wherever they are, 0 of none."""
-    known = getattr(targets, "largest", None)  # of those on shards, where it was read once
-    if known is not None:
-        return known
-    xp = namespace(targets)
-    return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
 
 
 def least_loss(targets: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -227,6 +227,20 @@ class Outcome(NamedTuple):
     inflation: float | np.ndarray = 1.0
     interrupted: bool = False
     start: np.ndarray | None = None
+
+
+def of_all_targets(outcome: Outcome, J: np.ndarray, q: int) -> Outcome:
+    """Outcome of a fit to the targets `J`, with weights of 0 for the others of `q` targets."""
+
+    def widened(values: Any) -> np.ndarray:
+        out = np.zeros((*np.shape(values)[:-1], q))
+        out[..., J] = values
+        return out
+
+    model = outcome.model
+    model = model._replace(coef=widened(model.coef), intercept=widened(model.intercept))
+    inflation = outcome.inflation if np.ndim(outcome.inflation) == 0 else widened(outcome.inflation)
+    return outcome._replace(model=model, inflation=inflation)
 
 
 def choose(task: Task, k: int, start: float, rng: np.random.Generator) -> Atoms:

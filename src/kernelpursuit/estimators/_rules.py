@@ -12,7 +12,7 @@ from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._orthogonal import rows_counted
 from kernelpursuit.estimators._placement import widest
-from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.estimators._training import TrainingData, varying
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import (
@@ -67,11 +67,12 @@ def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights:
 
 def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
     """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
+    J = varying(targets)  # at what is constant no loss bends as it does elsewhere
     if loss.link is not None:  # targets and values are not of one kind
         step = 1e-3
     else:  # as large as residuals: a loss may have corners
-        step = 0.5 * spread(targets - values, weights) or 1e-3 * spread(targets, weights) or 1.0
-    slopes = [loss.gradient(targets, values + sign * step) for sign in (1, -1)]
+        step = 0.5 * spread((targets - values)[:, J], weights) or 1e-3 * spread(targets[:, J], weights) or 1.0
+    slopes = [loss.gradient(targets, values + sign * step)[:, J] for sign in (1, -1)]
     return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
 
 
@@ -84,8 +85,10 @@ def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
 def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
     """Rule that follows the compression bound `vc_bound` on the share of `wrong` rows.
 
-    All targets have weights and an intercept of their own; `cuts` is as in `vc_bound`.
+    All targets that vary have weights and an intercept of their own; `cuts` is as in `vc_bound`.
     """
+    columns = len(varying(targets)) if intercept else targets.shape[1]
+    cuts = cuts * columns // targets.shape[1]  # of a constant target there is nothing to decide
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         def current(path: Path) -> float:
@@ -93,7 +96,7 @@ def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, pa
             misses = wrong(targets, to_host(criterion.residual()), targets)
             misses[family.rows(atoms)] = False  # only rows outside the support test the model
             k, errors = len(atoms), int(misses.sum())
-            space = {"dimension": targets.shape[1] * (k + intercept), "choices": len(criterion.alive)}
+            space = {"dimension": columns * (k + intercept), "choices": len(criterion.alive)}
             return vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf
 
         return [lowest_bound(current, patience)]

@@ -163,6 +163,21 @@ def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray
     return flat
 
 
+def largest_size(targets: Any) -> float:
+    """The largest absolute value among targets wherever they are, 0 of none."""
+    known = getattr(targets, "largest", None)  # of those on shards, where it was read once
+    if known is not None:
+        return known
+    xp = namespace(targets)
+    return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
+
+
+def varying(targets: np.ndarray) -> np.ndarray:
+    """Columns that are not constant; all of them where none varies."""
+    varies = np.any(targets != targets[:1], axis=0)
+    return np.flatnonzero(varies) if np.any(varies) else np.arange(targets.shape[1])
+
+
 def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingData:
     """Check the weights and leave out rows that have none: weight 0 is the same as being absent."""
     n = X.shape[0]

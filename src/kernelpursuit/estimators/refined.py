@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from kernelpursuit._array import namespace, on_host, to_host
+from kernelpursuit._array import gather, namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.estimators._collections import lazily, map_rows, rows_on_cluster
 from kernelpursuit.estimators._placement import (
@@ -26,7 +26,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
 from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, mean_of_rows
-from kernelpursuit.estimators._refining import errors_within_margin, squared_errors
+from kernelpursuit.estimators._refining import errors_within_margin, of_all_targets, squared_errors
 from kernelpursuit.estimators._tasks import told
 from kernelpursuit.estimators._training import TrainingData, host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.classification import (
@@ -94,7 +94,8 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
     Notes
     -----
     Some thousand rows are handled by evidence and L-BFGS; where n_samples n_atoms² exceeds 10⁹ by Adam on mini-batches.
-    Several targets share the terms and count alike, each in units of its own spread.
+    Several targets share the terms and count alike, each in units of its own spread, whatever its unit: one that the
+    inputs say nothing about takes its share, too, so fit it apart. One that is constant has no part.
 
     An interrupt (Ctrl-C) is raised again after the best model so far is set. With
     ``sklearn.config_context(array_api_dispatch=True)`` tensors, on any device, are fitted where they live.
@@ -164,9 +165,11 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         spread = np.sqrt(mean_of_rows((scaled - mean) ** 2, data.weights))
         varies = spread > 1e-14
         one_stratum = None if isinstance(data.X, Sharded) else np.zeros(len(scaled), dtype=np.intp)
-        outcome = self._refine(
-            data.X, (scaled - mean) / np.where(varies, spread, 1), data.weights, squared_errors, one_stratum, "squared"
-        )  # fmt: skip
+        Y = (scaled - mean) / np.where(varies, spread, 1)
+        J = np.flatnonzero(varies) if np.any(varies) else np.arange(len(varies))  # a constant has no say in the others
+        Y = Y if len(J) == len(varies) else gather(Y, J, axis=1)
+        outcome = self._refine(data.X, Y, data.weights, squared_errors, one_stratum, "squared")
+        outcome = of_all_targets(outcome, J, len(varies))
         self._set(self.centers_, outcome, mean * unit, np.where(varies, spread, 0.0) * unit)
         return self._done(outcome)
 

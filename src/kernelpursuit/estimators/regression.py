@@ -11,16 +11,22 @@ from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
-from kernelpursuit._array import namespace, on_host
+from kernelpursuit._array import namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._kmp import KernelMatchingPursuit, largest_size
+from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
 from kernelpursuit.estimators._pipeline import fits, in_units
 from kernelpursuit.estimators._placement import host_dtype, is_collection
 from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
-from kernelpursuit.estimators._training import TrainingData, check_split, check_training, training_data
+from kernelpursuit.estimators._training import (
+    TrainingData,
+    check_split,
+    check_training,
+    largest_size,
+    training_data,
+)
 from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
 from kernelpursuit.sharded.arrays import Sharded
@@ -184,26 +190,27 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         if is_collection(X):
             self._one_target = getattr(y, "ndim", 1) == 1
             with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
-                targets, unit = scale_targets(cast_on_shards(data.y, data.X.dtype))
-                return self._fit_rows(data._replace(y=targets), unit)
+                return self._fit_rows(data._replace(y=cast_on_shards(data.y, data.X.dtype)), True)
         X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
         scaled = isinstance(self.loss, str) and link_of(self.loss) is None
-        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=scaled)
-        data = training_data(X, targets, sample_weight)
-        return self._fit_rows(data, unit, calm=partial(without_outliers, weights=data.weights))
+        data = training_data(X, cast_targets(on_host(y), host_dtype(X)), sample_weight)
+        return self._fit_rows(data, scaled, calm=partial(without_outliers, weights=data.weights))
 
-    def _fit_rows(self, data: TrainingData, unit: float, **options: Any) -> KMPRegressor:
-        """Fit to rows wherever they are, whose targets were divided by `unit`."""
+    def _fit_rows(self, data: TrainingData, scaled: bool, **options: Any) -> KMPRegressor:
+        """Fit to rows wherever they are; `scaled` is whether their targets may be moved and divided."""
+        targets, zero = without_constants(data.y) if scaled and self.fit_intercept else (data.y, 0.0)
+        targets, unit = scale_targets(targets, wanted=scaled)
+        data = data._replace(y=targets)
         loss = regression_loss(self.loss, data, self.quantile)
         if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
         how["loss_of"] = partial(regression_loss, self.loss, quantile=self.quantile)
-        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, **options)
+        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, zero=zero, **options)
         path = in_units(fitted.path, unit, score=unit * unit)
-        self._set(fitted._replace(path=path, weights=fitted.weights.times(unit)))
+        self._set(fitted._replace(path=path, weights=fitted.weights.times(unit, zero)))
         return self
 
 
@@ -232,6 +239,17 @@ def cast_on_shards(y: Any, dtype: Any) -> Any:
     targets = namespace(y).astype(y, dtype)
     targets.largest = float(np.dtype(dtype).type(largest))
     return targets
+
+
+def without_constants(y: Any) -> tuple[Any, np.ndarray | float]:
+    """Targets of which those that are constant became 0, and what was taken off each.
+
+    A constant says nothing about the others: neither its size nor its rounding may count beside them.
+    """
+    xp = namespace(y)
+    low, high = to_host(xp.min(y, axis=0)), to_host(xp.max(y, axis=0))
+    zero = np.where(low == high, low, 0.0)
+    return (y - zero.astype(y.dtype), zero) if np.any(zero) else (y, 0.0)
 
 
 def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:

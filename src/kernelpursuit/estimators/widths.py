@@ -192,7 +192,9 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         varies = unit > 0 if np.any(unit) else np.ones(len(unit), dtype=bool)
         rows = rows[:, varies]
         there = widest(take_rows(data.X, drawn[:1]))  # where, and how precisely, to compute
-        rows, Y = from_host(rows, there), from_host(_standardised(Y, counts)[0], there)
+        Y, unit_of_targets = _standardised(Y, counts)
+        Y = Y[:, unit_of_targets > 0] if np.any(unit_of_targets) else Y  # a constant target has no say in the noise
+        rows, Y = from_host(rows, there), from_host(Y, there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
         few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks)
         climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, lines_wanted(self))

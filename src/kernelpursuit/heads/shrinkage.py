@@ -41,7 +41,7 @@ def evidence_ridge(
     lengths : ndarray of shape (k, n_targets)
         Coordinates of the targets along the directions of the atoms.
     energy : ndarray of shape (n_targets,)
-        Squared norms of the targets, the constant taken out.
+        Squared norms of the targets, the constant taken out; 0 for a target that is constant, which has no say.
     n : float
         Number of rows, less one for the constant.
     known : (ndarray, ndarray), optional
@@ -143,6 +143,8 @@ def shrunk_by_evidence(
     """
     constants, kept = len(R) - len(G), len(G) if kept is None else kept
     mine, known = slice(constants, constants + kept), eigen(G)
+    rounding = (16 * np.finfo(np.float64).eps) ** 2 * (energy + np.sum(theta[:constants] ** 2, axis=0))
+    energy = np.where(energy > rounding, energy, 0.0)  # a target that is constant has no say
     own = known if kept == len(G) else None
     ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants, own)
     return ridge, None if ridge == 0 else shrunk(R, G, theta, ridge, known)

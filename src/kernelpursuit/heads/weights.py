@@ -87,9 +87,11 @@ class WeightPath:
         entries = self.entries[: int(np.sum(self.count[:k]))]
         return WeightPath(self.constants[: k + 1], self.lengths[:k], entries, self.first[:k], self.count[:k])
 
-    def times(self, unit: float) -> WeightPath:
-        """For targets in another unit."""
-        return replace(self, constants=self.constants * unit, lengths=self.lengths * unit)
+    def times(self, unit: float, zero: np.ndarray | float = 0.0) -> WeightPath:
+        """For targets in another unit, and with another `zero`."""
+        constants = self.constants * unit
+        constants[0] += zero
+        return replace(self, constants=constants, lengths=self.lengths * unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +143,12 @@ class KeptWeights:
         """The first `k` steps."""
         return KeptWeights(self.stages[: k + 1])
 
-    def times(self, unit: float) -> KeptWeights:
-        """For targets in another unit."""
-        return KeptWeights([(s[0], s[1] * unit) if isinstance(s, tuple) else s * unit for s in self.stages])
+    def times(self, unit: float, zero: np.ndarray | float = 0.0) -> KeptWeights:
+        """For targets in another unit, and with another `zero`."""
+
+        def changed(stage: np.ndarray) -> np.ndarray:
+            weights = stage * unit
+            weights[0] += zero
+            return weights
+
+        return KeptWeights([(s[0], s[1] * unit) if isinstance(s, tuple) else changed(s) for s in self.stages])

@@ -54,8 +54,9 @@ def at_a_stroke(columns: np.ndarray, targets: np.ndarray, constants: int) -> Str
         R, lengths = R * sign[:, None], (Q * sign).T @ targets
     if not np.all(np.diagonal(R) ** 2 > in_span_limit(columns) * norms):
         return None
-    energy = np.einsum("ij,ij->j", targets, targets) - np.sum(lengths[:constants] ** 2, axis=0)
-    return Stroke(R, lengths, energy)
+    # Not by the difference of squared norms, which has no digits for targets far from 0.
+    centred = targets - columns[:, :constants] / R[0, 0] @ lengths[:constants]
+    return Stroke(R, lengths, np.einsum("ij,ij->j", centred, centred))
 
 
 def as_foreseen(fit: Stroke, foreseen: Foreseen, constants: int) -> bool:
