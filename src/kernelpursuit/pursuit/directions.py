@@ -47,10 +47,15 @@ class Direction(NamedTuple):
 def side_by_side(directions: list[Direction]) -> tuple[Array, np.ndarray]:
     """Directions as columns: sample parts, (n_samples, b), and tails, (any, b), with zeros where one is shorter."""
     samples = namespace(directions[0].sample).stack([direction.sample for direction in directions], axis=0).T
+    return samples, tails_of(directions)
+
+
+def tails_of(directions: list[Direction]) -> np.ndarray:
+    """Tails of directions as columns, (any, b), with zeros where one is shorter."""
     tails = np.zeros((max(len(direction.tail) for direction in directions), len(directions)))
     for column, direction in enumerate(directions):
         tails[: len(direction.tail), column] = direction.tail
-    return samples, tails
+    return tails
 
 
 class Joined:

@@ -13,7 +13,7 @@ from kernelpursuit.heads.weights import WeightPath
 from kernelpursuit.pursuit.ahead import Ahead, Later
 from kernelpursuit.pursuit.at_once import at_once
 from kernelpursuit.pursuit.deflation import Deflation
-from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
+from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side, tails_of
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step
@@ -307,6 +307,8 @@ class Squares(TakingDirections):
         """Products of all atoms with the directions, where running moments are kept."""
         if self._a is None or not directions:
             return None
+        if self.atoms.orthogonal and isinstance(self._r, np.ndarray):  # they lie side by side
+            return self.atoms.correlate(self.atoms.basis.directions[self.atoms.size :].T, tails_of(directions))
         return self.atoms.correlate(*side_by_side(directions))
 
     def _advance(
