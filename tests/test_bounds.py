@@ -22,7 +22,7 @@ from kernelpursuit.bounds import (
 from kernelpursuit.bounds._numbers import log_binomial
 from kernelpursuit.pursuit import n_atoms
 
-SAMPLES, DELTA = 1000, 0.05
+SAMPLES, DELTA = 500, 0.05
 # A share of failures that a bound with failure probability delta exceeds with probability below 1e-6.
 MOST = binom.isf(1e-6, SAMPLES, DELTA) / SAMPLES
 
@@ -109,7 +109,7 @@ def pursuits_on_samples(n, labels=False):
 
 
 GRID = np.random.default_rng(2)
-X_NEW, NOISE_NEW = GRID.uniform(-2, 2, 4000), GRID.standard_normal(4000)
+X_NEW, NOISE_NEW = GRID.uniform(-2, 2, 2000), GRID.standard_normal(2000)
 
 
 @pytest.mark.parametrize("form", ["corrected", "tight"])
@@ -182,7 +182,7 @@ def test_svm_bound_holds_in_expectation():
     X_new = rng.normal(size=(500, 2))
     y_new = X_new[:, 0] > 0.3 * rng.normal(size=500)
     errors, bounds = [], []
-    for _ in range(SAMPLES):
+    for _ in range(300):
         X = rng.normal(size=(25, 2))
         y = X[:, 0] > 0.3 * rng.normal(size=25)
         if min(y[:-1].sum(), 24 - y[:-1].sum()) > 0:

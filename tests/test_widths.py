@@ -34,7 +34,7 @@ def test_inputs_without_effect_get_small_weights():
 
 
 def weights(X, y, **options):
-    return FeatureWidths(50, random_state=0, **options).fit(X, y).weights_
+    return FeatureWidths(30, random_state=0, **options).fit(X, y).weights_
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -56,7 +56,7 @@ def test_the_order_of_the_columns_does_not_matter(noise):
 
 
 def test_the_order_of_the_rows_does_not_matter_where_all_are_landmarks():
-    X, y = problem(40)
+    X, y = problem(30)
     np.testing.assert_array_equal(weights(X[::-1], y[::-1]), weights(X, y))
 
 
@@ -130,7 +130,7 @@ def test_whole_numbers_with_many_values_are_values():
     np.testing.assert_allclose(whole[:5], plain[:5], rtol=0.05)
     assert whole[5:].max() < 0.1 * whole[:3].min()
     with pytest.warns(UserWarning, match="taken for values"):
-        coarse = FeatureWidths(50, random_state=0).fit(X, np.rint(y).astype(int)).weights_
+        coarse = FeatureWidths(30, random_state=0).fit(X, np.rint(y).astype(int)).weights_
     np.testing.assert_allclose(coarse[:3], plain[:3], rtol=0.3)
     np.testing.assert_array_equal(coarse, weights(X, np.rint(y).astype(int), task="regression"))
 
@@ -195,16 +195,16 @@ def test_several_targets():
 
 
 def test_fewer_atoms_are_enough():
-    X, y = problem(400, 10)
+    X, y = problem(300, 10)
     scores = [
         cross_val_score(model, X, y, cv=3).mean()
         for model in (
             KMPRegressor(15, gamma=0.05),
-            make_pipeline(FeatureWidths(random_state=0), KMPRegressor(15, gamma=1.0)),
+            make_pipeline(FeatureWidths(50, random_state=0), KMPRegressor(15, gamma=1.0)),
         )
     ]
     assert scores[0] < 0.8 < 0.95 < scores[1]
-    classifier = make_pipeline(FeatureWidths(random_state=0), KMPClassifier(10, gamma=1.0))
+    classifier = make_pipeline(FeatureWidths(50, random_state=0), KMPClassifier(10, gamma=1.0))
     assert classifier.fit(X, y > 0).score(X, y > 0) > 0.9
 
 
