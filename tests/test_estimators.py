@@ -7,6 +7,7 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from kernelpursuit import KMPClassifier, KMPRegressorCV, PursuitNystroem, SparseKernelFDA, SparseKernelFDACV
 from kernelpursuit.estimators import _refined
 from registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, is_precomputed, label
 
@@ -22,10 +23,10 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def two_folds():
-    """A refined model judges its terms on two folds, not five: nothing that is checked here depends on how many."""
+def rows_held_out_once():
+    """A refined model judges its terms once, as of many rows, not on five folds: nothing checked here depends on it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_refined, "FOLDS", ((np.inf, 2),))
+        patch.setattr(_refined, "FOLDS", ())
         yield
 
 
@@ -64,7 +65,8 @@ ONCE_FOR_A_CLASS = {
 
 
 # Checks of how data are taken in, which is written once for all estimators: beside each class only kernel matrices
-# differ. So are those of sparse rows, of arrays of other libraries, and whatever is checked again with read-only data.
+# differ, see `takes_matrices`. So are those of sparse rows, of arrays of other libraries, and whatever is checked again
+# with read-only data.
 OF_DATA_TAKEN_IN = {
     "check_all_zero_sample_weights_error",
     "check_classifier_data_not_an_array",
@@ -171,9 +173,15 @@ def repeated_for(setting):
             return False
         if name == "check_estimator_sparse_array":  # and the same again for sparse matrices
             return reads_rows_otherwise(setting)
-        return is_precomputed(setting) or not of_data(name, options)
+        return takes_matrices(setting) or not of_data(name, options)
 
     return wanted
+
+
+def takes_matrices(setting):
+    """Whether a setting stands for one way to take kernel matrices in: these classes do it by the code of others."""
+    repeats = KMPClassifier, KMPRegressorCV, PursuitNystroem, SparseKernelFDA, SparseKernelFDACV
+    return is_precomputed(setting) and not isinstance(setting, repeats)
 
 
 def reads_rows_otherwise(setting):
@@ -223,11 +231,14 @@ OF_TRANSFORMERS = [
 
 
 def more_cases():
+    seen = []
     for estimators, wanted in ((FEW_ATOMS.values(), lambda _: lambda *_: True), (SETTINGS, repeated_for)):
         for estimator in estimators:
             names = [*UNREACHED]
             names += OF_PREDICTORS if hasattr(estimator, "predict") else []
-            names += OF_TRANSFORMERS if hasattr(estimator, "transform") else []
+            if hasattr(estimator, "transform") and (type(estimator).transform not in seen or estimator in SETTINGS):
+                seen.append(type(estimator).transform)  # a class that inherits it gives out the same
+                names += OF_TRANSFORMERS
             for name in names:
                 if wanted(estimator)(name, ()) and applies(name, estimator):
                     yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
