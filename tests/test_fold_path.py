@@ -24,9 +24,10 @@ def data(n=120, targets=1, seed=0):
     return X, y[:, 0] if targets == 1 else y
 
 
-@pytest.mark.parametrize("pivot", [1e-10, 1.0])  # by inner products, by a QR factorisation
+@pytest.mark.parametrize(("good", "pivot"), [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])  # one round, two, by Householder
 @pytest.mark.parametrize("constants", [0, 1])
-def test_all_fits_at_a_stroke(pivot, constants, monkeypatch):
+def test_all_fits_at_a_stroke(good, pivot, constants, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.pursuit.at_a_stroke._GOOD", good)
     monkeypatch.setattr("kernelpursuit.pursuit.at_a_stroke._PIVOT", pivot)
     X, y = data(targets=2)
     columns = rbf_kernel(X, X[:8], gamma=0.1)

@@ -36,6 +36,7 @@ def two_threads(monkeypatch):
 
     monkeypatch.setattr(search, "path_scores", noting)
     monkeypatch.setattr(side_by_side, "FEW_ROWS", 0)
+    monkeypatch.setattr(search, "FEW_FORESEEN", 0)
     monkeypatch.setattr(side_by_side, "usable_threads", lambda: 2)
     return names
 
@@ -58,6 +59,15 @@ def test_the_numbers_are_those_of_one_after_the_other(model, two_threads):
     for name, values in alone.cv_results_.items():
         np.testing.assert_allclose(threaded.cv_results_[name], values, rtol=1e-9, err_msg=name)
     np.testing.assert_array_equal(threaded.predict(X), alone.predict(X))
+
+
+@pytest.mark.parametrize(("model", "threads"), [(KMPRegressorCV(8, cv=3), 1), (KMPRegressorCV(8, loss="huber"), 2)])
+def test_short_paths_have_one_thread_beside_that_of_the_caller(model, threads, two_threads, monkeypatch):
+    monkeypatch.setattr(search, "FEW_FORESEEN", 2000)
+    X, y = data()
+    one = clone(model).fit(X, y)
+    assert len(two_threads) == threads and threading.main_thread().name not in two_threads
+    np.testing.assert_array_equal(one.predict(X), clone(model).set_params(n_jobs=1).fit(X, y).predict(X))
 
 
 def test_warnings_of_folds_are_left_out_and_filters_stay_as_they_were(two_threads):

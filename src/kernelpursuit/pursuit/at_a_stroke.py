@@ -10,6 +10,7 @@ from kernelpursuit._array import in_span_limit
 from kernelpursuit.pursuit.lookahead import Foreseen
 
 _PIVOT = 1e-10  # share of a squared norm below which a factor of inner products has too few digits
+_GOOD = 1e-4  # the same for one without a second round
 
 
 class Stroke(NamedTuple):
@@ -24,7 +25,8 @@ def at_a_stroke(columns: np.ndarray, targets: np.ndarray, constants: int) -> Str
     """Fit targets by the first 1, 2, ... of some columns. None where one of them lies in the span of those before it.
 
     C = Q₁R₁ with R₁ᵀR₁ = CᵀC is orthonormal to eps times the squared condition number of C, and a second round of that
-    to rounding error: see `kernelpursuit.basis.orthonormal`. Only the triangular factor of that round is needed.
+    to rounding error: see `kernelpursuit.basis.orthonormal`. Only the triangular factor of that round is needed, and
+    no second round where the first has all digits that count.
 
     Parameters
     ----------
@@ -41,10 +43,12 @@ def at_a_stroke(columns: np.ndarray, targets: np.ndarray, constants: int) -> Str
     norms = np.diagonal(gram)
     try:
         first = np.linalg.cholesky(gram).T
-        known = bool(np.all(np.diagonal(first) ** 2 > _PIVOT * norms))
+        least = float(np.min(np.diagonal(first) ** 2 / norms))
     except np.linalg.LinAlgError:
-        known = False
-    if known:
+        least = 0.0
+    if least > _GOOD:
+        R, lengths = first, np.linalg.solve(first.T, columns.T @ targets)
+    elif least > _PIVOT:
         nearly = columns @ np.linalg.inv(first)
         second = np.linalg.cholesky(nearly.T @ nearly).T
         R, lengths = second @ first, np.linalg.solve(second.T, nearly.T @ targets)
