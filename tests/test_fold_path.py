@@ -11,8 +11,9 @@ from kernelpursuit import KMPClassifierCV, KMPRegressorCV
 from kernelpursuit._array import Spare
 from kernelpursuit.estimators._fold_path import FoldPath, class_scores, staged, value_scores
 from kernelpursuit.pursuit.at_a_stroke import as_foreseen, at_a_stroke
-from kernelpursuit.pursuit.foreseen import Products, foresee
+from kernelpursuit.pursuit.foreseen import foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.shared_products import Products
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -14,8 +14,9 @@ import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, Squares, pursue
 from kernelpursuit.pursuit import n_atoms
-from kernelpursuit.pursuit.foreseen import Products, foresee, smooth_directions, well_spread
+from kernelpursuit.pursuit.foreseen import foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.shared_products import Products, smooth_directions, well_spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

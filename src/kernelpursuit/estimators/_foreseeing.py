@@ -18,8 +18,9 @@ from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._score_table import Setting
 from kernelpursuit.estimators.classification import code_classes, code_labels
 from kernelpursuit.estimators.regression import scale_targets, without_constants
-from kernelpursuit.pursuit.foreseen import Products, foresee
+from kernelpursuit.pursuit.foreseen import foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.shared_products import Products
 
 WIDE_ROWS = 1500  # up to which products are kept in float64; of more rows they would take too much memory and time
 WORTH = 6  # rows for each step of all folds together, from which on a product for each step is faster

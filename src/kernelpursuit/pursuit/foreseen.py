@@ -7,176 +7,26 @@ product for all of them together, and then a step reads no matrix.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dger
 
-from kernelpursuit._array import WIDEST_TIE, Spare, in_span_limit, squared_rows, tie_tolerance
+from kernelpursuit._array import WIDEST_TIE, in_span_limit, squared_rows, tie_tolerance
 from kernelpursuit.basis import Basis
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
+from kernelpursuit.pursuit.shared_products import Products
 
-SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
-_NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.95)}  # by bytes of a product: what they may leave of the largest diagonal
-# entry, as a share: so little is enough, more is not worth their cost
-_CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
 _FAR_DOWN = 1e-8  # share of the loss without atoms at which foreseeing ends
 MARGIN = {8: 1e-6, 4: 5e-4}  # by bytes of a product: scores that differ by less are computed from the atoms themselves
 _LITTLE, _LEAST = 1e-3, 1e-8  # shares of a squared norm, of the best atom or of any, at which all are computed anew
 _ROUNDING = 4  # times eps: rounding errors, which were up to 3 times what they are on average
 _OF_WHOLE = 128  # the same where products of whole atoms are kept: it was 130 at most, after 150 steps
-_COLUMNS = 256  # at once, where sums are made
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
-
-
-def smooth_directions(K: np.ndarray, dtype: type, most: int = SMOOTH) -> np.ndarray:
-    """Columns of the partial Cholesky factor of a kernel matrix, (n, r), as many as products of this dtype need.
-
-    None where they would hold too little of it.
-    """
-    left, enough, worth = np.diagonal(K).copy(), *_NEEDED[np.dtype(dtype).itemsize]
-    whole, rows = float(left.max(initial=0.0)), np.empty((min(most, len(K)), len(K)))
-    size = 0
-    while size < len(rows):
-        pivot = int(np.argmax(left))
-        if not left[pivot] > enough * whole:
-            break
-        row = K[pivot] - rows[:size, pivot] @ rows[:size]
-        if not row[pivot] > 0:
-            break
-        rows[size] = row / np.sqrt(row[pivot])
-        left -= rows[size] ** 2
-        left[pivot] = 0.0
-        size += 1
-    return rows[: size if left.max(initial=0.0) <= worth * whole else 0].T
-
-
-def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> np.ndarray:
-    """The first of orthonormal directions, as many as stay independent when the rows `outside` are left out."""
-    inside = [np.eye(V.shape[1]) - V[rows].T @ V[rows] for rows in outside]
-    size = V.shape[1]
-    while size and min(np.linalg.eigvalsh(M[:size, :size])[0] for M in inside) < _CONDITION:
-        size //= 2
-    return V[:, :size]
-
-
-class Sums(NamedTuple):
-    """Sums over some rows."""
-
-    raw: np.ndarray  # (n,), squared norms of the atoms,
-    small: np.ndarray  # (n,), of their small parts
-    along: np.ndarray  # (r, n), products of the small parts with V
-    of_targets: np.ndarray  # (n, t), with the targets
-    products: np.ndarray  # (n, n), with each other
-
-
-class Products:
-    """Inner products of atoms over the rows of several pursuits.
-
-    An atom is a sum of two parts, d = V c + e. V are a few orthonormal directions that are the same for all pursuits,
-    the constant and those that hold most of a wide kernel. The products of the small parts e are kept, those of the
-    others are made of their coordinates. So no product has a rounding error of the size of the atoms, of which a
-    pursuit soon leaves a millionth.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Kernel values of all rows.
-    targets : ndarray of shape (n, t)
-    roots : ndarray of shape (n,) or None
-        Square roots of the weights of the rows.
-    parts : sequence of ndarray of int
-        Rows of each pursuit, of positive weight, in the order in which equal atoms are preferred. One more, of all
-        rows of positive weight, is added at the end.
-    intercept : bool
-    twins : ndarray of int, shape (n,)
-        A number for each atom, the same for atoms that are equal.
-    dtype : type
-        Of the products that are kept.
-    each : callable
-        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
-    spare : Spare, optional
-        Where arrays of products come from, and go when nobody needs them any more.
-    """
-
-    def __init__(
-        self,
-        K: np.ndarray,
-        targets: np.ndarray,
-        roots: np.ndarray | None,
-        parts: Sequence[np.ndarray],
-        intercept: bool,
-        twins: np.ndarray,
-        dtype: type,
-        each: Callable[..., Iterable[Any]] = map,
-        spare: Spare | None = None,
-    ):
-        n = len(K)
-        self.roots = np.ones(n) if roots is None else roots
-        columns = smooth_directions(K, dtype) * self.roots[:, None]
-        if intercept:
-            columns = np.column_stack([self.roots, columns])
-        self.parts, everything = [*parts, np.flatnonzero(self.roots > 0)], np.arange(n)
-        self.outside = [np.setdiff1d(everything, rows) for rows in parts]
-        self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
-        self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
-        disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
-        groups = self.outside if disjoint else [*self.outside, everything]
-        weighed = self.V if roots is None else self.V * roots[:, None]
-        spare = Spare() if spare is None else spare
-        pieces = [slice(start, start + _COLUMNS) for start in range(0, n, _COLUMNS)]  # in a core's cache
-
-        def products_with_V(rows: np.ndarray) -> np.ndarray:
-            V = weighed[rows].T
-            return np.concatenate([V @ K[rows, some] for some in pieces], axis=1)
-
-        inside = list(each(products_with_V, groups))
-        self.C = reduce(np.add, inside) if disjoint else inside[-1]
-
-        def sums(rows: np.ndarray, with_V: np.ndarray) -> Sums:
-            raw, small, V, y = np.empty(n), np.empty(n), self.V[rows], self.targets[rows]
-            of_targets: np.ndarray = np.empty((n, y.shape[1]))
-            narrow = spare.take((len(rows), n), dtype)
-            for some in pieces:
-                A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
-                raw[some] = np.einsum("ij,ij->j", A, A)
-                A -= V @ self.C[:, some]
-                narrow[:, some] = A
-                small[some], of_targets[some] = np.einsum("ij,ij->j", A, A), A.T @ y
-            products = np.matmul(narrow.T, narrow, out=spare.take((n, n), dtype))
-            spare.give_back(narrow)
-            return Sums(raw, small, with_V - (V.T @ V) @ self.C, of_targets, products)
-
-        made = list(each(lambda pair: sums(*pair), zip(groups, inside, strict=True)))
-        self._apart = None if disjoint else made.pop()
-        self.beside = made
-        self.outside.append(everything[:0])
-        large = [one.products for one in ([] if self._apart is None else [self._apart]) + self.beside]
-        weakref.finalize(self, spare.give_back, *large).atexit = False
-        self.dtype = np.dtype(dtype)
-
-    def over(self, part: int) -> tuple[np.ndarray, ...]:
-        """Sums over the rows of one pursuit, but those of products."""
-        if self._apart is None:
-            others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
-            return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
-        if part == len(self.beside):
-            return self._apart[:-1]
-        pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
-        return tuple(whole - other for whole, other in pairs)
-
-    def row(self, part: int, atom: int) -> np.ndarray:
-        """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
-        if self._apart is None:
-            return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
-        whole = self._apart.products[atom]
-        return whole if part == len(self.beside) else whole - self.beside[part].products[atom]
 
 
 class FoldPursuit:

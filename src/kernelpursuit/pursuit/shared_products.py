@@ -1,0 +1,200 @@
+"""Inner products of atoms over parts of the same rows, which several pursuits share."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelpursuit._array import Spare
+
+SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
+_NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.95)}  # by bytes of a product: what they may leave of the largest diagonal
+# entry, as a share: so little is enough, more is not worth their cost
+_CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
+_COLUMNS = 256  # at once, where sums are made
+
+
+def smooth_directions(K: np.ndarray, dtype: type, most: int = SMOOTH) -> np.ndarray:
+    """Columns of the partial Cholesky factor of a kernel matrix, (n, r), as many as products of this dtype need.
+
+    None where they would hold too little of it.
+    """
+    left, enough, worth = np.diagonal(K).copy(), *_NEEDED[np.dtype(dtype).itemsize]
+    whole, rows = float(left.max(initial=0.0)), np.empty((min(most, len(K)), len(K)))
+    size = 0
+    while size < len(rows):
+        pivot = int(np.argmax(left))
+        if not left[pivot] > enough * whole:
+            break
+        row = K[pivot] - rows[:size, pivot] @ rows[:size]
+        if not row[pivot] > 0:
+            break
+        rows[size] = row / np.sqrt(row[pivot])
+        left -= rows[size] ** 2
+        left[pivot] = 0.0
+        size += 1
+    return rows[: size if left.max(initial=0.0) <= worth * whole else 0].T
+
+
+def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> np.ndarray:
+    """The first of orthonormal directions, as many as stay independent when the rows `outside` are left out."""
+    inside = [np.eye(V.shape[1]) - V[rows].T @ V[rows] for rows in outside]
+    size = V.shape[1]
+    while size and min(np.linalg.eigvalsh(M[:size, :size])[0] for M in inside) < _CONDITION:
+        size //= 2
+    return V[:, :size]
+
+
+class Sums(NamedTuple):
+    """Sums over some rows."""
+
+    raw: np.ndarray  # (n,), squared norms of the atoms,
+    small: np.ndarray  # (n,), of their small parts
+    along: np.ndarray  # (r, n), products of the small parts with V
+    of_targets: np.ndarray  # (n, t), with the targets
+    products: np.ndarray  # (n, n), with each other
+
+
+def pieces_of(n: int) -> list[slice]:
+    """Some columns after the other, a core's cache full."""
+    return [slice(start, start + _COLUMNS) for start in range(0, n, _COLUMNS)]
+
+
+def _on_diagonal(A: np.ndarray, out: np.ndarray) -> None:
+    """Products of the columns of A, those of each half with themselves: half of the work."""
+    for half in (slice(0, len(out) // 2), slice(len(out) // 2, len(out))):
+        np.matmul(A[:, half].T, A[:, half], out=out[half, half])
+
+
+def _beside(A: np.ndarray, out: np.ndarray) -> None:
+    """Those of the one half with the other: the other half of the work."""
+    half, n = len(out) // 2, len(out)
+    np.matmul(A[:, half:].T, A[:, :half], out=out[half:, :half])
+    for start in range(0, half, _COLUMNS):  # block by block: in a core's cache
+        some = slice(start, min(start + _COLUMNS, half))
+        for other in range(half, n, _COLUMNS):
+            out[some, other : other + _COLUMNS] = out[other : other + _COLUMNS, some].T
+
+
+class Products:
+    """Inner products of atoms over the rows of several pursuits.
+
+    An atom is a sum of two parts, d = V c + e. V are a few orthonormal directions that are the same for all pursuits,
+    the constant and those that hold most of a wide kernel. The products of the small parts e are kept, those of the
+    others are made of their coordinates. So no product has a rounding error of the size of the atoms, of which a
+    pursuit soon leaves a millionth.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Kernel values of all rows.
+    targets : ndarray of shape (n, t)
+    roots : ndarray of shape (n,) or None
+        Square roots of the weights of the rows.
+    parts : sequence of ndarray of int
+        Rows of each pursuit, of positive weight, in the order in which equal atoms are preferred. One more, of all
+        rows of positive weight, is added at the end.
+    intercept : bool
+    twins : ndarray of int, shape (n,)
+        A number for each atom, the same for atoms that are equal.
+    dtype : type
+        Of the products that are kept.
+    each : callable
+        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
+    spare : Spare, optional
+        Where arrays of products come from, and go when nobody needs them any more.
+    """
+
+    def __init__(
+        self,
+        K: np.ndarray,
+        targets: np.ndarray,
+        roots: np.ndarray | None,
+        parts: Sequence[np.ndarray],
+        intercept: bool,
+        twins: np.ndarray,
+        dtype: type,
+        each: Callable[..., Iterable[Any]] = map,
+        spare: Spare | None = None,
+    ):
+        n = len(K)
+        self.roots = np.ones(n) if roots is None else roots
+        columns = smooth_directions(K, dtype) * self.roots[:, None]
+        if intercept:
+            columns = np.column_stack([self.roots, columns])
+        self.parts, everything = [*parts, np.flatnonzero(self.roots > 0)], np.arange(n)
+        self.outside = [np.setdiff1d(everything, rows) for rows in parts]
+        self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
+        self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
+        disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
+        groups = self.outside if disjoint else [*self.outside, everything]
+        weighed = self.V if roots is None else self.V * roots[:, None]
+        spare = Spare() if spare is None else spare
+        parts_of_V = list(each(lambda some: [weighed[rows].T @ K[rows, some] for rows in groups], pieces_of(n)))
+        inside = [np.concatenate(one, axis=1) for one in zip(*parts_of_V, strict=True)]
+        self.C, self.dtype = reduce(np.add, inside) if disjoint else inside[-1], np.dtype(dtype)
+        made = self._sums(K, roots, groups, inside, each, spare)
+        self._apart = None if disjoint else made.pop()
+        self.beside = made
+        self.outside.append(everything[:0])
+        large = [one.products for one in ([] if self._apart is None else [self._apart]) + self.beside]
+        weakref.finalize(self, spare.give_back, *large).atexit = False
+
+    def _sums(
+        self,
+        K: np.ndarray,
+        roots: np.ndarray | None,
+        groups: list[np.ndarray],
+        inside: list[np.ndarray],
+        each: Callable[..., Iterable[Any]],
+        spare: Spare,
+    ) -> list[Sums]:
+        """Sums over several groups of rows, given the products of atoms with V there."""
+        n, t = self.targets.shape
+        small = [spare.take((len(rows), n), self.dtype) for rows in groups]
+        made = [
+            Sums(
+                raw=np.empty(n),
+                small=np.empty(n),
+                along=with_V - (self.V[rows].T @ self.V[rows]) @ self.C,
+                of_targets=np.empty((n, t)),
+                products=spare.take((n, n), self.dtype),
+            )
+            for rows, with_V in zip(groups, inside, strict=True)
+        ]
+
+        def split(some: slice) -> None:
+            for rows, sums, kept in zip(groups, made, small, strict=True):
+                A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
+                sums.raw[some] = np.einsum("ij,ij->j", A, A)
+                A -= self.V[rows] @ self.C[:, some]
+                kept[:, some] = A
+                sums.small[some], sums.of_targets[some] = np.einsum("ij,ij->j", A, A), A.T @ self.targets[rows]
+
+        list(each(split, pieces_of(n)))
+        pairs = list(zip(small, made, strict=True))
+        tasks = [partial(half, one, sums.products) for one, sums in pairs for half in (_on_diagonal, _beside)]
+        list(each(lambda task: task(), tasks))
+        spare.give_back(*small)
+        return made
+
+    def over(self, part: int) -> tuple[np.ndarray, ...]:
+        """Sums over the rows of one pursuit, but those of products."""
+        if self._apart is None:
+            others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
+            return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
+        if part == len(self.beside):
+            return self._apart[:-1]
+        pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
+        return tuple(whole - other for whole, other in pairs)
+
+    def row(self, part: int, atom: int) -> np.ndarray:
+        """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
+        if self._apart is None:
+            return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
+        whole = self._apart.products[atom]
+        return whole if part == len(self.beside) else whole - self.beside[part].products[atom]
