@@ -10,9 +10,9 @@ from scipy.linalg import solve_triangular
 from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit, namespace, padded, to_host
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
-_PANEL = 64  # directions whose part is taken out first, in a single round; then twice as many each time
+_PANEL = 64  # directions whose part is taken out first, in a single round; then there are four times as many
 _FIRST_ROOM = 2**21  # numbers; on a processor memory that is not used costs nothing, and copies of what grows do
-_SUBTRACTED = 4096  # rows of the data at once
+_SUBTRACTED = 2048  # rows of the data at once
 _MUCH = 1e-6  # share of the squared norm of a column; where more is left outside the span, a single round may do
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
 
@@ -248,7 +248,7 @@ class Basis:
         rest[:], tails = columns.T, tails.copy()
         coordinates, start = np.zeros((self.size, columns.shape[1])), 0
         while start < self.size:
-            stop = min(2 * start or _PANEL, self.size)
+            stop = min(4 * start or _PANEL, self.size)
             Q, T = self._rows[start:stop], self._tails[start:stop, : tails.shape[1]]
             inside = rest @ Q.T + tails @ T.T
             for first in range(0, rest.shape[1], _SUBTRACTED):

@@ -191,6 +191,8 @@ class KernelDictionary:
         if self._itemsize == 8:
             return self.columns(J)
         X, Z = self._in_double()
+        if self._numpy and self.kernel.symmetric:  # each column in one piece, as directions are
+            return self._values(rows_of(Z, J), X, double=True).T
         return self._values(X, rows_of(Z, J), double=True)
 
     def _in_double(self) -> tuple[Any, Any]:
