@@ -2,12 +2,16 @@
 
 import re
 import warnings
+from contextlib import nullcontext
+from pathlib import Path
 
+import joblib
 import matplotlib
 import numpy as np
 import pytest
 import sklearn
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import kernelpursuit as kp
@@ -148,3 +152,15 @@ def test_columns_weighted_on_purpose_are_told_what_to_do(model):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="the best number of atoms")
         pipeline.fit(X, Y)
+
+
+@pytest.mark.parametrize("backend", [None, "threading"])
+def test_a_warning_is_at_a_line_that_asked_for_the_fit(backend):
+    search = GridSearchCV(kp.KMPRegressor(), {"n_atoms": [100]}, cv=2)
+    rows = X[:, :1].round(1)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with nullcontext() if backend is None else joblib.parallel_config(backend, n_jobs=2):
+            search.fit(rows, Y)
+    files = {Path(one.filename).name for one in found if "n_atoms=100 was asked for" in str(one.message)}
+    assert files == {Path(__file__).name} | (set() if backend is None else {"_validation.py"})

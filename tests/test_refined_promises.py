@@ -86,3 +86,18 @@ def test_without_noise_the_deviation_is_of_the_size_of_the_errors():
     mean, std = RefinedKMPRegressor(30, random_state=0).fit(X[:300], y[:300]).predict(X[300:], return_std=True)
     ratio = np.sqrt(np.mean(std**2) / np.mean((y[300:] - mean) ** 2))
     assert 0.7 < ratio < 3, ratio
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_deviations_of_few_rows_say_that_they_mean_little(n):
+    X, y, _ = data(20)
+    model = RefinedKMPRegressor(random_state=0).fit(X[:n], y[:n])
+    with pytest.warns(UserWarning, match=f"of a model of {n} row.*do not rely"):
+        model.predict(X, return_std=True)
+
+
+@pytest.mark.filterwarnings("error:return_std")
+def test_deviations_of_more_rows_are_silent():
+    X, y, _ = data(20)
+    RefinedKMPRegressor(random_state=0).fit(X, y).predict(X, return_std=True)
+    RefinedKMPRegressor(random_state=0).fit(X[:2], y[:2]).predict(X)

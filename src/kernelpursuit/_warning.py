@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import warnings
 from pathlib import Path
 
+import sklearn.base
+
 _HERE = str(Path(__file__).parent)
+_CHECKS = sklearn.base.__file__  # what scikit-learn does before a method begins
+_WORKERS = Path(multiprocessing.__file__).parent
 _BETWEEN = {"sklearn", "joblib"}  # what may stand between a user's line and this package
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first line, going up from here, that is neither of this package nor of scikit-learn."""
-    level, frame = 2, sys._getframe(1)
+    """Warn at the first line, going up from here, that is neither of this package nor of scikit-learn.
+
+    In a worker of joblib no line is the user's. Then it is that of scikit-learn which asked for the fit.
+    """
+    level, frame, caller = 2, sys._getframe(1), None
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
+        if caller is None and not frame.f_code.co_filename.startswith((_HERE, _CHECKS)):
+            caller = level
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    in_worker = Path(frame.f_code.co_filename).parent == _WORKERS
+    warnings.warn(message, category, stacklevel=caller if caller and in_worker else level)
 
 
 def _is_inside(filename: str) -> bool:

@@ -53,8 +53,11 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
     def truncate(self, k: int) -> Any:
         """Model with the first `k` steps of the path only, and the weights that these atoms have without the others.
 
-        The ridge is that of this model: under ``alpha="auto"`` it was chosen for all the steps that were kept. A fit
-        with ``n_atoms=k`` chooses its own, so that its weights differ a little.
+        Where `alpha` is a number, this is the model that a fit with ``n_atoms=k`` gives; probabilities are calibrated
+        for some numbers of atoms, and in between by interpolation. Under ``alpha="auto"`` the ridge stays that of this
+        model, which was chosen once, for all the steps that were kept. A fit with ``n_atoms=k`` chooses its own: its
+        weights differ a little, and for a loss other than the squared one, where the ridge takes part in the choice,
+        its atoms may.
 
         Parameters
         ----------
