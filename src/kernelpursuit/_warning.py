@@ -7,10 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
-import sklearn.base
-
 _HERE = str(Path(__file__).parent)
-_CHECKS = sklearn.base.__file__  # what scikit-learn does before a method begins
+_CHECKS = ("sklearn", "base.py")  # what scikit-learn does before a method begins
 _WORKERS = Path(multiprocessing.__file__).parent
 _BETWEEN = {"sklearn", "joblib"}  # what may stand between a user's line and this package
 
@@ -22,7 +20,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """
     level, frame, caller = 2, sys._getframe(1), None
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
-        if caller is None and not frame.f_code.co_filename.startswith((_HERE, _CHECKS)):
+        file = Path(frame.f_code.co_filename)
+        if caller is None and not file.is_relative_to(_HERE) and file.parts[-2:] != _CHECKS:
             caller = level
         level, frame = level + 1, frame.f_back
     in_worker = Path(frame.f_code.co_filename).parent == _WORKERS

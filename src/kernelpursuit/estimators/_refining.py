@@ -11,11 +11,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, eps, from_host, gather, namespace, to_host
+from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries.kernel import KernelDictionary
 from kernelpursuit.estimators._placement import widest
-from kernelpursuit.estimators._training import constant_but_for_rounding
+from kernelpursuit.estimators._training import FEW_ROWS, constant_but_for_rounding
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit.loop import pursue
+from kernelpursuit.pursuit.loop import count, pursue
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.refinement.atoms import Atoms, evaluate
@@ -198,6 +199,15 @@ class Fit(NamedTuple):
             return found
         inside = to_host(phi @ from_host(self.outside_factor.T, X))
         return found + np.maximum(self.outside - np.sum(inside**2, axis=1), 0)
+
+
+def warn_of_few_rows(fit: Fit | None) -> None:
+    """Warn where standard deviations are asked for of a fit to so few rows that these say nothing about them."""
+    if fit is not None and fit.total < FEW_ROWS:
+        warn(
+            f"return_std=True of a model of {count(round(fit.total), 'row')}: so few say next to nothing about the "
+            f"errors of new ones. Fit it to {FEW_ROWS} rows at least, or do not rely on its standard deviations"
+        )
 
 
 class Outcome(NamedTuple):

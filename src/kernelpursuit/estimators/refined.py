@@ -11,7 +11,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._array import gather, namespace, on_host, to_host
 from kernelpursuit._sklearn import StrOptions, fit_context
-from kernelpursuit._warning import warn
 from kernelpursuit.estimators._collections import lazily, map_rows, rows_on_cluster
 from kernelpursuit.estimators._placement import (
     beside,
@@ -27,9 +26,9 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._refined import Outcome, RefinedModel
 from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, mean_of_rows
-from kernelpursuit.estimators._refining import errors_within_margin, of_all_targets, squared_errors
+from kernelpursuit.estimators._refining import errors_within_margin, of_all_targets, squared_errors, warn_of_few_rows
 from kernelpursuit.estimators._tasks import told
-from kernelpursuit.estimators._training import FEW_ROWS, TrainingData, host_weights, training_data, warn_unless_counts
+from kernelpursuit.estimators._training import TrainingData, host_weights, training_data, warn_unless_counts
 from kernelpursuit.estimators.classification import (
     as_labels,
     classes_on_shards,
@@ -39,7 +38,6 @@ from kernelpursuit.estimators.classification import (
     two_or_more_classes,
 )
 from kernelpursuit.estimators.regression import as_targets, cast_targets
-from kernelpursuit.pursuit.loop import count
 from kernelpursuit.refinement.descent import softmax
 from kernelpursuit.sharded.arrays import Sharded
 
@@ -212,11 +210,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
     def _deviations(self, X: Any) -> Any:
         """Standard deviations of new targets, of rows that are checked."""
         fit, unit, inflation = self._uncertainty
-        if fit is not None and fit.total < FEW_ROWS:
-            warn(
-                f"return_std=True of a model of {count(round(fit.total), 'row')}: so few say next to nothing about the "
-                f"errors of new ones. Fit it to {FEW_ROWS} rows at least, or do not rely on its standard deviations"
-            )
+        warn_of_few_rows(fit)
         variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(widest(X)))
         std = np.sqrt(variance)[:, None] * (np.sqrt(inflation) * unit)
         return beside(std[:, 0] if self._one_target else std, X)
