@@ -9,6 +9,7 @@ from kernelpursuit import (
     FeatureWidths,
     KMPRegressor,
     KMPRegressorCV,
+    PursuitNystroem,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
     load,
@@ -18,6 +19,7 @@ from kernelpursuit import (
 )
 from kernelpursuit.estimators._refining import frame_of
 from kernelpursuit.estimators._training import one_row_rules, warn_if_one_column_rules
+from kernelpursuit.pursuit.at_a_stroke import at_a_stroke
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 
@@ -139,3 +141,23 @@ def test_no_column_seems_to_rule_for_its_offset():
     X[7, 1] = 2e6
     with pytest.warns(UserWarning, match="column 1 of X owes nearly all of its variance to row 7"):
         assert one_row_rules(X)
+
+
+def test_targets_far_from_zero_beside_single_precision_rows():
+    """Their rounding error in float32 is more than they vary by: the model would be a constant."""
+    X, y = problem(0)
+    for offset in (1e5, 1e6):
+        found, wanted = (KMPRegressor(10).fit(X.astype(dtype), offset + y) for dtype in (np.float32, np.float64))
+        np.testing.assert_array_equal(found.support_, wanted.support_)
+        error = found.predict(X) - wanted.predict(X.astype(np.float64))
+        assert np.max(np.abs(error)) < offset * np.finfo(np.float32).eps
+        names = {"n_components": 8, "selection": "prefit"}
+        chosen = [PursuitNystroem(**names).fit(X.astype(d), offset + y).component_indices_ for d in ("f4", "f8")]
+        np.testing.assert_array_equal(*chosen)
+
+
+def test_energy_of_targets_far_from_zero():
+    rng = np.random.default_rng(0)
+    columns, y = np.column_stack([np.ones(50), rng.normal(size=(50, 3))]), rng.normal(size=(50, 1))
+    wanted = at_a_stroke(columns, y, 1).energy
+    np.testing.assert_allclose(at_a_stroke(columns, 1e8 + y, 1).energy, wanted, rtol=1e-6)

@@ -17,7 +17,7 @@ from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._score_table import Setting
 from kernelpursuit.estimators.classification import code_classes, code_labels
-from kernelpursuit.estimators.regression import scale_targets, without_constants
+from kernelpursuit.estimators.regression import near_zero, scale_targets
 from kernelpursuit.pursuit.foreseen import foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.shared_products import Products
@@ -52,7 +52,7 @@ class Foreseeing:
         if is_classifier(model) and y.ndim == 1:
             classes = np.unique(y if weights is None else y[weights > 0])
         if not is_classifier(model) and model.fit_intercept:
-            y = without_constants(y.reshape(len(y), -1))[0]  # their scores are of errors, which stay what they are
+            y = near_zero(y.reshape(len(y), -1), np.float64)[0]  # their scores are of errors, which stay what they are
         self._targets, unit = targets_of(model, y, classes)
         counted = [np.asarray(train) if weights is None else train[weights[train] > 0] for train, _ in folds]
         tests = [np.asarray(test) for _, test in folds]

@@ -34,7 +34,7 @@ from kernelpursuit.estimators._placement import (
 from kernelpursuit.estimators._span import SpanParameters, elsewhere, finite_values, rayleigh
 from kernelpursuit.estimators._targets import TASKS, columns_on_shards, target_columns
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data, warn_unless_counts
-from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, scale_targets, without_constants
+from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
@@ -225,11 +225,11 @@ class PursuitNystroem(
         if supervised:
             warn_unless_counts(self, data)
         if supervised and shared is not None:
-            columns = cast_on_shards(columns_on_shards(data.y, self.task), X.dtype)
-            targets = scale_targets(without_constants(columns)[0])[0]
+            columns = near_zero(columns_on_shards(data.y, self.task), X.dtype)[0]
+            targets = scale_targets(cast_on_shards(columns, X.dtype))[0]
         elif supervised:
-            columns = cast_targets(target_columns(data.y, self.task), host_dtype(X))
-            targets = beside(scale_targets(without_constants(columns)[0])[0], X)
+            columns = near_zero(target_columns(data.y, self.task), host_dtype(X))[0]
+            targets = beside(scale_targets(cast_targets(columns, host_dtype(X)))[0], X)
 
         def dictionary(memory: int, storage: str) -> Dictionary:
             if shared is not None:

@@ -33,6 +33,7 @@ from kernelpursuit.sharded.arrays import Sharded
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
 LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
+_FAR = 16  # times half their range: targets that float32 had better hold without their middle
 _ROUNDED = 0.1  # times the spread of y: where the absolute loss is a parabola, so that it has a derivative
 
 
@@ -190,18 +191,24 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         if is_collection(X):
             self._one_target = getattr(y, "ndim", 1) == 1
             with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
-                return self._fit_rows(data._replace(y=cast_on_shards(data.y, data.X.dtype)), True)
+                targets, zero = near_zero(data.y, data.X.dtype) if self.fit_intercept else (data.y, 0.0)
+                return self._fit_rows(data._replace(y=cast_on_shards(targets, data.X.dtype)), zero)
         X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
         scaled = isinstance(self.loss, str) and link_of(self.loss) is None
-        data = training_data(X, cast_targets(on_host(y), host_dtype(X)), sample_weight)
-        return self._fit_rows(data, scaled, calm=partial(without_outliers, weights=data.weights))
+        columns = on_host(y).reshape(len(y), -1)
+        cast_targets(columns, host_dtype(X))  # or an error
+        data, zero = training_data(X, columns, sample_weight), 0.0
+        if scaled and self.fit_intercept:
+            columns, zero = near_zero(data.y, host_dtype(X))
+            data = data._replace(y=columns)
+        data = data._replace(y=cast_targets(data.y, host_dtype(X)))
+        return self._fit_rows(data, zero, scaled, calm=partial(without_outliers, weights=data.weights))
 
-    def _fit_rows(self, data: TrainingData, scaled: bool, **options: Any) -> KMPRegressor:
-        """Fit to rows wherever they are; `scaled` is whether their targets may be moved and divided."""
-        targets, zero = without_constants(data.y) if scaled and self.fit_intercept else (data.y, 0.0)
-        targets, unit = scale_targets(targets, wanted=scaled)
+    def _fit_rows(self, data: TrainingData, zero: Any, scaled: bool = True, **options: Any) -> KMPRegressor:
+        """Fit to rows wherever they are. `zero` was taken off their targets, which are divided if `scaled`."""
+        targets, unit = scale_targets(data.y, wanted=scaled)
         data = data._replace(y=targets)
         loss = regression_loss(self.loss, data, self.quantile)
         if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
@@ -241,15 +248,17 @@ def cast_on_shards(y: Any, dtype: Any) -> Any:
     return targets
 
 
-def without_constants(y: Any) -> tuple[Any, np.ndarray | float]:
+def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
     """Targets of which those that are constant became 0, and what was taken off each.
 
-    A constant says nothing about the others: neither its size nor its rounding may count beside them.
+    A constant says nothing about the others: neither its size nor its rounding may count beside them. Targets that are
+    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary.
     """
     xp = namespace(y)
-    low, high = to_host(xp.min(y, axis=0)), to_host(xp.max(y, axis=0))
-    zero = np.where(low == high, low, 0.0)
-    return (y - zero.astype(y.dtype), zero) if np.any(zero) else (y, 0.0)
+    low, high = (to_host(end) / 2 for end in (xp.min(y, axis=0), xp.max(y, axis=0)))
+    far = np.abs(low + high) > _FAR * (high - low) if np.finfo(dtype).eps > 1e-10 else low == high
+    zero = np.where(far, low + high, 0.0)
+    return (y - zero, zero) if np.any(zero) else (y, 0.0)
 
 
 def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:
