@@ -197,7 +197,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
         scaled = isinstance(self.loss, str) and link_of(self.loss) is None
-        columns = on_host(y).reshape(len(y), -1)
+        columns = on_host(y).reshape(X.shape[0], -1)
         cast_targets(columns, host_dtype(X))  # or an error
         data, zero = training_data(X, columns, sample_weight), 0.0
         if scaled and self.fit_intercept:
