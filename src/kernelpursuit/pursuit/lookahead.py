@@ -12,10 +12,10 @@ MOST = 64  # atoms proposed for one pass, at most, where nobody says
 _START = 8  # atoms of the first block
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
-_SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor,
-_READ = 15  # and as one that reads tiles which are kept; several vectors add that again, and twice it from 16 on
+_SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
+_SEVERAL = 15  # the same for a second vector of a pass, and as much again for each 16 of them
 _HOST_SHARE = 32  # c of the notes below, where blocks are exact and this machine's processor makes the passes
-_KEPT_SHARE = 8  # the same where all tiles are kept
+_CHEAP_SHARE = 8  # the same where a pass costs no more than a second vector
 _MANY_ATOMS = 2048  # more than so many: pools of fewer cost little
 _LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
 _SURELY = 0.95  # share of what the scores of a rehearsal promise that is counted on
@@ -58,7 +58,7 @@ class LookAhead:
     Of m atoms √(c m) are tried out: c is 128 where blocks must be exact, 8 where passes are cheap and 32 else. The
     inner products of the pool then take less time than a pass. Larger pools were not faster (n = 8,000 to 50,000). Nor
     were they for exact blocks of kernel values that this machine computes again at each pass, so c is 32 there too,
-    but for few atoms, whose pools cost little.
+    but for few atoms, whose pools cost little; and 8 where it reads what is kept of them.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class LookAhead:
         self._share = 128 if exact else 8 if in_memory else 32
         self._reduced = False  # whether the next pool is smaller, the last having not paid
         self._rests = exact and not in_memory
-        self._kept = 0.0  # share of the tiles that a pass reads and does not compute
+        self._alone = float(_SQUARES)  # what a pass for one vector costs
         self._cost = 1.0  # of the last block, in passes
         self._rest, self._resting = 1, 0  # steps to be taken alone next time, and now
         self._rng = np.random.default_rng(0)  # draws decide which atoms are tried out, not which are right
@@ -89,7 +89,7 @@ class LookAhead:
         if self._resting or (enough is not None and enough(1, 0.0)):
             return []
         self._rests &= getattr(criterion, "on_host", False)
-        self._kept = getattr(criterion, "tiles_kept", 0.0)
+        self._alone = getattr(criterion, "pass_cost", 0.0) or _SQUARES
         J = self.pool(scores - criterion.origin)
         self._cost = self._passes_of(len(J) ** 2 / len(scores))
         rehearsal = criterion.rehearse(J)
@@ -112,8 +112,7 @@ class LookAhead:
 
     def _passes_of(self, products: float) -> float:
         """What a block costs in passes for one vector, given the inner products of its pool for each atom."""
-        alone = _READ * self._kept + _SQUARES * (1 - self._kept)
-        return 1 + (products + _READ * (1 + self._size / 16)) / alone
+        return 1 + (products + _SEVERAL * (1 + self._size / 16)) / self._alone
 
     def learn(self, proposed: int, accepted: int) -> None:
         """Adapt the length of the next block."""
@@ -136,7 +135,7 @@ class LookAhead:
         """Atoms to try out, sorted, given scores counted from the criterion's origin."""
         possible = np.flatnonzero(scores > 0)
         share = min(self._share, _HOST_SHARE) if self._rests and len(scores) > _MANY_ATOMS else self._share
-        share = min(share, _KEPT_SHARE) if self._kept == 1 else share
+        share = min(share, _CHEAP_SHARE) if self._alone <= _SEVERAL else share
         size = int(np.clip(np.sqrt(share * len(scores)), SMALLEST_POOL, LARGEST_POOL)) // (1 + self._reduced)
         if len(possible) <= size:
             return possible

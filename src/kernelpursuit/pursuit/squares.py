@@ -125,13 +125,8 @@ class Squares(TakingDirections):
 
     @property
     def in_memory(self) -> bool:
-        """Whether a pass only reads a matrix; one over tiles that are kept takes longer, and pools may pay."""
-        return self.atoms.D.in_memory and not self.tiles_kept
-
-    @property
-    def tiles_kept(self) -> float:
-        """Share of the tiles of the matrix that a pass reads and does not compute."""
-        return getattr(self.atoms.D, "tiles_kept", 0.0)
+        """Whether a pass only reads a matrix, and pools do not pay beside that."""
+        return self.atoms.D.in_memory and not self.pass_cost
 
     def start(self) -> Step:
         """State before the first atom."""

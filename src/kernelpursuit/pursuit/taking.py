@@ -144,6 +144,11 @@ class TakingDirections(Taking):
         return self.atoms.D.in_memory
 
     @property
+    def pass_cost(self) -> float:
+        """What a pass for one vector costs, in inner products of two atoms for each atom; 0 where it is not known."""
+        return getattr(self.atoms.D, "pass_cost", 0.0)
+
+    @property
     def on_host(self) -> bool:
         """Whether a pass is made by this machine's processor, whom a pool costs as much as a pass."""
         return isinstance(self.atoms.basis.directions, np.ndarray)
