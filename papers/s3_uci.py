@@ -140,8 +140,7 @@ def _mushrooms(data: Any, task: Task) -> Record:
     gammas = [factor * median_gamma(X) for factor in MUSHROOM_FACTORS]
     folds = StratifiedKFold(2 if task["quick"] else 10, shuffle=True, random_state=task["split"])
     most, penalties = (8, PENALTIES[::3]) if task["quick"] else (MOST_TERMS_MUSHROOMS, PENALTIES)
-    most = min(most, int(0.7 * size))
-    pursuit = KMPClassifierCV(max_atoms=most, gammas=gammas, cv=folds, alpha=0.0).fit(X, y)
+    pursuit = KMPClassifierCV(max_atoms=min(most, int(0.7 * size)), gammas=gammas, cv=folds, alpha=0.0).fit(X, y)
     machines, error = _equally_good(X, y, gammas, penalties, folds)
     sparsest = min(machines, key=lambda model: len(model.support_))
     return {
@@ -153,9 +152,7 @@ def _mushrooms(data: Any, task: Task) -> Record:
     }
 
 
-def _equally_good(
-    X: Array, y: Any, gammas: Sequence[float], penalties: Sequence[float], folds: Any
-) -> tuple[list[SVC], float]:
+def _equally_good(X: Array, y: Any, gammas: Any, penalties: Any, folds: Any) -> tuple[list[SVC], float]:
     """Machines of all settings that share the lowest cross-validated error, fitted to all rows, and that error."""
     grid = {"gamma": list(gammas), "C": list(penalties)}
     results = GridSearchCV(SVC(), grid, cv=folds, refit=False).fit(X, y).cv_results_
