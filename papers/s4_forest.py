@@ -60,9 +60,8 @@ def run(settings: Settings) -> list[Record]:
 
 def measure(task: Task, data_dir: str | None) -> Record:
     """One method on one training set, once."""
-    data = _scaled(task, data_dir)
     methods = {"svm": _machine, "best": _best, "scaling": _scaling}
-    return methods.get(task["method"], _pursuit)(task, data)
+    return methods.get(task["method"], _pursuit)(task, _scaled(task, data_dir))
 
 
 @cache
@@ -94,8 +93,8 @@ def _weighted(task: Task, data: Bunch) -> Bunch:
     """The data, or weighted so that each input has a width of its own."""
     if task["inputs"] == "plain":
         return data
-    landmarks = {"n_landmarks": 20} if task["quick"] else {}
-    widths = FeatureWidths(random_state=task["split"], **landmarks).fit(data.X, data.y)
+    how = {"n_landmarks": 20} if task["quick"] else {}
+    widths = FeatureWidths(random_state=task["split"], **how).fit(data.X, data.y)
     return Bunch(**data | {part: widths.transform(data[part]) for part in ("X", "X_test")})
 
 

@@ -130,8 +130,7 @@ class Squares(TakingDirections):
 
     def start(self) -> Step:
         """State before the first atom."""
-        loss = self._loss() if self._steps else self._refreshed_at
-        return Step(atom=-1, loss=loss, leave_one_out=self._left_out_error())
+        return Step(-1, loss=self._loss() if self._steps else self._refreshed_at, leave_one_out=self._left_out_error())
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running quantities: d̃ᵀr, (len(J), n_targets), and ‖d̃‖² of atoms `J`."""
