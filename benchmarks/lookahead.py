@@ -78,6 +78,7 @@ def race(folder: str, name: str, rows: int, atoms: int, repeat: int, weaknesses:
         goal = float(np.mean((y - K @ coef) ** 2))
         for weakness in weaknesses:
             run = Squares(dictionary, y.astype(np.float32), leaves_out=False)  # no more does orthogonal_mp
+            run.reserve(2 * atoms)  # as estimators do
             path = pursue(run, first_of(n_atoms(2 * atoms), tolerance(0.0, goal)), lookahead="auto", weakness=weakness)
             took = path.steps[-1].seconds if path.steps[-1].loss <= goal else np.nan
             times[weakness].append((peer, took, run, path))

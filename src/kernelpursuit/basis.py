@@ -11,7 +11,6 @@ from kernelpursuit._array import Array, energies, eps, from_host, in_span_limit,
 from kernelpursuit.cholesky import leading, pivot_limit, pivots
 
 _PANEL = 64  # directions whose part is taken out first, in a single round; then there are four times as many
-_FIRST_ROOM = 2**20  # numbers; on a processor memory that is not used costs nothing, and copies of what grows do
 _SUBTRACTED = 2048  # rows of the data at once
 _MUCH = 1e-6  # share of the squared norm of a column; where more is left outside the span, a single round may do
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
@@ -60,8 +59,7 @@ class Basis:
 
     def __init__(self, like: Array):
         self._xp = namespace(like)
-        room = max(4, min(like.shape[0], _FIRST_ROOM // max(1, like.shape[0]))) if isinstance(like, np.ndarray) else 4
-        self._rows = self._xp.empty((room, like.shape[0]), dtype=like.dtype, device=like.device)  # row i is direction i
+        self._rows = self._xp.empty((4, like.shape[0]), dtype=like.dtype, device=like.device)  # row i is direction i
         self._tails = np.zeros((4, 4))
         self._R = np.zeros((4, 4))
         self.size = 0

@@ -11,8 +11,6 @@ from kernelpursuit._array import padded
 
 Columns = TypeVar("Columns")
 
-_FIRST_ROOM = 2**21  # numbers; memory that is not used costs nothing, and copies of what grows do
-
 
 def pairs(
     J: np.ndarray, width: int, load: Callable[[np.ndarray], Columns]
@@ -118,8 +116,7 @@ class KeptProducts:
         if self._count == self._most:
             return
         if self._count == len(self._rows):
-            size = max(2 * self._count + 16, _FIRST_ROOM // max(1, self._rows.shape[1]))
-            grown = np.empty((min(self._most, size), self._rows.shape[1]), dtype=self._rows.dtype)
+            grown = np.empty((min(self._most, 2 * self._count + 16), self._rows.shape[1]), dtype=self._rows.dtype)
             grown[: self._count] = self._rows
             self._rows = grown
         self._rows[self._count] = products
