@@ -39,13 +39,10 @@ PRINTED_MUSHROOMS = {  # training rows -> the same
 DATA = (*WIDTHS, "mushrooms")
 STANDARDISED = ("breast_wisconsin", "pima")  # the others are used as they are
 PENALTIES = tuple(10.0**power for power in range(-2, 5))
-WIDTH_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the paper's width
-PAPERS = 2  # where that is
+WIDTH_FACTORS, PAPERS = (0.25, 0.5, 1.0, 2.0, 4.0), 2  # times the paper's width, and where that is
 MUSHROOM_FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # times 1 / median squared distance
-MOST_TERMS = 100
-MOST_TERMS_MUSHROOMS = 150
-SHOWN = {"svm": "SVM", "mse": "KMP, squared", "tanh": "KMP, tanh"}
-PAIR = ("svm", "mse")
+MOST_TERMS, MOST_TERMS_MUSHROOMS = 100, 150
+SHOWN, PAIR = {"svm": "SVM", "mse": "KMP, squared", "tanh": "KMP, tanh"}, ("svm", "mse")
 COLOURS = {"svm": colours.SVM, "mse": colours.KMP, "tanh": colours.VARIED}
 
 

@@ -31,8 +31,7 @@ TRIED = [1.0, 4.0, 16.0, 64.0]  # gamma where each input has a width of its own
 PENALTIES, PENALTY = (1.0, 10.0, 100.0, 1000.0), 10.0
 SCALINGS = ("mixed", "standardised", "[-1, 1]", "[0, 1]")
 MEASURED = 10  # the first columns are measurements, the others indicators
-LARGEST_KEPT = 15_000  # rows up to which the kernel matrix is kept in memory, 0.9 GB
-KEPT = 2**33  # bytes: more than any matrix that is kept takes
+LARGEST_KEPT, KEPT = 15_000, 2**33  # rows up to which the kernel matrix is kept, 0.9 GB; bytes, more than any takes
 CANDIDATES = 10_000  # of the full search on more rows
 BEST = (600, 1000, 1600)  # terms at which our own method is measured
 
