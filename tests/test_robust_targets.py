@@ -19,7 +19,6 @@ def rows(n=200, seed=0):
 @pytest.mark.parametrize("constant", [1e6, -5.0, 0.0])
 @pytest.mark.parametrize("loss", ROBUST)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.filterwarnings("ignore:n_atoms=3 was asked for")
 def test_a_constant_target_is_predicted(loss, constant, dtype):
     X, y = rows(40)
     y, weights = np.full(40, constant, dtype), np.ones(40)

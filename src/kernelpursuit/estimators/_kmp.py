@@ -235,7 +235,7 @@ class KernelMatchingPursuit:
             return first
         shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit, "zero": zero}
         fitted = self._fit_once(data, targets, loss, settings, limit=len(first.path), **shared)
-        if fitted.path.reason != "interrupted":
+        if fitted.path.reason != "interrupted" and (first.path.steps or first.path.reason != "tolerance"):
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
         return fitted
 
@@ -324,6 +324,8 @@ class KernelMatchingPursuit:
             return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
 
         floor = 0.0 if loss else least_loss(targets)
+        if loss and loss.convex and self.fit_intercept and np.all(targets == targets[:1]):
+            floor = np.inf  # nothing is better than a constant, whatever it costs
 
         def stop_rules(criterion: Any) -> list[StopRule]:
             most = [] if limit is None else [n_atoms(limit)]
