@@ -12,7 +12,7 @@ import numpy as np
 from kernelpursuit._array import Spare
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
-_NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.95)}  # by bytes of a product: what they may leave of the largest diagonal
+_NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.5)}  # by bytes of a product: what they may leave of the largest diagonal
 # entry, as a share: so little is enough, more is not worth their cost
 _CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
 _COLUMNS = 256  # at once, where sums are made
