@@ -77,25 +77,6 @@ def test_blas_at_one_thread(gamma, monkeypatch):
     assert paths[0].values("loss").tolist() == paths[1].values("loss").tolist()
 
 
-@pytest.mark.parametrize("gamma", [0.02, 0.3, 3.0])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-def test_blocks_of_a_large_matrix_that_is_kept(gamma, alpha, monkeypatch):
-    """Several vectors read one triangle of it in threads; pools are tried out as long as they pay."""
-    X, Y = problem(np.float64, 1)
-    monkeypatch.setattr(module, "side_of_tiles", lambda itemsize: 64)
-    kernel = make_kernel("rbf", X, gamma=gamma)
-    plain = pursue(Squares(KernelDictionary(X, X, kernel), Y, alpha=alpha), n_atoms(ATOMS), lookahead="auto")
-    monkeypatch.setattr(module, "LARGE_MATRIX", 0)
-    monkeypatch.setattr(module, "usable_threads", lambda: 2)
-    with one_blas_thread(scipy_too=False):
-        D = KernelDictionary(X, X, kernel)
-        blocks = pursue(Squares(D, Y, alpha=alpha), n_atoms(ATOMS), lookahead="auto")
-        V = np.random.default_rng(0).normal(size=(N, 5))
-        np.testing.assert_allclose(D.correlate(V), D._matrix @ V, atol=1e-11)
-    assert plain.passes >= ATOMS and blocks.atoms.tolist() == plain.atoms.tolist()
-    assert blocks.passes < (0.8 if gamma == 3 else 1.3) * plain.passes
-
-
 def test_estimators(capsys):
     """The report says what is kept, and predictions are the same."""
     X, Y = problem(np.float64, 1)

@@ -23,7 +23,6 @@ from kernelpursuit.dictionaries.tiles import (
     Blocks,
     cache_blocks,
     in_threads,
-    one_blas_thread,
     spans,
 )
 from kernelpursuit.gaussian import GaussianPoints
@@ -33,8 +32,7 @@ STORAGES = ("auto", "dense", "tiles")
 LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,
 COLUMNS = 128  # unless that were fewer columns than this
 KEPT_SHARE = 0.75  # of what the matrix leaves free of `memory`, for tiles of one that does not fit
-LARGE_MATRIX = 2**28  # bytes: a smaller one is partly in the cache when it is read again
-COMPUTED_TILES, READ_TILES, READ_TRIANGLE = 60.0, 15.0, 8.0  # see `pass_cost`; measured on two kinds of processors
+COMPUTED_TILES, READ_TILES = 60.0, 15.0  # see `pass_cost`; measured on two kinds of processors
 TURNED = 8  # parts of a tile: values that are turned are there twice
 DEVICE_ROWS = 2**16  # rows of a tile on an accelerator; sums over more of them are made in float64
 
@@ -134,19 +132,13 @@ class KernelDictionary:
 
     @property
     def pass_cost(self) -> float:
-        """What a pass for one vector costs where several at once may pay: inner products of two atoms, for each atom.
+        """What a pass over tiles costs for one vector: so many inner products of two atoms, for each atom.
 
-        0 where they do not, as of a matrix that BLAS reads. Reading half of a large one takes as long as the memory
-        takes to give it, and several vectors add little to that where there are threads.
+        0 where a matrix is kept: blocks of atoms whose vectors read it together did not pay for all widths.
         """
-        if self._matrix is None:
-            return READ_TILES * self.tiles_kept + COMPUTED_TILES * (1 - self.tiles_kept)
-        return READ_TRIANGLE if self._worth_blocks else 0.0
-
-    @property
-    def _worth_blocks(self) -> bool:
-        large = isinstance(self._matrix, np.ndarray) and self._matrix.nbytes > LARGE_MATRIX
-        return large and self.kept_by_halves and usable_threads() > 1
+        if self._matrix is not None:
+            return 0.0
+        return READ_TILES * self.tiles_kept + COMPUTED_TILES * (1 - self.tiles_kept)
 
     @property
     def halves(self) -> bool:
@@ -240,8 +232,6 @@ class KernelDictionary:
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
         if self._matrix is not None:
-            if V.shape[1] > 2 and self._worth_blocks and one_blas_thread.held:
-                return self._triangle_in_threads(V)
             triangle = self.halves and reads_one_triangle(self._matrix, V)
             return (symmetric_product if triangle else matrix_product)(self._matrix, V)
         if self._numpy:
@@ -273,15 +263,6 @@ class KernelDictionary:
         if self._by_halves:
             return symmetric_pass(n, tiles, V, side, parallel, None if self._kept is None else self._kept.holds)
         return tiled_pass(n, m, tiles, V, blocks, parallel)
-
-    def _triangle_in_threads(self, V: np.ndarray) -> np.ndarray:
-        """The kept matrix times several vectors, by tiles of one triangle of it."""
-        matrix, side = np.asarray(self._matrix), side_of_tiles(self._itemsize)
-
-        def tiles(atoms: slice) -> Callable[[slice], np.ndarray]:
-            return lambda rows: matrix[atoms, rows]
-
-        return symmetric_pass(len(matrix), tiles, V, side, wide=lambda atoms: True)
 
     def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:
         """Tiles of some atoms: those that are kept, the others made one after the other in the same place."""

@@ -250,8 +250,8 @@ def pursue(
         How many atoms may be proposed for one pass over the data. They are found by trying out a pool of promising
         atoms, and each is compared with all atoms before it is accepted. The more were accepted, the more are proposed
         next time, but none that the stop rule is known not to want. 1 makes a pass for each atom. "auto" is 64, or 1
-        where `weakness` is 1 and a pass only reads a matrix in memory, unless that is large. It has no effect where
-        candidates are sampled, nor for criteria that need a pass for each choice.
+        where `weakness` is 1 and a pass only reads a matrix in memory. It has no effect where candidates are sampled,
+        nor for criteria that need a pass for each choice.
     weakness : float
         How good an atom must be when its turn comes, as a share of the best score of all atoms; otherwise its block
         ends before it. 1 gives the atoms of plain greedy choice, whatever `lookahead` is. Where candidates are sampled,

@@ -125,7 +125,7 @@ class Squares(TakingDirections):
 
     @property
     def in_memory(self) -> bool:
-        """Whether a pass only reads a matrix, and pools do not pay beside that."""
+        """Whether a pass only reads a matrix; one over tiles that are kept takes longer, and pools may pay."""
         return self.atoms.D.in_memory and not self.pass_cost
 
     def start(self) -> Step:
