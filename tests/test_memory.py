@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kernelpursuit import KernelDictionary, KMPRegressor
+from kernelpursuit.dictionaries import StackedDictionary
 from kernelpursuit.estimators import _memory
 from kernelpursuit.kernels import make_kernel
 from problems import data
@@ -118,3 +119,15 @@ def test_the_default_is_a_share_of_what_is_free(monkeypatch):
 
 def test_free_memory_is_no_more_than_there_is():
     assert 0 < _memory.free_memory(np.zeros(1)) <= _memory.physical_memory()
+
+
+def test_what_is_spare_beside_an_accelerator_is_memory_of_this_machine(monkeypatch):
+    """Of two kernels together, too."""
+    X, _ = data(50)
+    monkeypatch.setattr(_memory, "free_memory", lambda X: 4000)
+    one = KernelDictionary(X, X, make_kernel("rbf", X), memory=10**6)
+    for dictionary in (one, StackedDictionary([one, one])):
+        assert dictionary.spare > 10**5
+        _memory.limit_spare(dictionary, SimpleNamespace(is_cuda=True))
+        assert dictionary.spare == 4000 // _memory.SHARE
+        one.spare = 10**6

@@ -36,6 +36,7 @@ class StackedDictionary:
         self.starts = np.cumsum([0] + [part.shape[1] for part in parts])
         self.shape = (parts[0].shape[0], int(self.starts[-1]))
         self.tile = min(part.tile for part in parts)
+        self.spare = sum(getattr(part, "spare", 0) for part in parts)  # bytes they may take beside what they hold
 
     @property
     def in_memory(self) -> bool:
@@ -46,11 +47,6 @@ class StackedDictionary:
     def threaded(self) -> bool:
         """Whether a pass over one of the parts makes tiles in threads of its own."""
         return any(getattr(part, "threaded", False) for part in self.parts)
-
-    @property
-    def spare(self) -> int:
-        """Bytes that all parts together may take beside what they hold."""
-        return sum(getattr(part, "spare", 0) for part in self.parts)
 
     def locate(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Part and index inside the part of each atom in `J`."""
