@@ -189,7 +189,7 @@ def bad_inputs():
 BAD = list(bad_inputs())
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:return_std=True of a model of")
 @pytest.mark.parametrize(("name", "X", "y"), BAD, ids=[case[0] for case in BAD])
 @pytest.mark.parametrize("n_atoms", [8, "auto"])
 def test_bad_input_gives_a_finite_model(name, X, y, n_atoms):
