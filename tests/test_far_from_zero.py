@@ -9,6 +9,7 @@ from kernelpursuit import (
     FeatureWidths,
     KMPRegressor,
     KMPRegressorCV,
+    PolytopeFacesRegressor,
     PursuitNystroem,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
@@ -154,6 +155,20 @@ def test_targets_far_from_zero_beside_single_precision_rows():
         names = {"n_components": 8, "selection": "prefit"}
         chosen = [PursuitNystroem(**names).fit(X.astype(d), offset + y).component_indices_ for d in ("f4", "f8")]
         np.testing.assert_array_equal(*chosen)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("offset", [0, 1e5, 1e7])
+def test_faces_of_targets_far_from_zero(offset):
+    X, y = problem(0)
+    wanted = PolytopeFacesRegressor(20).fit(X.astype(float), y)
+    model = PolytopeFacesRegressor(20).fit(X, y + offset)
+    assert model.support_.tolist() == wanted.support_.tolist()
+    rows = X.astype(float)  # float32 predictions could not hold it
+    np.testing.assert_allclose(model.predict(rows) - offset, wanted.predict(rows), atol=2e-3)
+    last = list(model.staged_predict(rows))[-1]
+    np.testing.assert_allclose(last, model.predict(rows), rtol=1e-12)
+    assert abs(model.truncate(0).intercept_ - offset - y.mean()) < 1e-6 * max(1, offset / 1e5)
 
 
 def test_energy_of_targets_far_from_zero():

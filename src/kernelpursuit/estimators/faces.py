@@ -21,7 +21,7 @@ from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CON
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.estimators._training import check_centers, check_training, training_data
-from kernelpursuit.estimators.regression import cast_targets, scale_targets
+from kernelpursuit.estimators.regression import cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.faces import Faces, Stage
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
@@ -182,7 +182,10 @@ class PolytopeFacesRegressor(RegressorMixin, EstimatorSupport, BaseEstimator):
         X, y = check_training(self, X, y, y_numeric=True)
         data, settings = training_data(X, on_host(y), sample_weight), Settings.of(self)
         X, weights = data.X, None if data.weights is None else beside(data.weights, data.X)
-        targets, unit = scale_targets(cast_targets(data.y, host_dtype(X)))
+        cast_targets(data.y, host_dtype(X))  # or an error
+        column = data.y.reshape(-1, 1)
+        column, zero = near_zero(column, host_dtype(X)) if self.fit_intercept else (column, 0.0)
+        targets, unit = scale_targets(cast_targets(column, host_dtype(X)))
         family = atoms_of(self, data, settings.rng, check_centers(self.centers, X))
         how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept, "weights": weights}
         path, criterion, _ = run(
@@ -196,7 +199,10 @@ class PolytopeFacesRegressor(RegressorMixin, EstimatorSupport, BaseEstimator):
         )
         warn_if_unfinished(path, len(criterion.stages[len(path)].atoms), self.n_atoms)
         self.theta_ = follow(np.array(criterion.theta[: len(path) + 1]) * unit, X)
-        self._stages = [stage._replace(coef=stage.coef * unit) for stage in criterion.stages[: len(path) + 1]]
+        self._stages = [
+            stage._replace(coef=np.concatenate([stage.coef[:1] * unit + zero, stage.coef[1:] * unit]))
+            for stage in criterion.stages[: len(path) + 1]
+        ]
         ever = np.array(list(dict.fromkeys(atom for stage in self._stages for atom in stage.atoms)), dtype=np.intp)
         self._place = {int(atom): place for place, atom in enumerate(ever)}
         self._ever = family.expansion(ever), family.support(ever)
@@ -285,7 +291,7 @@ class PolytopeFacesRegressor(RegressorMixin, EstimatorSupport, BaseEstimator):
         self._expansion.coef = stage.coef[:, None]
         centers = self.support_vectors_ = self._expansion.centers
         coef = stage.coef.astype(host_dtype(centers))
-        self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(coef[0])
+        self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(stage.coef[0])
         self.gamma_ = gamma_of(self._expansion.kernels)
 
 
