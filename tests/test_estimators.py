@@ -8,7 +8,6 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kernelpursuit import KMPClassifier, KMPRegressorCV, PursuitNystroem, SparseKernelFDA, SparseKernelFDACV
-from kernelpursuit.estimators import _refined
 from registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, is_precomputed, label
 
 pytestmark = pytest.mark.filterwarnings(
@@ -20,14 +19,6 @@ pytestmark = pytest.mark.filterwarnings(
     # or fit on frames and transform arrays.
     "ignore:X .* feature names:UserWarning",
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def rows_held_out_once():
-    """A refined model judges its terms once, as of many rows, not on five folds: nothing checked here depends on it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_refined, "FOLDS", ())
-        yield
 
 
 # Checks that look at the class, or end before a setting matters: the default of each class is enough. The checks of
@@ -98,37 +89,48 @@ OF_DATA_TAKEN_IN = {
 }
 
 
-# A class whose default is slow is checked with few atoms, but for its constructor, its first fits,
-OF_DEFAULTS = {
-    "check_complex_data",
-    "check_do_not_raise_errors_in_init_or_set_params",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_estimators_empty_data_messages",
-    "check_estimators_unfitted",
-    "check_fit1d",
-    "check_fit2d_1feature",
-    "check_fit2d_1sample",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_non_transformer_estimators_n_iter",
-    "check_parameters_default_constructible",
-    "check_requires_y_none",
-    "check_set_params",
-    "check_transformers_unfitted",
-    "check_valid_tag_types",
-}
-
-
-# and, with some more, for what it learns.
-OF_WHAT_IS_LEARNED = {
+# Checks that fit often or on many rows: where a default is slow they are given a smaller setting of the same kind.
+LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")} | {
     "check_class_weight_classifiers",
+    "check_classifier_data_not_an_array",
+    "check_classifiers_classes",
+    "check_classifiers_multilabel_output_format_decision_function",
+    "check_classifiers_multilabel_output_format_predict",
+    "check_classifiers_multilabel_output_format_predict_proba",
+    "check_classifiers_multilabel_representation_invariance",
     "check_classifiers_train",
+    "check_decision_proba_consistency",
+    "check_dict_unchanged",
+    "check_dont_overwrite_attributes",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimator_sparse_tag",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_n_features_in",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_regressor_data_not_an_array",
+    "check_regressors_int",
     "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
+    "check_readonly_memmap_input",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_pandas_series",
+    "check_supervised_y_2d",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
 }
 
 
@@ -190,19 +192,11 @@ def reads_rows_otherwise(setting):
     return any(chosen[name] != default.get(name) for name in chosen if "kernel" in name or name == "candidates")
 
 
-def checked(default, name, options):
-    """The setting of a class that a check is given: the default, unless fewer atoms say as much."""
-    make = type(default)
-    if make in SMALLER and name not in OF_DEFAULTS:
-        return SMALLER[make] if name in OF_WHAT_IS_LEARNED else FEW_ATOMS[make]
-    return FEW_ATOMS[make] if of_data(name, options) else default
-
-
 def cases():
-    for default in DEFAULTS:
-        make = type(default)
-        for estimator in (default, FEW_ATOMS[make], *([SMALLER[make]] if make in SMALLER else [])):
-            yield from checks_of(estimator, lambda *check, e=estimator, d=default: checked(d, *check) is e)
+    for default in DEFAULTS:  # as its constructor makes it: what users have first
+        smaller = SMALLER.get(type(default), default)
+        yield from checks_of(default, lambda name, _: name not in LONG)
+        yield from checks_of(smaller, lambda name, _: name in LONG)
     for estimator in SETTINGS:
         yield from checks_of(estimator, repeated_for(estimator))
 
@@ -257,5 +251,4 @@ def test_checks_that_the_generator_never_reaches(estimator, name):
 @pytest.mark.parametrize("classifier", [found for found in DEFAULTS if is_classifier(found)], ids=label)
 def test_classifier_predictions(classifier):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    classifier = SMALLER.get(type(classifier), classifier)
     estimator_checks.check_classifiers_predictions(X, y, type(classifier).__name__, clone(classifier))
