@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import to_host
-from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import (
@@ -32,9 +30,12 @@ from kernelpursuit.estimators._rules import (
     certified,
     class_rule,
     mean_curvature,
+    most_steps,
     no_rules,
     path_rule,
     validation_rule,
+    warn_if_constant,
+    warn_if_cut,
 )
 from kernelpursuit.estimators._training import (
     TrainingData,
@@ -49,7 +50,7 @@ from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.squares import Squares
-from kernelpursuit.pursuit.stopping import n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import tolerance
 
 LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared loss may be negative
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -141,6 +142,7 @@ class KernelMatchingPursuit:
             fitted = self._fit_once(data, targets, loss, settings, rules=rules, limit=limit, wanted=limit, **shared)
         if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
+        warn_if_cut(fitted.path)
         return fitted
 
     def _stop_rule(self, loss: Loss | None) -> Any:
@@ -233,6 +235,7 @@ class KernelMatchingPursuit:
         )
         if first.path.reason == "interrupted":
             return first
+        warn_if_cut(first.path)
         shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit, "zero": zero}
         fitted = self._fit_once(data, targets, loss, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted" and (first.path.steps or first.path.reason != "tolerance"):
@@ -274,6 +277,7 @@ class KernelMatchingPursuit:
         fitted = self._fit_once(some, y, loss, settings, alpha=alpha, rules=rules, **shared)
         if fitted.path.reason == "interrupted":
             return fitted
+        warn_if_cut(fitted.path)
         values = fitted.expansion.staged(data.subset(held_out).X, fitted.weights)
         aside = targets[held_out]
         errors = np.array([np.sum(wrong(aside, aside - to_host(value), y)) for value in values])
@@ -328,7 +332,7 @@ class KernelMatchingPursuit:
             floor = np.inf  # nothing is better than a constant, whatever it costs
 
         def stop_rules(criterion: Any) -> list[StopRule]:
-            most = [] if limit is None else [n_atoms(limit)]
+            most = most_steps(limit, self.stop, self.variant)
             return [*most, tolerance(settings.tol, floor), *(rules or no_rules)(family, criterion)]
 
         def fitted_after(path: Path, ready: Any) -> Fitted:
@@ -406,13 +410,3 @@ def several_classes(estimator: Any, targets: Any) -> bool:
 def least_loss(targets: Any) -> float:
     """Squared loss below which there is nothing left to fit: the rounding error of the targets."""
     return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)
-
-
-def warn_if_constant(path: Path) -> None:
-    """ConvergenceWarning when no atom was taken although the targets vary and atoms were asked for."""
-    if not path.steps and path.reason not in ("n_atoms", "tolerance", "interrupted"):
-        warn(
-            f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
-            "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
-            ConvergenceWarning,
-        )

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import from_host, in_double, namespace, to_host
+from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
 from kernelpursuit.estimators._orthogonal import rows_counted
@@ -21,6 +23,7 @@ from kernelpursuit.pursuit.stopping import (
     gcv,
     leave_one_out,
     lowest_bound,
+    n_atoms,
     search_charge,
     validation,
 )
@@ -28,11 +31,46 @@ from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
+UNASKED = "n_atoms='auto'"  # why a path ends there
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
     """No rule but the limits."""
     return []
+
+
+def most_steps(limit: int | None, stop: Any, variant: str) -> list[StopRule]:
+    """The most steps to take: those asked for, or as many as a rule may choose.
+
+    Without noise each atom improves the fit, and a rule alone would go on to nearly half as many atoms as rows. A rule
+    of the user's own says itself where to end. Steps of the basic variant do not take longer the more there are.
+    """
+    if limit is not None:
+        return [n_atoms(limit)]
+    return [] if callable(stop) or variant == "basic" else [n_atoms(MOST_CHOSEN, UNASKED)]
+
+
+def warn_if_cut(path: Path) -> None:
+    """ConvergenceWarning when a rule was to choose the number of steps and something else ended them."""
+    if path.reason in (UNASKED, "memory"):
+        more = " and a larger `memory`" if path.reason == "memory" else ""
+        warn(
+            f"n_atoms='auto' has not found a number: {path.sentence}, and more would do better still, as where y has "
+            f"no noise. The model can be used. A number for n_atoms{more} goes on, with `stop` as far as that rule "
+            "does; a larger tol ends earlier",
+            ConvergenceWarning,
+        )
+
+
+def warn_if_constant(path: Path) -> None:
+    """ConvergenceWarning when no atom was taken although the targets vary and atoms were asked for."""
+    if not path.steps and path.reason not in ("n_atoms", "tolerance", "interrupted"):
+        warn(
+            f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
+            "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
+            ConvergenceWarning,
+        )
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:

@@ -19,13 +19,12 @@ from kernelpursuit.estimators._groups import (
     split_groups,
     translated,
 )
-from kernelpursuit.estimators._kmp import warn_if_constant
 from kernelpursuit.estimators._model import Fitted, PursuitModel
 from kernelpursuit.estimators._orthogonal import OrthogonalFit, has_evidence_ridge, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import RankingParameters
 from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
-from kernelpursuit.estimators._rules import Rules, no_rules, validation_rule
+from kernelpursuit.estimators._rules import Rules, most_steps, no_rules, validation_rule, warn_if_constant, warn_if_cut
 from kernelpursuit.estimators._training import (
     TrainingData,
     check_centers,
@@ -39,7 +38,7 @@ from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import StopRule
 from kernelpursuit.pursuit.squares import Squares
-from kernelpursuit.pursuit.stopping import gcv, leave_one_out, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import gcv, leave_one_out, tolerance
 from kernelpursuit.ranking import group_numbers, group_sizes, ndcg, wrong_pairs
 
 
@@ -62,7 +61,7 @@ class KMPRanker(RankingParameters, PursuitModel):
     ----------
     n_atoms : int or "auto", default="auto"
         Number of steps. "auto" means ``stop="gcv"``, and ``stop="validation"`` for the logistic loss and for the basic
-        variant. With `stop` given, a number is the most steps to take.
+        variant. It takes 1,000 at most, and warns there. With `stop` given, a number is the most steps to take.
     gamma
     alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
@@ -253,6 +252,7 @@ class KMPRanker(RankingParameters, PursuitModel):
             fitted = self._fit_once(data, numbers, settings, limit=limit, rules=rules, wanted=limit, **shared)
         if limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
+        warn_if_cut(fitted.path)
         return fitted
 
     def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str | Fitted:
@@ -307,6 +307,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         first = self._fit_once(some, numbers, settings, limit=limit, rules=rules, **shared)
         if first.path.reason == "interrupted":
             return first
+        warn_if_cut(first.path)
         fitted = self._fit_once(data, numbers, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted":
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
@@ -327,6 +328,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         fitted = self._fit_once(some, numbers, settings, limit=limit, rules=rules, alpha=alpha, unit=unit)
         if fitted.path.reason == "interrupted":
             return fitted
+        warn_if_cut(fitted.path)
         sizes, y = group_sizes(numbers[aside]), held_out.y[:, 0]
         scores = (to_host(values)[:, 0] for values in fitted.expansion.staged(held_out.X, fitted.weights))
         losses = np.array([wrong_pairs(y, one, sizes) for one in scores])
@@ -368,8 +370,11 @@ class KMPRanker(RankingParameters, PursuitModel):
         def stop_rules(criterion: Any) -> list[StopRule]:
             largest = float(np.max(np.abs(data.y), initial=0))
             floor = (16 * np.finfo(data.y.dtype).eps * largest) ** 2 if loss == "squared" else 0.0
-            most = [] if limit is None else [n_atoms(limit)]
-            return [*most, tolerance(settings.tol, floor), *rules(family, criterion)]
+            return [
+                *most_steps(limit, self.stop, self.variant),
+                tolerance(settings.tol, floor),
+                *rules(family, criterion),
+            ]
 
         path, ready, _ = run(
             [family.dictionary],

@@ -96,7 +96,8 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         Number of steps. Each step adds an atom; only the basic variant may change the weight of an old one instead.
         "auto" means ``stop="gcv"``, the rule that came closest to the best number in hindsight on 28 data sets and
         three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
-        ``stop="validation"``. With `stop` given, a number is the most steps to take.
+        ``stop="validation"``. It takes 1,000 at most, and warns there: without noise in y more are always better, and
+        the time grows with their square. With `stop` given, a number is the most steps to take.
     gamma
     alpha
     value_loss
