@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelpursuit import KMPRegressor
-from kernelpursuit.basis import Basis
+from kernelpursuit.basis import Basis, orthonormal
 from kernelpursuit.pursuit.directions import Joined
 
 
@@ -92,3 +92,17 @@ def test_room_for_all_directions_is_made_once():
         basis.append(rng.normal(size=50))
     assert np.shares_memory(before, basis.directions) and basis.size == 50
     np.testing.assert_array_equal(basis.directions[:1], first)
+
+
+def test_columns_that_are_orthonormal_are_let_be_and_others_turned():
+    columns = np.linalg.qr(np.random.default_rng(5).normal(size=(40, 6)))[0]
+    none = np.zeros((6, 0))
+    kept, _, factor = orthonormal(columns, none, 1e-12)
+    assert kept is columns
+    np.testing.assert_array_equal(factor, np.eye(6))
+    slanted = columns.copy()
+    slanted[:, 3] += 1e-9 * slanted[:, 1]
+    turned, _, factor = orthonormal(slanted, none, 1e-12)
+    assert np.abs(turned.T @ turned - np.eye(6)).max() < 1e-15
+    np.testing.assert_allclose(turned @ factor, slanted, atol=1e-15)
+    assert orthonormal(columns, none)[0] is not columns, "nothing is let be unless one says so"

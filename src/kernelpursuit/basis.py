@@ -13,6 +13,7 @@ from kernelpursuit.cholesky import leading, pivot_limit, pivots
 _PANEL = 64  # directions whose part is taken out first, in a single round; then there are four times as many
 _SUBTRACTED = 2048  # rows of the data at once
 _MUCH = 1e-6  # share of the squared norm of a column; where more is left outside the span, a single round may do
+_ORTHOGONAL = 3e-13  # inner products of directions that are let be, in a single round
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
 
 
@@ -79,6 +80,11 @@ class Basis:
         """Triangular factor, (size, size)."""
         return self._R[: self.size, : self.size]
 
+    @property
+    def capacity(self) -> int:
+        """How many directions there is room for."""
+        return int(self._rows.shape[0])
+
     def reserve(self, size: int) -> None:
         """Make room for so many directions, where memory that is not used costs nothing. So none is copied later."""
         if isinstance(self._rows, np.ndarray) and size > len(self._rows):
@@ -143,7 +149,7 @@ class Basis:
         rest, tails, outside = orthonormal(rest, tails)
         before, wrong = to_host(norms) + penalty, np.inf
         if once and np.all(np.diagonal(outside) ** 2 > _MUCH * before[: len(outside)]):
-            rest, tails, turn = orthonormal(rest, tails)
+            rest, tails, turn = orthonormal(rest, tails, _ORTHOGONAL)
             taken, wrong = len(turn), 0.0
             inside, outside = inside[:, :taken], turn @ outside[:taken, :taken]
         while wrong > _NEARLY:
@@ -294,14 +300,18 @@ class Basis:
         self._rows[: self.size, :] = like[: self.size, :]
 
 
-def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
+def orthonormal(columns: Array, tails: np.ndarray, enough: float = 0.0) -> tuple[Array, np.ndarray, np.ndarray]:
     """Orthonormal columns Q with their tails, and the triangular factor R on the host, with Q R = `columns`.
+
+    Columns whose inner products are those of orthonormal ones but for `enough` are let be.
 
     Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C. Two rounds of that are as
     good as Householder reflections, at a fraction of the cost. The first column whose pivot is too small beside those
     before it ends the block.
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
+    if np.abs(gram - (one := np.eye(len(gram)))).max(initial=0) < enough:
+        return columns, tails, one
     if len(gram) == 1 and gram[0, 0] > 0:
         factor = np.sqrt(gram)
         return columns * from_host(1 / factor, columns), tails / factor, factor

@@ -206,8 +206,8 @@ class Deflation(Pools):
         alive = self.alive if J is None else self.alive[J]
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # atoms that are not alive
             gain = squared_rows(a) / norms
-        gain[np.flatnonzero(~alive)] = -np.inf
-        if not np.isfinite(np.max(gain, initial=0)):
+        gain[~alive] = -np.inf
+        if not gain.max(initial=0) < np.inf:
             raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
         return gain
 
@@ -351,10 +351,12 @@ class Deflation(Pools):
         self._ties = None
         if self.single:
             sizes = np.abs(products[:, 0]) if products.shape[1] == 1 else np.sum(np.abs(products), axis=1)
-            self._error += self.pass_error(np.multiply(sizes, 2, out=sizes))
-            J = np.flatnonzero(~(self.squared > self._floor))
-            self.alive[J] &= self.squared[J] + self._error[J] > self._floor[J]  # where that is certain
-            self.squared[J] = self._floor[J]
+            self._error += self.pass_error(np.add(sizes, sizes, out=sizes))
+            low = self.alive > (self.squared > self._floor)
+            if low.any():
+                J = np.flatnonzero(low)
+                self.alive[J] = self.squared[J] + self._error[J] > self._floor[J]  # where that is certain
+            np.maximum(self.squared, self._floor, out=self.squared)
             return
         known = np.where(self.alive, self.squared, np.inf)
         yield from self._recompute(stale(known, np.sqrt(self.eps) * self._reference))

@@ -68,7 +68,7 @@ class Pools:
         if self._kept is None:
             room = max(2 * self.D.tile * column, spare // 2)
             first = self._first if len(self._first) == self.size else self._first[:0]
-            self._kept = KeptProducts(self.size - len(first), len(self.alive), dtype, memory=room)
+            self._kept = KeptProducts(self.size - len(first), len(self.alive), dtype, room, self.basis.capacity)
             for products in first:
                 self._kept.append(products)
         width = max(self.D.tile, spare // (4 * column))  # columns of a pool that is cut are made again for each pair

@@ -103,13 +103,15 @@ class KeptProducts:
     dtype : dtype
     memory : int
         Bytes.
+    expected : int
+        Directions that there may be: room for them is made at once, as memory that is not used costs nothing.
     """
 
-    def __init__(self, first: int, n_atoms: int, dtype: Any, memory: int):
+    def __init__(self, first: int, n_atoms: int, dtype: Any, memory: int, expected: int = 0):
         self.first = first  # directions before it
         self._count = 0
-        self._rows = np.empty((0, n_atoms), dtype=dtype)
-        self._most = memory // (self._rows.itemsize * n_atoms)
+        self._most = memory // (np.dtype(dtype).itemsize * n_atoms)
+        self._rows = np.empty((min(expected, self._most), n_atoms), dtype=dtype)
 
     def append(self, products: np.ndarray) -> None:
         """Keep the products with the next direction if there is room."""

@@ -77,19 +77,17 @@ def doubtful(
     """
     norms, wide = (squared, spread) if start is None else (start, np.zeros_like(start))
     size = np.abs(a[:, 0]) if a.shape[1] == 1 else np.sqrt(squared_rows(a))
-    likely = int(np.argmax(scores))
-
-    def low(J: Any) -> Any:
-        return np.maximum(size[J] - error[J], 0) ** 2 / (norms[J] + wide[J])
-
     # The best of what is certain is no less than that of one atom: the others are looked at no further.
+    one = int(scores.argmax())
+    certain_of_one = max(float(size[one] - error[one]), 0.0) ** 2 / float(norms[one] + wide[one])
     most, least = size + error, norms - wide
     most *= most
-    J = np.flatnonzero(most > 0.7 * low(likely) * least)
+    (J,) = (most > np.multiply(least, 0.7 * certain_of_one)).nonzero()
     J = J[scores[J] > -np.inf]
-    high, certain = most[J] / np.maximum(least[J], floor[J]), low(J)
-    unknown = (high > (1 + KNOWN) * certain) & (error[J] + spread[J] > 0) | (spread[J] > 0.5 * squared[J])
-    best = np.max(certain, initial=0)
-    if not np.any(unknown & (high > best)):
+    wrong, width = error[J], wide[J]
+    high, certain = most[J] / np.maximum(least[J], floor[J]), np.maximum(size[J] - wrong, 0) ** 2 / (norms[J] + width)
+    unknown = (high > (1 + KNOWN) * certain) & (wrong + spread[J] > 0) | (spread[J] > 0.5 * squared[J])
+    best = certain.max(initial=0)
+    if not (unknown & (high > best)).any():
         return np.zeros(0, dtype=np.intp)
     return J[unknown & (high > 0.7 * best)]

@@ -217,14 +217,13 @@ class Squares(TakingDirections):
 
     def _length(self, direction: Direction) -> np.ndarray:
         """Products of the residuals with a unit direction."""
-        tail = direction.tail
-        return to_host(direction.sample @ self._r) + tail @ self._r_tail[: len(tail)]
+        inside, tail = to_host(direction.sample @ self._r), direction.tail
+        return inside + tail @ self._r_tail[: len(tail)] if len(tail) else inside
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Where passes are in float32, the score of an atom that is not the best must be made exact too."""
         if self._a is not None and self.atoms.single and self.atoms.alive[atom]:
-            jointly = self._variant == "prefit"
-            if not self.atoms.known(atom, self._a, self._error, jointly):
+            if not self.atoms.known(atom, self._a, self._error, jointly=self._variant == "prefit"):
                 self._make_exact(atom)
                 self._forget()
         return super()._certify(atom)
@@ -321,7 +320,8 @@ class Squares(TakingDirections):
             self._r_tail = padded(self._r_tail, len(tail))
         if length is None:
             length = share * self._length(direction)
-        self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
+        if len(tail):
+            self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
         if after is not None:
             self._r, self._left_out = after
             return length
@@ -352,8 +352,8 @@ class Squares(TakingDirections):
 
     def _energy(self) -> float:
         """Squared norm of the residuals, penalty included."""
-        tail = float(np.sum(self._r_tail**2)) if len(self._r_tail) else 0.0
-        return float(squared_norms(self._r).sum()) + tail
+        whole = np.vdot(self._r, self._r) if isinstance(self._r, np.ndarray) else squared_norms(self._r).sum()
+        return float(whole + np.vdot(self._r_tail, self._r_tail))
 
     def _loss(self) -> float:
         return self._energy() / self.atoms.total_weight
