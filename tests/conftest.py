@@ -3,6 +3,7 @@
 import gc
 
 import sklearn
+from _pytest.runner import runtestprotocol
 from sklearn.utils.fixes import parse_version
 
 # Arrays of other libraries are fitted where they live from scikit-learn 1.9 on; NumPy and sparse data before as well.
@@ -18,3 +19,16 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     gc.enable()
+
+
+def pytest_runtest_protocol(item, nextitem):
+    """A worker process reports a test that passed once, not before, after and for each of its three parts.
+
+    What is reported travels to the main process and is taken apart there: a third of what pytest adds to a test.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True

@@ -17,7 +17,7 @@ import dask
 import dask.array as da
 from distributed import Client, LocalCluster
 
-ROOM = 12 * 2**20  # bytes beyond what the process has after a first small fit
+ROOM = 8 * 2**20  # bytes beyond what the process has after a first small fit
 COLUMNS, CHUNK = 300, 1600
 ROWS = 5 * ROOM // (4 * COLUMNS) // CHUNK * CHUNK + CHUNK
 
