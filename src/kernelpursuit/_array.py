@@ -26,12 +26,19 @@ def _compat() -> Any:
     raise ImportError("arrays that are not NumPy's need array-api-compat: pip install array-api-compat")
 
 
+_NAMESPACES: dict[type, Any] = {}  # of types of arrays met so far: some libraries take long to name theirs
+
+
 def namespace(x: Array) -> Any:
     """Array namespace of `x`; that of array-api-compat for torch tensors, which do not name their own."""
     if isinstance(x, np.ndarray):  # the hot path
         return np
     own = getattr(x, "surface", None)  # of arrays whose rows are on shards
-    return _compat().array_namespace(x) if own is None else own
+    if own is None:
+        own = _NAMESPACES.get(type(x))
+    if own is None:
+        own = _NAMESPACES[type(x)] = _compat().array_namespace(x)
+    return own
 
 
 def _library(x: Any) -> str:
