@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,15 @@ class TableModel:
         self.kinds = kinds
         self.errors = errors
         self.about = about
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a file holds: `about` is one text there, since a node for each of its numbers takes most of the time."""
+        return {**vars(self), "about": json.dumps(self.about)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The model of a file; in older files `about` is not a text."""
+        about = state["about"]
+        vars(self).update(state, about=json.loads(about) if isinstance(about, str) else about)
 
     def __repr__(self) -> str:
         return f"TableModel({self.task} of {self.target!r} from {len(self.kinds)} columns, {self.n_terms} terms)"
