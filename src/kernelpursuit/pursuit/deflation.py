@@ -26,7 +26,7 @@ from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pools import PASS_ERROR, Pools
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts
 from kernelpursuit.pursuit.ridge import Ridge
-from kernelpursuit.pursuit.rounding import KNOWN, doubtful, stale, ties
+from kernelpursuit.pursuit.rounding import KNOWN, doubtful, is_known, stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
 _DIFFERENCE = 1e-8  # share of ‖d‖² from which on a norm in float64 may be a difference
@@ -394,9 +394,7 @@ class Deflation(Pools):
         """Whether the score of one atom is known to `KNOWN`, given its product and a bound on the error of that."""
         size, norm = float(np.sqrt(a[atom] @ a[atom])), float((self.squared if jointly else self.start)[atom])
         wide = float(self._error[atom]) if jointly else 0.0
-        high = (size + error[atom]) ** 2 / max(norm - wide, float(self._floor[atom]))
-        low = max(size - error[atom], 0.0) ** 2 / (norm + wide)
-        return high <= (1 + KNOWN) * low or not error[atom] + wide > 0
+        return is_known(size, float(error[atom]), norm, wide, float(self._floor[atom]))
 
     def set_norm(self, atom: int, squared: float) -> None:
         """The squared norm of an atom outside the span, found by making a direction of it."""

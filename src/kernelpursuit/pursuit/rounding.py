@@ -48,6 +48,19 @@ def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.atleast_2d(known < 4 * needed).any(axis=0))
 
 
+def is_known(size: float, error: float, norm: float, wide: float, floor: float) -> bool:
+    """Whether a score size² / norm is known to `KNOWN`, given bounds on the errors of both and the least norm.
+
+    Examples
+    --------
+    >>> is_known(3.0, 1e-3, 2.0, 1e-3, 1e-9), is_known(3.0, 0.1, 2.0, 1e-3, 1e-9)
+    (True, False)
+    """
+    most, least = size + error, max(size - error, 0.0)
+    high, low = most * most / max(norm - wide, floor), least * least / (norm + wide)
+    return high <= (1 + KNOWN) * low or not error + wide > 0
+
+
 def doubtful(
     scores: np.ndarray,
     a: np.ndarray,
@@ -77,13 +90,24 @@ def doubtful(
     """
     norms, wide = (squared, spread) if start is None else (start, np.zeros_like(start))
     size = np.abs(a[:, 0]) if a.shape[1] == 1 else np.sqrt(squared_rows(a))
-    # The best of what is certain is no less than that of one atom: the others are looked at no further.
+    # The best of what is certain is no less than that of one atom. Nearly always no other can be above it.
     one = int(scores.argmax())
-    certain_of_one = max(float(size[one] - error[one]), 0.0) ** 2 / float(norms[one] + wide[one])
+    if not scores[one] > -np.inf:
+        return np.zeros(0, dtype=np.intp)
+    own = [float(values[one]) for values in (size, error, norms, wide, floor)]
+    least_of_one = max(own[0] - own[1], 0.0)
+    certain_of_one = least_of_one * least_of_one / (own[2] + own[3])
     most, least = size + error, norms - wide
     most *= most
-    (J,) = (most > np.multiply(least, 0.7 * certain_of_one)).nonzero()
-    J = J[scores[J] > -np.inf]
+
+    def above(share: float) -> np.ndarray:
+        (J,) = (most > (share * certain_of_one) * least).nonzero()
+        return J[scores[J] > -np.inf]
+
+    J = above(1.0)
+    if len(J) == 0 or (len(J) == 1 and J[0] == one and is_known(*own) and not spread[one] > 0.5 * squared[one]):
+        return np.zeros(0, dtype=np.intp)
+    J = above(0.7)
     wrong, width = error[J], wide[J]
     high, certain = most[J] / np.maximum(least[J], floor[J]), np.maximum(size[J] - wrong, 0) ** 2 / (norms[J] + width)
     unknown = (high > (1 + KNOWN) * certain) & (wrong + spread[J] > 0) | (spread[J] > 0.5 * squared[J])
