@@ -73,6 +73,18 @@ def test_its_size_does_not_hide_the_others(dtype):
     np.testing.assert_array_equal(*chosen)
 
 
+@pytest.mark.parametrize("constant", [0.1, 1e6 + 0.1, 123456.789])
+@pytest.mark.parametrize("weights", [None, (np.arange(90) % 9 > 0).astype(float)], ids=["", "weights"])
+def test_scorers_do_not_take_its_rounding_for_an_error(constant, weights):
+    """Predictions beside float32 rows are float32. R² divides the rounding of a constant by next to nothing."""
+    model = KMPRegressorCV(6, gammas=[0.02, 0.1, 0.4], cv=2, scoring="r2")
+    second = np.full(90, constant) if weights is None else np.where(weights > 0, constant, T)
+    y = np.column_stack([T, second])
+    alone, found = (clone(model).fit(X.astype(np.float32), one, sample_weight=weights) for one in (T, y))
+    assert (found.best_n_atoms_, found.gamma_) == (alone.best_n_atoms_, alone.gamma_)
+    assert found.best_score_ == pytest.approx((alone.best_score_ + 1) / 2, rel=1e-5)
+
+
 def test_a_constant_without_an_intercept_is_a_target():
     found = KMPRegressor(15, fit_intercept=False).fit(X, np.column_stack([T, np.ones(90)]))
     assert np.any(found.dual_coef_[:, 1] != 0)

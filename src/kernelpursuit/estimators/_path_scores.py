@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import on_host
 from kernelpursuit.estimators._fold_path import FoldPath
 from kernelpursuit.estimators._pipeline import say
-from kernelpursuit.estimators._placement import is_precomputed, labels_beside, take_rows
+from kernelpursuit.estimators._placement import host_dtype, is_precomputed, labels_beside, take_rows
 from kernelpursuit.estimators._shared_matrix import take_pairs
 from kernelpursuit.estimators._tasks import inside
 from kernelpursuit.pursuit.loop import count
@@ -67,11 +68,23 @@ def path_scores(
         predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
         scores = [metric(y[test], on_host(prediction), **options) for prediction in predictions]
     else:
-        y_test = labels_beside(y[test], X)
+        y_test = labels_beside((y if is_classifier(model) else as_predicted(y, weights, host_dtype(X)))[test], X)
         models = [model.truncate(k) for k in range(1, len(model.path_) + 1)] or [model]
         scores = [scorer(one, X_test, y_test, **options) for one in models]
     say_best(label, scores, began)
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
+
+
+def as_predicted(y: np.ndarray, weights: np.ndarray | None, dtype: Any) -> np.ndarray:
+    """Targets, of which those that are constant are rounded as predictions of this dtype are.
+
+    R² divides by the variance: that of a constant is rounding error, and no prediction but an equal one is good enough.
+    """
+    columns = y.reshape(len(y), -1)
+    judged = columns if weights is None else columns[weights > 0]
+    constant = np.all(judged == judged[:1], axis=0)
+    rounded = np.where(constant, columns.astype(dtype), columns)
+    return rounded.reshape(y.shape)
 
 
 def quick(model: Any, scorer: Any, place: Any) -> bool:
