@@ -27,8 +27,8 @@ def make_encoder(kinds: Mapping[str, Kind]) -> Any:
     def fill() -> Any:
         return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
 
-    numbers = [name for name, kind in kinds.items() if kind == "number"]
-    others = [name for name, kind in kinds.items() if kind != "number"]
+    numbers = [name for name, kind in kinds.items() if kind in ("number", "time")]
+    others = [name for name in kinds if name not in numbers]
     vectorizer = TableVectorizer(high_cardinality=StringEncoder(n_components=30, random_state=0))
     steps = [("numbers", fill(), numbers)] if numbers else []
     steps += [("others", make_pipeline(vectorizer, fill()), others)] if others else []
@@ -52,6 +52,32 @@ def unseen(encoder: Any, frame: Any) -> dict[str, list[str]]:
                 known = set(encoding.categories_[0])
                 new = [text for text in frame[column].dropna().unique() if text not in known]
                 found |= {column: new} if new else {}
+    return found
+
+
+def unread(encoder: Any, frame: Any) -> dict[str, tuple[str, list[str]]]:
+    """Texts that are missing values to the encoder, by column.
+
+    skrub takes texts for numbers or for dates of one form where those of all training rows are. What is something else
+    in new rows it takes for missing, without a word.
+
+    Returns
+    -------
+    dict
+        "numbers" or "dates", and the texts.
+    """
+    found: dict[str, tuple[str, list[str]]] = {}
+    for name, step, _ in encoder.transformers_:
+        for column, steps in step[0].all_processing_steps_.items() if name == "others" else ():
+            meant = [{"ToFloat": "numbers", "ToDatetime": "dates"}.get(type(one).__name__) for one in steps]
+            if frame[column].dtype.kind != "O" or not any(meant):
+                continue
+            last = next(i for i, what in enumerate(meant) if what)
+            before = frame[column]
+            for one in steps[:last]:
+                before = one.transform(before)
+            lost = before[before.notna() & steps[last].transform(before).isna()]
+            found |= {column: (str(meant[last]), list(lost.unique()))} if len(lost) else {}
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import progress
 from kernelpursuit.cli.scores import error_text
 from kernelpursuit.cli.sources import STANDARD_INPUT, TableError, printable
-from kernelpursuit.cli.tables import Table, read_table
+from kernelpursuit.cli.tables import Kind, Table, read_table
 from kernelpursuit.saving import load, save
 
 Say = Callable[[str], None]
@@ -81,9 +81,9 @@ def summary(table: Table) -> list[str]:
 
 
 def summary_of_kinds(kinds: dict[str, Any]) -> str:
-    """How many columns are numbers, texts and dates."""
+    """How many columns are numbers, texts, dates and times."""
     found = list(kinds.values())
-    counts = {kind: found.count(kind) for kind in ("number", "text", "date") if kind in found}
+    counts = {kind: found.count(kind) for kind in get_args(Kind) if kind in found}
     return ", ".join(f"{n} {kind}s" if n != 1 else f"1 {kind}" for kind, n in counts.items())
 
 

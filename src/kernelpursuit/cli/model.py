@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelpursuit.cli.encoding import encoded
-from kernelpursuit.cli.sources import Source, TableError
-from kernelpursuit.cli.tables import Kind, Task, conform
+from kernelpursuit._warning import warn
+from kernelpursuit.cli.encoding import encoded, unread
+from kernelpursuit.cli.sources import Source, TableError, count_of, quoted
+from kernelpursuit.cli.tables import Kind, Task, conform, zones
 from kernelpursuit.estimators.conformal import conformal_quantile
 
 
@@ -27,7 +28,7 @@ class TableModel:
         The column that is predicted.
     task : {"regression", "classification"}
     kinds : dict
-        "number", "text" or "date" for each column that is needed.
+        "number", "text", "date", "zoned date" or "time" for each column that is needed.
     errors : ndarray
         Of a regression: errors of rows held out, in units of the standard deviation predicted for them, sorted.
     about : dict
@@ -85,9 +86,30 @@ class TableModel:
         Returns
         -------
         ndarray of shape (n_rows, n_features)
+
+        Warns
+        -----
+        UserWarning
+            Where dates have a time zone and those of the training rows had none, or the reverse, and where texts are
+            not the numbers or dates that they all were in training.
         """
-        source = table if isinstance(table, Source) else Source("table", arrow(table), lambda row: f"row {row + 1}")
-        return encoded(self.encoder, conform(source, self.kinds))
+        if isinstance(table, Source):
+            return encoded(self.encoder, conform(table, self.kinds))
+        source = Source("table", arrow(table), lambda row: f"row {row + 1}")
+        frame = conform(source, self.kinds)
+        for remark in self.remarks(source, frame).values():
+            warn(remark)
+        return encoded(self.encoder, frame)
+
+    def remarks(self, source: Source, frame: Any) -> dict[str, str]:
+        """For columns that may be understood otherwise than meant a sentence; `frame` is what `conform` has made."""
+        dates = zones(source, self.kinds, new=True)
+        found = {name: f"column {quoted(name)} has {what}; read as UTC" for name, what in dates.items()}
+        for name, (meant, texts) in unread(self.encoder, frame).items():
+            others = f" and {count_of(len(texts) - 1, 'other text')}" if len(texts) > 1 else ""
+            has = f"column {quoted(name)} has {quoted(texts[0])}{others}"
+            found[name] = f"{has}, unlike the {meant} of the training rows; taken as missing"
+        return found
 
     def predict(self, table: Any) -> NDArray[Any]:
         """Predict the target, for each row of a table (see `encode`)."""

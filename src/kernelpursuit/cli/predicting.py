@@ -29,20 +29,23 @@ def run(file: str, table: str, out: str | None, probabilities: bool, coverage: f
             if part.columns.num_rows:
                 write(predictions(model, part, probabilities, coverage))
                 rows += part.columns.num_rows
-                for line in unseen_texts(model, part, told):
+                for line in remarks(model, part, told):
                     print(printable(line), file=sys.stderr)
         if not rows:
             raise TableError(f"{table}: no rows of data")
 
 
-def unseen_texts(model: TableModel, part: Source, told: set[str]) -> Iterator[str]:
-    """A line for each column with texts that the training rows did not have; once for a column."""
-    for column, texts in unseen(model.encoder, conform(part, model.kinds)).items():
+def remarks(model: TableModel, part: Source, told: set[str]) -> Iterator[str]:
+    """A line for each column that may be understood otherwise than meant; once for a column."""
+    frame = conform(part, model.kinds)
+    found = model.remarks(part, frame)
+    for column, texts in unseen(model.encoder, frame).items():
+        more = f" and {count_of(len(texts) - 1, 'other')}" if len(texts) > 1 else ""
+        found[column] = f"column {quoted(column)} has {quoted(texts[0])}{more}, which the training rows did not have"
+    for column, remark in found.items():
         if column not in told:
             told.add(column)
-            more = f" and {count_of(len(texts) - 1, 'other')}" if len(texts) > 1 else ""
-            where = f"kernelpursuit: column {quoted(column)}"
-            yield f"{where} has {quoted(texts[0])}{more}, which the training rows did not have"
+            yield f"kernelpursuit: {remark}"
 
 
 def check(model: TableModel, probabilities: bool, coverage: float | None) -> None:

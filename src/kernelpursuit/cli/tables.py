@@ -1,6 +1,6 @@
 """From an open table to what a model is fitted on: a data frame, a target and a task.
 
-Columns are numbers, texts or dates. The kinds are settled on the training table and kept with the model, so that
+Columns are numbers, texts, dates or times. The kinds are settled on the training table and kept with the model, so that
 another table is read in the same way: a column of numbers stays one where a part of the rows looks like something else.
 """
 
@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelpursuit.cli import cells
 from kernelpursuit.cli.sources import Source, count_of, open_table, printable, quoted
 
 Task = Literal["regression", "classification"]
-Kind = Literal["number", "text", "date"]
+Kind = Literal["number", "text", "date", "zoned date", "time"]  # times of day and durations, in seconds
 
 FEW_VALUES = 20  # a whole-number target with more distinct values than this is taken for a quantity
 ROWS_PER_VALUE = 20  # ... and so is one whose values are each seen in fewer rows than this, on average
@@ -89,6 +90,7 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
         source.fail(f"every column but {quoted(target)} holds one and the same value")
     frame = to_frame({name: column.filter(known) for name, (_, column) in columns.items()})
     kinds = {name: kind for name, (kind, _) in columns.items()}
+    notes += [f"{quoted(name)}: {what}, read as UTC." for name, what in zones(source, kinds).items()]
     return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes])
 
 
@@ -130,28 +132,56 @@ def settle(source: Source, name: str) -> tuple[Kind, Any]:
     import pyarrow as pa
     import pyarrow.types as types
 
-    column = source.columns.column(name)
-    category = types.is_dictionary(column.type)
-    if category:
-        column = column.cast(column.type.value_type)
+    column = cells.plain(source.columns.column(name))
     type_ = column.type
     if types.is_null(type_):
         return "number", column.cast(pa.float64())
     if types.is_time(type_) or types.is_duration(type_):
-        return "number", column.cast(pa.int64() if type_.bit_width == 64 else pa.int32()).cast(pa.float64())
+        return "time", cells.seconds(column)
     if types.is_temporal(type_):
-        return "date", column.cast(pa.timestamp("us"), safe=False)
+        values = column.cast(pa.timestamp("us"), safe=False)
+        return ("zoned date" if types.is_timestamp(type_) and type_.tz is not None else "date"), values
     if types.is_boolean(type_) or types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         return "number", _numbers(source, name, column)
     if types.is_binary(type_):  # what pyarrow makes of text it cannot decode
         unread = [i for i, value in enumerate(column.to_pylist()) if value is not None and not _decodes(value)]
         return ("text", column.cast(pa.string())) if not unread else source.fail("not UTF-8 text", name, unread[0])
-    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
-        column = column.cast(pa.string())
-        if not category:
-            _refuse_spoilt_numbers(source, name, column)
-        return "text", column
+    if types.is_string(type_):
+        return _settle_text(source, name, column)
     source.fail(f"holds values of type {type_}, which is no number, text or date; leave it out with --drop", name)
+
+
+def _settle_text(source: Source, name: str, column: Any) -> tuple[Kind, Any]:
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    if types.is_dictionary(source.columns.column(name).type):  # categories, whatever they look like
+        return "text", column
+    if cells.reads(cells.dates, column):
+        return ("zoned date" if pc.any(cells.zoned(column)).as_py() else "date"), cells.dates(column)
+    if cells.reads(cells.times, column):
+        return "time", cells.times(column)
+    _refuse_spoilt_numbers(source, name, column)
+    return "text", column
+
+
+def zones(source: Source, kinds: Mapping[str, Kind], new: bool = False) -> dict[str, str]:
+    """For columns of dates with time zones, or of new rows with others than the training rows, what they have."""
+    import pyarrow.compute as pc
+
+    found = {}
+    for name in (name for name, kind in kinds.items() if "date" in kind):
+        column = cells.plain(source.columns.column(name))
+        with_zone = cells.zoned(column)
+        some, all_ = pc.any(with_zone).as_py(), pc.all(with_zone).as_py()
+        if new:
+            other = some if kinds[name] == "date" else not all_
+            what = ("with" if kinds[name] == "date" else "without") + " a time zone, unlike the training rows"
+        else:
+            other, what = some, "with a time zone" if all_ else "with and without a time zone"
+        if other and some is not None:
+            found[name] = f"dates {what}"
+    return found
 
 
 def _numbers(source: Source, name: str, column: Any) -> Any:
@@ -174,40 +204,20 @@ def _numbers(source: Source, name: str, column: Any) -> Any:
 def _as_kind(source: Source, name: str, kind: Kind) -> Any:
     """A column of new rows with the kind it had in training."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    column = source.columns.column(name)
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if kind == "text" and (is_text or pa.types.is_integer(column.type)):
-        return column.cast(pa.string())
-    if is_text and kind == "number":
-        trimmed = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-        for word, digit in {"true": "1", "false": "0"}.items():
-            trimmed = pc.if_else(pc.equal(trimmed, word), digit, trimmed)
-        return _numbers(source, name, _cast_cells(source, name, trimmed, pa.float64(), "a number"))
-    if is_text and kind == "date":
-        return _cast_cells(source, name, column, pa.timestamp("us"), "a date (YYYY-MM-DD, with or without a time)")
-    found, values = settle(source, name)
+    column = cells.plain(source.columns.column(name))
+    sort = kind.removeprefix("zoned ")  # with a zone or without, a date is an instant
     if pa.types.is_null(column.type):
-        return column.cast(pa.string() if kind == "text" else pa.timestamp("us") if kind == "date" else pa.float64())
-    if found != kind:
+        return column.cast(pa.string() if kind == "text" else pa.timestamp("us") if sort == "date" else pa.float64())
+    if kind == "text" and (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
+        return column.cast(pa.string())
+    if pa.types.is_string(column.type):
+        values = cells.read_cells(source, name, column, sort)
+        return _numbers(source, name, values) if kind == "number" else values
+    found, values = settle(source, name)
+    if found.removeprefix("zoned ") != sort:
         source.fail(f"holds {found}s, but the model was fitted on {kind}s here", name)
     return values
-
-
-def _cast_cells(source: Source, name: str, column: Any, type_: Any, wanted: str) -> Any:
-    """A column of text as another type, or an error that names the first cell that is none."""
-    import pyarrow as pa
-
-    try:
-        return column.cast(type_)
-    except pa.ArrowInvalid:
-        for row, cell in enumerate(column):
-            try:
-                cell.cast(type_)
-            except pa.ArrowInvalid:
-                source.fail(f"{quoted(source.columns.column(name)[row].as_py())} is not {wanted}", name, row)
-        raise
 
 
 def _is_constant(column: Any) -> bool:
@@ -250,7 +260,8 @@ def _refuse_spoilt_numbers(source: Source, name: str, column: Any) -> None:
         return
     row = int(rows[np.argmax(unread[codes[rows]])])
     word = words[codes[row]]
-    hint = " (write decimals with a point)" if _reads(float, word.replace(",", ".")) else ""
+    comma = _reads(float, word.replace(",", "."))
+    hint = " (write decimals with a point, and thousands without a comma)" if comma else ""
     source.fail(f"{quoted(word)} is not a number, though most of this column is meant as numbers{hint}", name, row)
 
 
