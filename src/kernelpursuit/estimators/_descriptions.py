@@ -48,9 +48,10 @@ DESCRIPTIONS = {
         kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
         eigenvalues below zero, as K is no penalty then). With all atoms this is kernel ridge regression.
         "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
-        in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. The basic variant and
-        ``stop="bound"`` take "auto" for 0, and losses other than the squared one the ridge of the squared one,
-        translated.""",
+        in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. Other losses take the ridge
+        of the squared one, in the proportion in which they bend at its fit. The basic variant and ``stop="bound"`` take
+        "auto" for 0. The losses "tanh" and "doom2" become flat where values are large, and only a ridge keeps these
+        small: with the basic variant give a number.""",
     "search_alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
         kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -20,7 +20,7 @@ from kernelpursuit.estimators._orthogonal import (
     has_evidence_ridge,
     with_evidence_ridge,
 )
-from kernelpursuit.estimators._pipeline import Settings, in_units, run
+from kernelpursuit.estimators._pipeline import Settings, run
 from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.estimators._rules import (
@@ -29,6 +29,7 @@ from kernelpursuit.estimators._rules import (
     bound_rule,
     certified,
     class_rule,
+    curvature_of_constant,
     mean_curvature,
     most_steps,
     no_rules,
@@ -36,6 +37,7 @@ from kernelpursuit.estimators._rules import (
     validation_rule,
     warn_if_constant,
     warn_if_cut,
+    warn_if_flat,
 )
 from kernelpursuit.estimators._training import (
     TrainingData,
@@ -46,6 +48,7 @@ from kernelpursuit.estimators._training import (
     refuse_weights,
     warn_unless_counts,
 )
+from kernelpursuit.estimators._units import Units
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -54,6 +57,16 @@ from kernelpursuit.pursuit.stopping import tolerance
 
 LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared loss may be negative
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+
+class Penalty(NamedTuple):
+    """A ridge for targets as they are fitted, and the second derivative of the loss, about.
+
+    "auto" chooses atoms without a ridge, and then the ridge by their evidence; for the squared loss.
+    """
+
+    alpha: float | str
+    curvature: float = 2.0
 
 
 class KernelMatchingPursuit:
@@ -65,6 +78,7 @@ class KernelMatchingPursuit:
     centers: Any
     alpha: Any
     shrinkage: float
+    loss: Any
     fit_intercept: bool
     stop: Any
     validation_fraction: float
@@ -84,12 +98,11 @@ class KernelMatchingPursuit:
         split: Split,
         wrong: Wrong,
         cuts: int,
-        unit: float = 1.0,
-        zero: np.ndarray | float = 0.0,
+        units: Units = Units(),  # noqa: B008
         calm: Callable[[np.ndarray], np.ndarray] = lambda targets: targets,
         loss_of: Callable[[TrainingData], Loss | None] | None = None,
     ) -> Fitted:
-        """Fit with the stop rule that `n_atoms` and `stop` ask for.
+        """Fit with the stop rule that `n_atoms` and `stop` ask for; the model is in the units that the targets had.
 
         Parameters
         ----------
@@ -103,14 +116,14 @@ class KernelMatchingPursuit:
             ``wrong(targets, residuals, seen)``, which rows count as errors of a bound; `seen` are training targets.
         cuts : int
             How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
-        unit, zero : float, float or ndarray of shape (n_targets,)
-            What the targets were divided by, and what was taken off them before.
+        units : Units
+            Those of `targets`.
         calm : callable
             ``calm(targets)`` without their outliers, for a look at them with the squared loss.
         loss_of : callable, optional
             ``loss_of(data)``, the loss by some of the rows, where it depends on them.
         """
-        settings, centers = Settings.of(self, unit), check_centers(self.centers, data.X)
+        settings, centers = Settings.of(self, units), check_centers(self.centers, data.X)
         limit = None if self.n_atoms == "auto" else self.n_atoms
         stop = self._stop_rule(loss)
         if settings.path is not None and stop in ("validation", "certificate"):
@@ -119,12 +132,12 @@ class KernelMatchingPursuit:
             settings = replace(settings, path=None)
         if stop in ("gcv", "leave_one_out") or has_evidence_ridge(self):
             warn_unless_counts(self, data)
-        shared: dict[str, Any] = {"centers": centers, "unit": unit, "zero": zero}
+        shared: dict[str, Any] = {"centers": centers, "units": units}
         if stop != "certificate":
-            ridge = self._ridge(data, calm(targets), loss, settings, limit=limit, **shared)
-            if isinstance(ridge, Fitted):
-                return ridge
-            shared["alpha"] = ridge
+            penalty = self._penalty(data, calm(targets), loss, settings, limit=limit, **shared)
+            if isinstance(penalty, Fitted):
+                return units.restored(penalty)
+            shared["penalty"] = penalty
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
         elif stop == "certificate":
@@ -143,7 +156,7 @@ class KernelMatchingPursuit:
         if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
-        return fitted
+        return units.restored(fitted)
 
     def _stop_rule(self, loss: Loss | None) -> Any:
         """The parameter `stop`, or the rule that stands for ``n_atoms="auto"``."""
@@ -159,7 +172,7 @@ class KernelMatchingPursuit:
         """Whether the path knows its leave-one-out error."""
         return loss is None and self.variant != "basic"
 
-    def _ridge(
+    def _penalty(
         self,
         data: TrainingData,
         targets: np.ndarray,
@@ -168,29 +181,27 @@ class KernelMatchingPursuit:
         *,
         centers: Any,
         limit: int | None,
-        unit: float,
-        zero: np.ndarray | float,
-    ) -> float | str | Fitted:
-        """The parameter `alpha`; "auto" where the ridge is chosen for the atoms of the pursuit, after it.
+        units: Units,
+    ) -> Penalty | Fitted:
+        """The ridge of the parameter `alpha`, and how the loss bends beside it.
 
         A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
         curvatures of the two at this fit: there the two objectives then bend alike. If this fit is interrupted it is
         the model, and is returned. A fit that goes on keeps the ridge under which its steps were taken.
         """
-        if not isinstance(self.alpha, str):
-            return self.alpha
-        if self.variant == "basic" or self.stop == "bound":  # no joint fit; a statement about the fit without a ridge
-            return 0.0
+        if isinstance(self.alpha, str) and (self.variant == "basic" or self.stop == "bound"):
+            return Penalty(0.0)  # no joint fit; a statement about the fit without a ridge
         if loss is None:
-            return "auto"
-        if not loss.convex:  # bends both ways
-            return 0.0
+            return Penalty(self.alpha)
+        bend = curvature_of_constant(loss, targets, data.weights)
+        if not isinstance(self.alpha, str):
+            return Penalty(self.alpha * units.ridge, bend)
         if settings.path is not None:
-            return self.alpha_
+            return Penalty(self.alpha_ * units.ridge, bend)
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
         quiet = replace(settings, verbose=0, fit_task=None, path=None, rng=deepcopy(settings.rng))
-        options: dict[str, Any] = {"alpha": "auto", "centers": centers, "limit": limit, "unit": unit, "zero": zero}
-        squares = self._fit_once(data, targets, None, quiet, rules=rules, **options)
+        options: dict[str, Any] = {"centers": centers, "limit": limit, "units": units._replace(linear=False)}
+        squares = self._fit_once(data, targets, None, quiet, rules=rules, penalty=Penalty("auto"), **options)
         if squares.path.reason == "interrupted":
             return squares
         kept = squares.expansion.truncate(len(squares.path.atoms))
@@ -198,7 +209,8 @@ class KernelMatchingPursuit:
         if loss.link is not None:
             least = LEAST_MEAN * np.average(targets, axis=0, weights=data.weights)
             values = to_host(loss.link.of_mean(np.maximum(values, least)))
-        return float(squares.alpha or 0) * mean_curvature(loss, targets.astype(np.float64), values, data.weights) / 2
+        there = mean_curvature(loss, targets.astype(np.float64), values, data.weights)
+        return Penalty(float(squares.alpha or 0) * there / 2, bend)
 
     def _fit_validated(
         self,
@@ -207,11 +219,10 @@ class KernelMatchingPursuit:
         loss: Loss | None,
         settings: Settings,
         *,
-        alpha: float | str,
+        penalty: Penalty,
         centers: Any,
         split: Split,
-        unit: float,
-        zero: np.ndarray | float,
+        units: Units,
     ) -> Fitted:
         """Choose the number of steps on rows held out, then fit that many on all rows."""
         if settings.fit_task is not None:
@@ -226,17 +237,16 @@ class KernelMatchingPursuit:
             targets[train],
             loss,
             settings,
-            alpha=alpha,
+            penalty=penalty,
             centers=fewer_centers(centers, len(train)),
             limit=limit,
             rules=rules,
-            unit=unit,
-            zero=zero,
+            units=units,
         )
         if first.path.reason == "interrupted":
             return first
         warn_if_cut(first.path)
-        shared: dict[str, Any] = {"alpha": alpha, "centers": centers, "unit": unit, "zero": zero}
+        shared: dict[str, Any] = {"penalty": penalty, "centers": centers, "units": units}
         fitted = self._fit_once(data, targets, loss, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted" and (first.path.steps or first.path.reason != "tolerance"):
             fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
@@ -252,8 +262,7 @@ class KernelMatchingPursuit:
         wrong: Wrong,
         calm: Callable[[np.ndarray], np.ndarray],
         loss_of: Callable[[TrainingData], Loss | None],
-        unit: float,
-        zero: np.ndarray | float,
+        units: Units,
     ) -> Fitted:
         """Fit to some rows, and keep the number of steps of which the others promise most: see `holdout_bound`.
 
@@ -267,14 +276,14 @@ class KernelMatchingPursuit:
         size = int(np.ceil(self.validation_fraction * len(order)))
         held_out, train = np.sort(order[:size]), np.sort(order[size:])
         some, y = data.subset(train), targets[train]
-        shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "unit": unit, "zero": zero}
+        shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "units": units}
         shared["limit"] = None if self.n_atoms == "auto" else self.n_atoms
         loss = loss_of(some)  # the rows held out have no part in it, nor in the ridge
-        alpha = self._ridge(some, calm(y), loss, settings, **shared)
-        if isinstance(alpha, Fitted):
-            return alpha
+        penalty = self._penalty(some, calm(y), loss, settings, **shared)
+        if isinstance(penalty, Fitted):
+            return penalty
         rules = path_rule("gcv", some, y, self.patience) if self._closed_form(loss) else no_rules
-        fitted = self._fit_once(some, y, loss, settings, alpha=alpha, rules=rules, **shared)
+        fitted = self._fit_once(some, y, loss, settings, penalty=penalty, rules=rules, **shared)
         if fitted.path.reason == "interrupted":
             return fitted
         warn_if_cut(fitted.path)
@@ -290,20 +299,18 @@ class KernelMatchingPursuit:
         loss: Loss | None,
         settings: Settings,
         *,
-        alpha: float | str,
+        penalty: Penalty,
         centers: Any,
         limit: int | None,
         rules: Rules | None = None,
         wanted: int | None = None,
-        unit: float,
-        zero: np.ndarray | float,
+        units: Units,
     ) -> Fitted:
         """Run one pursuit on the rows of `data`.
 
         Parameters
         ----------
-        alpha : float or "auto"
-            "auto" chooses atoms without a ridge, and then the ridge by their evidence; for the squared loss.
+        penalty : Penalty
         centers : as the parameter, checked
         limit : int or None
             Most steps to take; None for as many as memory allows.
@@ -312,7 +319,7 @@ class KernelMatchingPursuit:
         wanted : int, optional
             Number of atoms that the user asked for.
         """
-        family, y = atoms_of(self, data, settings.rng, centers), beside(targets, data.X)
+        family, y, alpha = atoms_of(self, data, settings.rng, centers), beside(targets, data.X), penalty.alpha
 
         def criterion(dictionary: Any) -> Any:
             options: dict[str, Any] = {
@@ -325,7 +332,8 @@ class KernelMatchingPursuit:
             if loss is None:
                 counts = None if data.counts is None else beside(data.counts, data.X)
                 return Squares(dictionary, y, counts=counts, leaves_out=not self._for_scores, **options)
-            return Gradient(dictionary, y, loss, refit_every=self.refit_every, **options)
+            options |= {"refit_every": self.refit_every, "curvature": penalty.curvature}
+            return Gradient(dictionary, y, loss, **options)
 
         floor = 0.0 if loss else least_loss(targets)
         if loss and loss.convex and self.fit_intercept and np.all(targets == targets[:1]):
@@ -339,9 +347,7 @@ class KernelMatchingPursuit:
             return self._fitted(path, ready, family, data, targets, loss, alpha)
 
         def snapshot(path: Path, ready: Any) -> dict[str, Any]:
-            fitted = fitted_after(replace(path), ready)
-            units = in_units(fitted.path, unit, score=unit * unit)
-            return attributes_of(self, fitted._replace(path=units, weights=fitted.weights.times(unit, zero)))
+            return attributes_of(self, units.restored(fitted_after(replace(path), ready)))
 
         # A ridge keeps a number for each atom with each one taken, where running scores are kept.
         ridge = 0 if isinstance(alpha, str) or alpha == 0 or settings.candidates is not None else family.size
@@ -355,10 +361,12 @@ class KernelMatchingPursuit:
             basis=limit if ridge or direction else 1,
             itemsize=-(-8 * (direction + ridge or len(data.rows)) // len(data.rows)),
             wanted=wanted,
-            unit=unit * unit,
+            unit=units.loss,
             steps=limit,
             snapshot=snapshot,
         )
+        if loss is not None and not loss.convex and not self._for_scores:
+            warn_if_flat(self.loss, path, ready)
         return fitted_after(path, ready)
 
     def _fitted(

@@ -23,9 +23,10 @@ from kernelpursuit.estimators._placement import is_collection, refuse_collection
 from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.estimators._units import Units
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.lookahead import Foreseen
-from kernelpursuit.pursuit.loop import Path, Step, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count, pursue
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
@@ -69,8 +70,8 @@ class Settings:
     for_scores: bool = False
 
     @classmethod
-    def of(cls, estimator: Any, unit: float = 1.0) -> Settings:
-        """The settings among the parameters of an estimator, whose targets were divided by `unit`."""
+    def of(cls, estimator: Any, units: Units = Units()) -> Settings:  # noqa: B008
+        """The settings among the parameters of an estimator, whose targets are in these `units`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
         given |= {name: getattr(estimator, f"_{name}", None) for name in ("ending", "foreseen")}
@@ -79,7 +80,7 @@ class Settings:
         if file is not None:
             given["checkpoint"] = Checkpoint(file, estimator, seed)
             seed = given["checkpoint"].seed
-        return cls(rng=np.random.default_rng(seed), path=earlier_path(estimator, unit), **given)
+        return cls(rng=np.random.default_rng(seed), path=earlier_path(estimator, units), **given)
 
 
 class Pursued(NamedTuple):
@@ -256,11 +257,11 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def earlier_path(estimator: Any, unit: float) -> Path | None:
-    """The path of an estimator that is already fitted, for ``warm_start=True``, as of targets divided by `unit`."""
+def earlier_path(estimator: Any, units: Units) -> Path | None:
+    """The path of an estimator that is already fitted, for ``warm_start=True``, as of targets in these `units`."""
     if not getattr(estimator, "warm_start", False) or not hasattr(estimator, "path_"):
         return None
-    path = in_units(replace(estimator.path_), 1 / unit, score=1 / (unit * unit))
+    path = units.scaled_path(replace(estimator.path_))
     pursued = getattr(getattr(estimator, "_taken", None), "pursued", None)
     if pursued is None:
         return path
@@ -335,21 +336,3 @@ def warn_if_short(path: Path, wanted: int | None, name: str) -> None:
             "use a kernel that tells more points apart (a larger gamma, say)",
             ConvergenceWarning,
         )
-
-
-def in_units(path: Path, unit: float, score: float) -> Path:
-    """Path of targets that were divided by `unit`, in their own units; `score` is the unit of the scores."""
-    square = unit * unit
-
-    def convert(step: Step) -> Step:
-        return step._replace(
-            score=step.score * score,
-            loss=step.loss * square,
-            leave_one_out=step.leave_one_out * square,
-            validation=step.validation * square,
-            weight=tuple(w * unit for w in step.weight),
-        )
-
-    path.start = convert(path.start)
-    path.steps, path.discarded = [convert(s) for s in path.steps], [convert(s) for s in path.discarded]
-    return path

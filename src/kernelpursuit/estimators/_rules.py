@@ -30,6 +30,7 @@ from kernelpursuit.pursuit.stopping import (
 from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
+_FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
 Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
 UNASKED = "n_atoms='auto'"  # why a path ends there
@@ -112,6 +113,16 @@ def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights:
         step = 0.5 * spread((targets - values)[:, J], weights) or 1e-3 * spread(targets[:, J], weights) or 1.0
     slopes = [loss.gradient(targets, values + sign * step)[:, J] for sign in (1, -1)]
     return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
+
+
+def curvature_of_constant(loss: Loss, targets: np.ndarray, weights: np.ndarray | None) -> float:
+    """The same at the means of the targets; 2 for a loss that does not bend there, or that bends both ways."""
+    if not loss.convex:
+        return 2.0
+    targets = targets.astype(np.float64)
+    mean = np.average(targets, axis=0, weights=weights)
+    values = np.zeros_like(targets) + (mean if loss.link is None else to_host(loss.link.of_mean(mean)))
+    return mean_curvature(loss, targets, values, weights) or 2.0
 
 
 def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
@@ -215,3 +226,15 @@ def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
     keep = int(np.argmin(bounds))
     path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
     return path
+
+
+def warn_if_flat(loss: Any, path: Path, criterion: Any) -> None:
+    """ConvergenceWarning when a loss is flat at all values of a model that does not fit, and so says no way to go."""
+    if path.steps and criterion.flatness() < _FLAT and path.steps[-1].loss > _FITTED * path.start.loss:
+        name = f"loss={loss!r}" if isinstance(loss, str) else "the loss"
+        warn(
+            f"{name} hardly changes any more with the values of the model, which have become too large: its slope no "
+            "longer says which atoms would help. A larger alpha keeps them small; or take another loss: 'tanh' wants "
+            "values near 1, 'logistic' never becomes flat at a row that is wrong",
+            ConvergenceWarning,
+        )

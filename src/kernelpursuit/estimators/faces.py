@@ -18,9 +18,10 @@ from kernelpursuit._warning import warn
 from kernelpursuit.estimators._atoms import atoms_of
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
+from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.estimators._training import check_centers, check_training, training_data
+from kernelpursuit.estimators._units import in_units
 from kernelpursuit.estimators.regression import cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.faces import Faces, Stage

@@ -22,7 +22,7 @@ from kernelpursuit.estimators._groups import (
 from kernelpursuit.estimators._model import Fitted, PursuitModel
 from kernelpursuit.estimators._orthogonal import OrthogonalFit, has_evidence_ridge, rows_counted, with_evidence_ridge
 from kernelpursuit.estimators._parameters import RankingParameters
-from kernelpursuit.estimators._pipeline import Settings, fits, in_units, run
+from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
 from kernelpursuit.estimators._rules import Rules, most_steps, no_rules, validation_rule, warn_if_constant, warn_if_cut
 from kernelpursuit.estimators._training import (
@@ -34,6 +34,7 @@ from kernelpursuit.estimators._training import (
     training_data,
     warn_unless_counts,
 )
+from kernelpursuit.estimators._units import in_units
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import StopRule

@@ -17,7 +17,7 @@ from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._pipeline import fits, in_units
+from kernelpursuit.estimators._pipeline import fits
 from kernelpursuit.estimators._placement import host_dtype, is_collection
 from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
 from kernelpursuit.estimators._training import (
@@ -27,12 +27,14 @@ from kernelpursuit.estimators._training import (
     largest_size,
     training_data,
 )
+from kernelpursuit.estimators._units import Units
 from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
 from kernelpursuit.sharded.arrays import Sharded
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
 LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
+LINEAR = ("absolute", "quantile")  # losses that grow as residuals do, and not as their squares
 _FAR = 16  # times half their range: targets that float32 had better hold without their middle
 _ROUNDED = 0.1  # times the spread of y: where the absolute loss is a parabola, so that it has a derivative
 
@@ -202,7 +204,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         cast_targets(columns, host_dtype(X))  # or an error
         data, zero = training_data(X, columns, sample_weight), 0.0
         if scaled and self.fit_intercept:
-            columns, zero = near_zero(data.y, host_dtype(X))
+            columns, zero = near_zero(data.y, host_dtype(X), all_of_them=self.loss != "squared")
             data = data._replace(y=columns)
         data = data._replace(y=cast_targets(data.y, host_dtype(X)))
         return self._fit_rows(data, zero, scaled, calm=partial(without_outliers, weights=data.weights))
@@ -216,9 +218,8 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
         how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
         how["loss_of"] = partial(regression_loss, self.loss, quantile=self.quantile)
-        fitted = self._choose_and_fit(data, data.y, loss, **how, unit=unit, zero=zero, **options)
-        path = in_units(fitted.path, unit, score=unit * unit)
-        self._set(fitted._replace(path=path, weights=fitted.weights.times(unit, zero)))
+        units = Units(unit, zero, linear=isinstance(self.loss, str) and self.loss in LINEAR)
+        self._set(self._choose_and_fit(data, data.y, loss, **how, units=units, **options))
         return self
 
 
@@ -249,16 +250,17 @@ def cast_on_shards(y: Any, dtype: Any) -> Any:
     return targets
 
 
-def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
+def near_zero(y: Any, dtype: Any, all_of_them: bool = False) -> tuple[Any, np.ndarray | float]:
     """Targets of which those that are constant became 0, and what was taken off each.
 
     A constant says nothing about the others: neither its size nor its rounding may count beside them. Targets that are
-    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary.
+    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary; or
+    `all_of_them`, for a fit by iterations, of which some would be spent on the way from 0.
     """
     xp = namespace(y)
     low, high = (to_host(end) / 2 for end in (xp.min(y, axis=0), xp.max(y, axis=0)))
     far = np.abs(low + high) > _FAR * (high - low) if np.finfo(dtype).eps > 1e-10 else low == high
-    zero = np.where(far, low + high, 0.0)
+    zero = np.where(far | all_of_them, low + high, 0.0)
     return (y - zero, zero) if np.any(zero) else (y, 0.0)
 
 

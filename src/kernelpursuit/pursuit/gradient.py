@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from kernelpursuit._array import Array, from_host, in_double, namespace, padded, squared_norms, to_host
 from kernelpursuit.dictionaries.protocol import Dictionary
@@ -44,6 +44,9 @@ class Gradient(TakingDirections):
         As in `Squares`, for a loss that no constant of a group changes: `pairwise_logistic`.
     shrinkage : float
         Share of the full step that the basic variant takes.
+    curvature : float
+        Second derivative of the loss, about. Atoms are chosen as if it were this everywhere: where it is small, a
+        penalty is the larger beside it.
 
     References
     ----------
@@ -73,9 +76,12 @@ class Gradient(TakingDirections):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
+        curvature: float = 2.0,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        given = {"alpha": alpha, "weights": weights, "intercept": intercept, "groups": groups}
+        # L + alpha cᵀGc is bend times (L / bend + alpha / bend cᵀGc), whose loss bends as the squared one does.
+        self._bend = curvature / 2
+        given = {"alpha": alpha / self._bend, "weights": weights, "intercept": intercept, "groups": groups}
         self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
         targets = in_double(targets)
         self._variant = variant
@@ -88,8 +94,14 @@ class Gradient(TakingDirections):
         self._theta = np.zeros((0, targets.shape[1]))  # coordinates of the fit along the directions
         self._thetas: list[np.ndarray] = []  # the same after each step
         self._chosen: list[int] = []
+        self._size = 1.0
         if intercept:
-            self._fit_constant()
+            self._start_at_mean()
+        # Losses are minimised in a unit near the first one, to which an optimiser's tolerances refer.
+        self._size = float(2.0 ** np.frexp(self._loss())[1])
+        if intercept and loss.convex:
+            self._refit()  # the best constant
+        self._first_slope = self._slope()
         self._thetas.append(self._theta)
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -137,15 +149,16 @@ class Gradient(TakingDirections):
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
         return self.atoms.solve(self._chosen, self._theta)
 
+    def flatness(self) -> float:
+        """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
+        return self._slope() / (self._first_slope or 1.0)
+
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
         return self._y - self._f
 
-    def _fit_constant(self) -> None:
-        """Start at the mean of the targets, or what a link makes of it.
-
-        Where the loss is convex, go on to the best constant.
-        """
+    def _start_at_mean(self) -> None:
+        """Start at the mean of the targets, or what a link makes of it."""
         constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
         mean = to_host(constant @ self.atoms.weigh(self._y))
         if self._form.link is not None:  # the constant whose mean is that of the targets
@@ -153,8 +166,6 @@ class Gradient(TakingDirections):
             mean = to_host(self._form.link.of_mean(mean * unit)) / unit
         self._move(constant, no_tail, mean)
         self._theta = mean
-        if self._form.convex:
-            self._refit()
 
     def _refit(self) -> None:
         """Minimise over all coordinates, from the current ones."""
@@ -177,18 +188,28 @@ class Gradient(TakingDirections):
             change = flat.reshape(start.shape)
             f = self._f + self.atoms.unweigh(directions.T @ from_host(change, self._f))
             tail = self._f_tail[:width] + tails.T @ change
-            slope = to_host(directions @ self.atoms.weigh(self._form.gradient(self._y, f))) + 2 * tails @ tail
-            return self._value(f) + float(np.sum(tail**2)), slope.ravel()
+            slope = to_host(directions @ self.atoms.weigh(self._form.gradient(self._y, f)))
+            slope += 2 * self._bend * tails @ tail
+            return (self._value(f) + self._bend * float(np.sum(tail**2))) / self._size, slope.ravel() / self._size
 
-        _, slope = objective(start.ravel())
         # The directions are orthonormal, so the problem is as well conditioned as the loss allows.
-        options = {"maxiter": 500, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-9 * max(1e-3, float(np.max(np.abs(slope))))}
-        return minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(start.shape)
+        options = {"maxiter": 500, "maxcor": 20, "ftol": 1e-15}
+
+        def least(begin: np.ndarray) -> OptimizeResult:
+            steepest = float(np.max(np.abs(objective(begin.ravel())[1])))
+            own = options | {"gtol": 1e-9 * max(1e-3, steepest)}
+            return minimize(objective, begin.ravel(), jac=True, method="L-BFGS-B", options=own)
+
+        found = [least(start)]
+        if not self._form.convex and self._form.link is None:  # it may be flat here; at least squares it is not
+            squares = to_host(directions @ self.atoms.weigh(self._y - self._f)) - tails @ self._f_tail[:width]
+            found.append(least(squares))
+        return min(found, key=lambda result: result.fun).x.reshape(start.shape)
 
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
         slope = -self.atoms.weigh(self._form.gradient(self._y, self._f))
-        slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._f_tail.T, size=self.atoms.size)
+        slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._bend * self._f_tail.T, size=self.atoms.size)
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:
@@ -206,10 +227,14 @@ class Gradient(TakingDirections):
                 self._a[J], error[J] = self._products(part), 0
         self.atoms.settle(self._a, error, self._products, jointly=self._variant == "prefit")
 
+    def _slope(self) -> float:
+        xp = namespace(self._f)
+        return float(to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)))))
+
     def _value(self, f: Array) -> float:
         """Weighted sum of the loss."""
         root = self.atoms.weigh(self.atoms.weigh(self._form.value(self._y, f)))
         return float(to_host(namespace(f).sum(root)))
 
     def _loss(self) -> float:
-        return (self._value(self._f) + float(np.sum(self._f_tail**2))) / self.atoms.total_weight
+        return (self._value(self._f) + self._bend * float(np.sum(self._f_tail**2))) / self.atoms.total_weight
