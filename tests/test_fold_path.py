@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import kernelpursuit.estimators._search as search
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV
 from kernelpursuit._array import Spare
-from kernelpursuit.estimators._fold_path import FoldPath, class_scores, staged, value_scores
+from kernelpursuit.estimators._fold_path import FoldPath, class_scores, highest_at, staged, value_scores
 from kernelpursuit.pursuit.at_a_stroke import as_foreseen, at_a_stroke
 from kernelpursuit.pursuit.foreseen import foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
@@ -60,7 +60,7 @@ def test_predictions_and_scores_by_arrays(at_once, monkeypatch):
     T, lengths, weights = rng.normal(size=(7, 6)), rng.normal(size=(6, 3)), rng.uniform(size=7)
     values = np.concatenate([steps.copy() for steps in staged(T, lengths, 1)])
     expected = np.array([T[:, :k] @ lengths[:k] for k in range(2, 7)])
-    np.testing.assert_allclose(values, expected)
+    np.testing.assert_allclose(values.swapaxes(1, 2), expected)
     y, labels, classes = rng.normal(size=(7, 3)), np.array([*"abcabz", "c"]), np.array([*"abc"])
     for w in (None, weights):
         missed = [-np.average(np.mean((one - y) ** 2, axis=1), weights=w) for one in expected]
@@ -69,6 +69,16 @@ def test_predictions_and_scores_by_arrays(at_once, monkeypatch):
         np.testing.assert_allclose(class_scores(labels, values, w, classes), right)
         several = [np.average(np.all((one > 0) == (y > 0), axis=1), weights=w) for one in expected]
         np.testing.assert_allclose(class_scores((y > 0).astype(int), values, w, None), several)
+
+
+def test_of_equal_values_the_first_is_the_highest():
+    values = np.random.default_rng(0).integers(0, 3, (5, 3, 40)).astype(float)
+    for place in range(3):
+        wanted = np.argmax(values, axis=1) == place
+        np.testing.assert_array_equal(highest_at(values, np.full(40, place)), wanted)
+        np.testing.assert_array_equal(
+            highest_at(values[:, :1] - 1, np.full(40, place)), (values[:, 0] > 1) == (place == 1)
+        )
 
 
 def values_of(model, X):

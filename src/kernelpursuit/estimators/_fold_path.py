@@ -67,7 +67,7 @@ class FoldRows:
         return bool(np.min(losses) <= max(model.tol * losses[0], least_loss(self.targets[self.train])))
 
     def scores_of(self, values: np.ndarray, of_classes: bool) -> np.ndarray:
-        """Scores of several predictions for the test rows, (some, n_rows, n_targets)."""
+        """Scores of several predictions for the test rows, (some, n_targets, n_rows)."""
         y, weights = self.y[self.test], None if self.weights is None else self.weights[self.test]
         return class_scores(y, values, weights, self.classes) if of_classes else value_scores(y, values, weights)
 
@@ -123,11 +123,11 @@ def _used_up() -> Any:
 
 
 def staged(directions: np.ndarray, lengths: np.ndarray, constants: int) -> Iterator[np.ndarray]:
-    """Predictions after 1, 2, ... steps, (some, n_rows, n_targets), along directions at the rows, (n_rows, size)."""
+    """Predictions after 1, 2, ... steps, (some, n_targets, n_rows), along directions at the rows, (n_rows, size)."""
     n, targets = len(directions), lengths.shape[1]
-    values = directions[:, :constants] @ lengths[:constants]
+    values = lengths[:constants].T @ directions[:, :constants].T
     for some in spans(constants, len(lengths), max(1, _AT_ONCE // (n * targets))):
-        steps = directions.T[some, :, None] * lengths[some, None, :]
+        steps = directions.T[some, None, :] * lengths[some, :, None]
         steps[0] += values
         np.cumsum(steps, axis=0, out=steps)
         values = steps[-1]
@@ -135,10 +135,10 @@ def staged(directions: np.ndarray, lengths: np.ndarray, constants: int) -> Itera
 
 
 def value_scores(y: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Minus the mean squared error of each of several predictions, (some, n_rows, n_targets)."""
-    missed = values - y.reshape(len(y), -1)
+    """Minus the mean squared error of each of several predictions, (some, n_targets, n_rows)."""
+    missed = values - y.reshape(len(y), -1).T
     np.square(missed, out=missed)
-    losses = missed[:, :, 0] if missed.shape[2] == 1 else missed.mean(axis=2)
+    losses = missed[:, 0] if missed.shape[1] == 1 else missed.mean(axis=1)
     return -(losses.mean(axis=1) if weights is None else np.average(losses, axis=1, weights=weights))
 
 
@@ -147,11 +147,24 @@ def class_scores(
 ) -> np.ndarray:
     """Share of rows whose class, or all of whose labels, each of several predictions has right."""
     if classes is None:
-        right = np.all((values > 0) == (y == 1), axis=2)
+        right = np.all((values > 0) == (y.T == 1), axis=1)
     else:
-        index = values[:, :, 0] > 0 if values.shape[2] == 1 else np.argmax(values, axis=2)
-        known = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        right = index == np.where(classes[known] == y, known, -1)
+        place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        right = highest_at(values, place) & (classes[place] == y)
     if weights is None:
         return np.count_nonzero(right, axis=1) / right.shape[1]
     return np.average(right, axis=1, weights=weights)
+
+
+def highest_at(values: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Whether the first of the highest values, (some, n_targets, n_rows), is where each row should have it.
+
+    Target by target: an argmax over few entries for each of many rows takes ten times as long.
+    """
+    if values.shape[1] == 1:
+        return (values[:, 0] > 0) == (place == 1)
+    own = values[:, place, np.arange(len(place))]
+    right = np.ones(own.shape, dtype=bool)
+    for target, others in enumerate(values.swapaxes(0, 1)):
+        right &= (others < own) | ((others == own) & (target >= place))
+    return right
