@@ -19,7 +19,7 @@ from kernelpursuit import (
     to_onnx,
 )
 from kernelpursuit.estimators._refining import frame_of
-from kernelpursuit.estimators._training import one_row_rules, warn_if_one_column_rules
+from kernelpursuit.estimators._training import few_rows_rule, warn_if_one_column_rules
 from kernelpursuit.pursuit.at_a_stroke import at_a_stroke
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
@@ -138,10 +138,10 @@ def test_no_column_seems_to_rule_for_its_offset():
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(100_000, 2)) + np.array([0, 1e6])).astype(np.float32)
     warn_if_one_column_rules(X, "rbf", "scale")
-    assert not one_row_rules(X)
+    assert not few_rows_rule(X)
     X[7, 1] = 2e6
     with pytest.warns(UserWarning, match="column 1 of X owes nearly all of its variance to row 7"):
-        assert one_row_rules(X)
+        assert few_rows_rule(X)
 
 
 def test_targets_far_from_zero_beside_single_precision_rows():

@@ -1,4 +1,4 @@
-"""One row far out in several columns: every estimator whose width comes from the variance says so, once."""
+"""Rows far out in several columns: every estimator whose width comes from the variance says so, once."""
 
 import warnings
 
@@ -15,6 +15,8 @@ from kernelpursuit import (
     SparseKernelFDA,
     SparseKernelFDACV,
 )
+from kernelpursuit.estimators._training import column_of_far_rows, few_rows_rule
+from kernelpursuit.gaussian import center_of, centred
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
@@ -23,11 +25,15 @@ FAR = X.copy()
 FAR[7] = [1e6, -2e6, 1.5e6]
 
 
-def said(model, X, y=y):
+SEVERAL = X.copy()
+SEVERAL[[7, 20, 31]] = [[1e6, -2e6, 1.5e6], [-3e5, 8e5, 1e5], [1e6, 1e6, 2e5]]
+
+
+def said(model, X, y=y, **weights):
     y = y > 0 if is_classifier(model) else y
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        model.fit(X, y)
+        model.fit(X, y, **weights)
     return [str(one.message) for one in found if "owes nearly all" in str(one.message)]
 
 
@@ -50,6 +56,28 @@ def said(model, X, y=y):
 def test_a_row_far_out_in_several_columns_is_named_once(model):
     assert ["to row 7" in one for one in said(model, FAR)] == [True]
     assert said(model, X) == []
+    (several,) = said(model, SEVERAL)
+    assert "to 3 rows (7, 20, 31)" in several
+    w = np.ones(60)
+    w[[0, 7]] = 0  # which has no say; others keep their numbers
+    assert said(model, FAR, sample_weight=w) == []
+    (others,) = said(model, SEVERAL, sample_weight=w)
+    assert "to 2 rows (20, 31)" in others
+
+
+def test_codes_for_missing_values():
+    coded = np.tile(X, (4, 1))
+    coded[:9, 1] = -9999
+    assert "to 9 rows (0, 1, 2, 3, 4, ...), where it is -9999" in said(KMPRegressor(3), coded, np.tile(y, 4))[0]
+
+
+@pytest.mark.parametrize("draw", ["lognormal", "exponential", "standard_t"])
+@pytest.mark.parametrize("shape", [(20, 1), (200, 3), (500, 10)])
+def test_heavy_tails_are_no_far_rows(draw, shape):
+    options = {"df": 3} if draw == "standard_t" else {}
+    for seed in range(100):
+        rows = getattr(np.random.default_rng(seed), draw)(size=shape, **options)
+        assert not few_rows_rule(rows) and column_of_far_rows(centred(rows, center_of(rows))) is None
 
 
 def test_it_is_the_column_where_the_row_lies_farthest():

@@ -47,7 +47,7 @@ from kernelpursuit.estimators._refining import (
 )
 from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
-from kernelpursuit.estimators._training import as_counts, one_row_rules
+from kernelpursuit.estimators._training import as_counts, few_rows_rule
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
@@ -95,7 +95,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)
         if strata is not None:
-            one_row_rules(X, columns=getattr(self, "feature_names_in_", None))
+            few_rows_rule(X, columns=getattr(self, "feature_names_in_", None))
         passes = np.inf if self.epochs == "auto" else self.epochs
         task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
         if (given := getattr(self, "_given", None)) is not None:

@@ -47,7 +47,13 @@ from kernelpursuit.estimators._score_table import (
 from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix
 from kernelpursuit.estimators._side_by_side import FEW_FORESEEN, Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
-from kernelpursuit.estimators._training import host_weights, one_row_rules, training_data, warn_unless_counts
+from kernelpursuit.estimators._training import (
+    few_rows_rule,
+    host_weights,
+    rows_that_count,
+    training_data,
+    warn_unless_counts,
+)
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.lookahead import Foreseen
@@ -149,7 +155,8 @@ def search(
     if chosen in scored.foreseen:
         final._foreseen = scored.foreseen[chosen].first(k)
     if widths is not None and not settings[chosen].learned:  # else those of all rows say it
-        one_row_rules(X, columns=getattr(estimator, "feature_names_in_", None))
+        rows, names = rows_that_count(X, weights), getattr(estimator, "feature_names_in_", None)
+        few_rows_rule(X if rows is None else take_rows(X, rows), rows, columns=names)
     input_weights = fit_on_all_rows(estimator, final, widths if settings[chosen].learned else None, X, y, weights)
     path = final.path_
     if scored.interrupted and path.reason != "interrupted":

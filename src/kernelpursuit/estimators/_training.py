@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 
-from kernelpursuit._array import from_host, namespace, to_host
+from kernelpursuit._array import energies, from_host, namespace, to_host
 from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._placement import (
@@ -53,10 +53,14 @@ FEW_ROWS = 10  # which say nothing about variances
 MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
-ONE_ROW = 0.99  # share of the variance of a column from which one row is said to rule it
+RULING = 0.99  # share of the variance of a column from which a few rows are said to rule it
+FEW_FAR = 0.05  # share of the rows that may be these few
+GAP = 5  # times the distance of all others, at which each of them lies: of heavy tails none is so far from the next
 
 
-def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+def check_training(
+    estimator: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, **options: Any
+) -> Any:
     """X, or X and y, of a fit, checked; `options` go to scikit-learn's `validate_data`."""
     refuse_collections(estimator, "fit", X, y)
     if sparse.issparse(y):
@@ -68,23 +72,33 @@ def check_training(estimator: Any, X: Any, y: Any = "no_validation", **options: 
     if getattr(estimator, "input_weights", "equal") == "equal":  # learned weights absorb the units
         names = getattr(estimator, "feature_names_in_", None)
         width = "gammas=[0.25, 1, 4, 16]" if hasattr(estimator, "gammas") else "gamma=1"
-        warn_if_one_column_rules(X, estimator.kernel, gamma, columns=names, width=width)
+        warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names, width=width)
     return checked
 
 
 def warn_if_one_column_rules(
-    X: Any, kernel: Any, gamma: Any, name: str = "X", columns: Any = None, width: str = "gamma=1"
+    X: Any,
+    kernel: Any,
+    gamma: Any,
+    sample_weight: Any = None,
+    name: str = "X",
+    columns: Any = None,
+    width: str = "gamma=1",
 ) -> None:
     """Warn when the distances that the kernel sees are those of one column: most likely it has other units.
 
     A width of the user's own is for the inputs as they are: no warning. `columns` are their names, where they have any;
-    `width` is how to give a width.
+    `width` is how to give a width. Rows of weight 0 have no say.
     """
     if not (gamma is None or isinstance(gamma, str)):
         return
     kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
     by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
-    if sparse.issparse(X) or not by_distance or X.shape[0] < FEW_ROWS:
+    if sparse.issparse(X) or not by_distance:
+        return
+    rows = rows_that_count(X, sample_weight)
+    X = X if rows is None else take_rows(X, rows)
+    if X.shape[0] < FEW_ROWS:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         xp = namespace(X)
@@ -93,14 +107,15 @@ def warn_if_one_column_rules(
         near = centred(X, center_of(X))
         variance = np.where(varies, to_host(xp.var(near, axis=0)), 0.0)
         share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
-        far = None if share > ONE_COLUMN else column_of_far_row(near, variance)
+        far = None if share > ONE_COLUMN else column_of_far_rows(near)
     if far is not None:
-        one_row_rules(X[:, far : far + 1], name, None if columns is None else columns[far : far + 1], far)
+        named = None if columns is None else columns[far : far + 1]
+        few_rows_rule(X[:, far : far + 1], rows, name, named, far)
     if not share > ONE_COLUMN:
         return
     largest = int(np.argmax(variance))
     named = None if columns is None else columns[largest : largest + 1]
-    if not one_row_rules(X[:, largest : largest + 1], name, named, largest) and np.sum(varies) > 1:
+    if not few_rows_rule(X[:, largest : largest + 1], rows, name, named, largest) and np.sum(varies) > 1:
         column = largest if columns is None else repr(str(columns[largest]))
         warn(
             f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees the others. Scale "
@@ -109,46 +124,81 @@ def warn_if_one_column_rules(
         )
 
 
-def column_of_far_row(X: Any, variance: np.ndarray) -> int | None:
-    """Where a row lies far out that has nearly all of the variance of X, in the column where it lies farthest."""
-    xp, n = namespace(X), X.shape[0]
-    mean = xp.mean(X, axis=0)
-    farthest = np.maximum(to_host(xp.max(X, axis=0) - mean), to_host(mean - xp.min(X, axis=0)))
-    limit = ONE_ROW * (1 - 1 / n)
-    if not np.any(farthest**2 > limit * n * variance):  # then it has no more of all columns together
+def rows_that_count(X: Any, sample_weight: Any) -> np.ndarray | None:
+    """Rows of positive weight; None where all are."""
+    if sample_weight is None:
         return None
-    squares = (X - mean) ** 2
-    of_rows = to_host(xp.sum(squares, axis=1))
-    row = int(np.argmax(of_rows))
-    return int(np.argmax(to_host(squares[row, :]))) if of_rows[row] > limit * np.sum(of_rows) else None
+    rows = np.flatnonzero(host_weights(sample_weight, X) > 0)
+    return None if len(rows) == X.shape[0] else rows
 
 
-def one_row_rules(X: Any, name: str = "X", columns: Any = None, start: int = 0) -> bool:
-    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to one row; a warning.
+def far_rows(squares: np.ndarray) -> np.ndarray:
+    """Few rows that have nearly all of the sum of `squares`, and each of which lies far beyond all others; or none.
 
-    Columns are numbered from `start`. Those of which most values are equal (indicators, counts) are as they should be.
+    Examples
+    --------
+    >>> far_rows(np.array([1.0, 1e9, 2.0, 1.5, 1e9] + [1.0] * 35))
+    array([1, 4])
+    >>> far_rows(np.array([1.0, 9.0, 2.0, 1.5, 4.0] + [1.0] * 35))
+    array([], dtype=int64)
     """
-    if X.shape[0] < FEW_ROWS:
+    n, total = len(squares), np.sum(squares)
+    most = max(1, int(FEW_FAR * n))
+    first = np.argpartition(squares, n - 1 - most)[n - 1 - most :]
+    first = first[np.argsort(-squares[first], kind="stable")]  # the farthest rows, and one more
+    far, rest = squares[first[:-1]], squares[first[1:]]
+    ends = np.flatnonzero((np.cumsum(far) > RULING * total) & (far >= GAP**2 * rest))
+    return np.sort(first[: ends[0] + 1]) if len(ends) else first[:0]
+
+
+def column_of_far_rows(X: Any) -> int | None:
+    """Where few rows of centred X have nearly all of its variance, the column where they lie farthest."""
+    far = far_rows(to_host(energies(X.T)))
+    return int(np.argmax(to_host(energies(take_rows(X, far))))) if len(far) else None
+
+
+def few_rows_rule(X: Any, rows: np.ndarray | None = None, name: str = "X", columns: Any = None, start: int = 0) -> bool:
+    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to few rows; a warning.
+
+    Columns are numbered from `start`; `rows` are the numbers of the rows, where they are not all. Columns of which most
+    values are equal (indicators, counts) are as they should be.
+    """
+    n = X.shape[0]
+    if n < FEW_ROWS:
         return False
     xp = namespace(X)
     largest = to_host(xp.max(xp.abs(X), axis=0))
     scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
-    scaled = centred(scaled, center_of(scaled))  # sums of float32 numbers far from 0 are wrong
-    squares = (scaled - xp.mean(scaled, axis=0)) ** 2
-    share = to_host(xp.max(squares, axis=0)) / np.maximum(to_host(xp.sum(squares, axis=0)), np.finfo(float).tiny)
-    for column in np.flatnonzero(share > ONE_ROW * (1 - 1 / X.shape[0])):  # of one row that differs it is 1 - 1/n
-        values = to_host(X[:, int(column)])
-        row = int(np.argmax(np.abs(values - np.median(values))))
-        if np.subtract(*np.quantile(np.delete(values, row), [0.75, 0.25])) == 0:
+    squares = centred(scaled, center_of(scaled)) ** 2  # sums of float32 numbers far from 0 are wrong
+    # r numbers with a sum s have squares with a sum of s²/r or more.
+    enough = (RULING * to_host(xp.sum(squares, axis=0))) ** 2 / max(1, int(FEW_FAR * n))
+    for column in np.flatnonzero(to_host(energies(squares)) >= enough * (1 - 1e-3)):
+        far, values = far_rows(to_host(squares[:, int(column)])), to_host(X[:, int(column)])
+        if not len(far) or np.subtract(*np.quantile(np.delete(values, far), [0.75, 0.25])) == 0:
             continue
         label = start + int(column) if columns is None else repr(str(columns[column]))
         warn(
-            f"column {label} of {name} owes nearly all of its variance to row {row}, where it is {values[row]:.4g}: "
-            "by this scale all other rows look alike. Mend or leave out the row if the value is wrong; else transform "
-            "the column (QuantileTransformer)"
+            f"column {label} of {name} owes nearly all of its variance to {listed(far, rows, values)}: by this scale "
+            "all other rows look alike. Mend or leave out what is wrong; else transform the column "
+            "(QuantileTransformer)"
         )
         return True
     return False
+
+
+def listed(far: np.ndarray, rows: np.ndarray | None, values: np.ndarray) -> str:
+    """Rows by their numbers, with the value that is largest.
+
+    Examples
+    --------
+    >>> listed(np.array([0, 2]), None, np.array([-5.0, 1.0, 4.0])), listed(np.array([2]), None, np.arange(3.0))
+    ('2 rows (0, 2), where it is -5 and the like', 'row 2, where it is 2')
+    """
+    names = [str(row) for row in (far if rows is None else rows[far])[:5]]
+    value = f"where it is {values[far[np.argmax(np.abs(values[far]))]]:.4g}"
+    if len(far) == 1:
+        return f"row {names[0]}, {value}"
+    return f"{len(far)} rows ({', '.join(names)}{', ...' if len(far) > len(names) else ''}), {value} and the like"
 
 
 def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray:

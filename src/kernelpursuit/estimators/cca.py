@@ -225,7 +225,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         -------
         self
         """
-        X, Y = self._check_training_data(X, y)
+        X, Y = self._check_training_data(X, y, sample_weight)
         data, settings = training_data(X, None, sample_weight), Settings.of(self)
         families = self._families(data, Y if len(data.rows) == data.n_rows else take_rows(Y, data.rows), settings.rng)
 
@@ -313,7 +313,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         x_scores, y_scores = self.transform(X, y)
         return on_host(x_scores), on_host(y_scores)
 
-    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _check_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
         """The two views, checked and of one dtype."""
         X, Y = validated(
             self,
@@ -333,8 +333,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
                     f"got shape {view.shape}"
                 )
         names = getattr(self, "feature_names_in_", None), columns_of(y) or None
-        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, columns=names[0], width="gamma_x=1")
-        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, "y", names[1], "gamma_y=1")
+        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, sample_weight, columns=names[0], width="gamma_x=1")
+        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, sample_weight, "y", names[1], "gamma_y=1")
         self._n_features_y = Y.shape[1]
         return X, Y
 

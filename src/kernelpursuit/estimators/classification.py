@@ -284,7 +284,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
                 self._labels = False
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
-        X, y, self._labels = check_classes(self, X, y)
+        X, y, self._labels = check_classes(self, X, y, sample_weight)
         weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
         data, factors = training_data(X, on_host(y), weights), factors or self._class_factors
         data = data if factors is None else factors.without(data)
@@ -310,10 +310,10 @@ def has_labels(estimator: Any) -> bool:
     return getattr(estimator, "_labels", False)
 
 
-def check_classes(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, bool]:
+def check_classes(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, bool]:
     """X and y of a fit, checked, and whether y is a matrix of labels."""
     if not is_multilabel(y):
-        X, y = check_training(estimator, X, y)
+        X, y = check_training(estimator, X, y, sample_weight=sample_weight)
         check_classification_targets(y)
         return X, y, False
     if estimator.class_weight is not None:
@@ -321,7 +321,8 @@ def check_classes(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, bool]:
             f"class_weight={estimator.class_weight!r} is for classes of which each row has one; y is a matrix of "
             "labels: give sample_weight"
         )
-    X, y = check_training(estimator, X, y.toarray() if sparse.issparse(y) else y, multi_output=True)
+    y = y.toarray() if sparse.issparse(y) else y
+    X, y = check_training(estimator, X, y, sample_weight=sample_weight, multi_output=True)
     values = np.unique(on_host(y))
     if not np.all((values == 0) | (values == 1)):
         raise ValueError(f"y with several columns must be 0 and 1, whether a row has the label, got {values.tolist()}")

@@ -274,7 +274,7 @@ class SparseKernelFDA(FisherModel):
             with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
                 return self._fit_rows(data, classes)
-        X, y = check_training(self, X, y)
+        X, y = check_training(self, X, y, sample_weight=sample_weight)
         check_classification_targets(y)
         data = training_data(X, on_host(y), sample_weight)
         classes = two_or_more_classes(data.y)

@@ -139,7 +139,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         -------
         self
         """
-        X, y = check_training(self, X, y)
+        X, y = check_training(self, X, y, sample_weight=sample_weight)
         check_classification_targets(y)
         found = search(self, SparseKernelFDA, accuracy, X, y, sample_weight, groups)
         self._adopt(found)

@@ -180,7 +180,7 @@ class PolytopeFacesRegressor(RegressorMixin, EstimatorSupport, BaseEstimator):
         -------
         self
         """
-        X, y = check_training(self, X, y, y_numeric=True)
+        X, y = check_training(self, X, y, sample_weight=sample_weight, y_numeric=True)
         data, settings = training_data(X, on_host(y), sample_weight), Settings.of(self)
         X, weights = data.X, None if data.weights is None else beside(data.weights, data.X)
         cast_targets(data.y, host_dtype(X))  # or an error

@@ -183,7 +183,7 @@ class PursuitNystroem(
             return self._fit_collection(X, y, sample_weight)
         if self.selection == "prefit" and y is None:
             validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
-        X = check_training(self, X)
+        X = check_training(self, X, sample_weight=sample_weight)
         labels = None
         if self.selection == "prefit":
             labels = labels_on_host(y)

@@ -140,7 +140,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         -------
         self
         """
-        X = check_training(self, X, ensure_min_samples=2)
+        X = check_training(self, X, sample_weight=sample_weight, ensure_min_samples=2)
         data, settings = training_data(X, None, sample_weight), Settings.of(self)
         train = held_out = np.arange(len(data.rows))
         if self.validation_fraction is not None:

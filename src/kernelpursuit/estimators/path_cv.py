@@ -112,7 +112,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
         -------
         self
         """
-        X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
+        X, y = check_training(self, X, y, sample_weight=sample_weight, multi_output=True, y_numeric=True)
         rows = on_host(y).reshape(X.shape[0], -1).astype(np.float64)
         loss = regression_loss(self.loss, training_data(X, rows, sample_weight), self.quantile) or LOSSES["squared"]
 
@@ -222,7 +222,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         -------
         self
         """
-        X, y, self._labels = check_classes(self, X, y)
+        X, y, self._labels = check_classes(self, X, y, sample_weight)
         weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
 
         def make(**parameters: Any) -> KMPClassifier:

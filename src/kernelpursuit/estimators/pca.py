@@ -175,7 +175,7 @@ class SparseKernelPCA(
         if is_collection(X):
             with rows_on_cluster(self, X, None, sample_weight, np.asarray) as data:
                 return self._fit_rows(data)
-        return self._fit_rows(training_data(check_training(self, X), None, sample_weight))
+        return self._fit_rows(training_data(check_training(self, X, sample_weight=sample_weight), None, sample_weight))
 
     def _fit_rows(self, data: TrainingData) -> SparseKernelPCA:
         """Fit to rows wherever they are."""

@@ -196,7 +196,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
             with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
                 targets, zero = near_zero(data.y, data.X.dtype) if self.fit_intercept else (data.y, 0.0)
                 return self._fit_rows(data._replace(y=cast_on_shards(targets, data.X.dtype)), zero)
-        X, y = check_training(self, X, y, multi_output=True, y_numeric=True)
+        X, y = check_training(self, X, y, sample_weight=sample_weight, multi_output=True, y_numeric=True)
         self._one_target = y.ndim == 1
         # A loss of the user's own may mean something else for scaled targets.
         scaled = isinstance(self.loss, str) and link_of(self.loss) is None

@@ -43,7 +43,7 @@ from kernelpursuit.estimators._tasks import lines_wanted, told
 from kernelpursuit.estimators._training import (
     as_counts,
     constant_but_for_rounding,
-    one_row_rules,
+    few_rows_rule,
     training_data,
     warn_unless_counts,
 )
@@ -180,7 +180,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         y = labels_on_host(y)
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)
-        one_row_rules(data.X, columns=getattr(self, "feature_names_in_", None))
+        few_rows_rule(data.X, data.rows, columns=getattr(self, "feature_names_in_", None))
         warn_unless_counts(self, data)
         n, rng = data.X.shape[0], generator(self.random_state)
         counts = np.ones(n) if data.weights is None else as_counts(data.weights.astype(np.float64), n)
