@@ -21,7 +21,6 @@ NEW = RNG.normal(size=(20, 3))
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 
 
-@pytest.mark.parametrize("constant", [0.1, -1e9])
 @pytest.mark.parametrize(
     "model",
     [
@@ -40,13 +39,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_
     ],
     ids=lambda model: str(model).replace("\n", ""),
 )
-def test_the_others_are_fitted_as_without_it(model, constant):
+def test_the_others_are_fitted_as_without_it(model):
     alone = clone(model).fit(X, T)
-    found = clone(model).fit(X, np.column_stack([T, np.full(90, constant)]))
-    values = found.predict(NEW)
-    np.testing.assert_allclose(values[:, 0], alone.predict(NEW), rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(values[:, 1], constant)
-    np.testing.assert_array_equal(found.dual_coef_[:, 1], 0)
+    for constant in (0.1, -1e9):
+        found = clone(model).fit(X, np.column_stack([T, np.full(90, constant)]))
+        values = found.predict(NEW)
+        np.testing.assert_allclose(values[:, 0], alone.predict(NEW), rtol=1e-6, atol=1e-8)
+        np.testing.assert_array_equal(values[:, 1], constant)
+        np.testing.assert_array_equal(found.dual_coef_[:, 1], 0)
 
 
 def test_the_ridge_of_several_constants_and_of_weights():

@@ -196,7 +196,9 @@ def cases():
     for default in DEFAULTS:  # as its constructor makes it: what users have first
         smaller = SMALLER.get(type(default), default)
         yield from checks_of(default, lambda name, _: name not in LONG)
-        yield from checks_of(smaller, lambda name, _: name in LONG)
+        yield from checks_of(smaller, lambda name, _: name in LONG and not of_data(name, ()))
+        smallest = FEW_ATOMS[type(default)] if type(default) in SMALLER else default
+        yield from checks_of(smallest, lambda name, _: name in LONG and of_data(name, ()))
     for estimator in SETTINGS:
         yield from checks_of(estimator, repeated_for(estimator))
 

@@ -14,6 +14,7 @@ from kernelpursuit.pursuit.at_a_stroke import as_foreseen, at_a_stroke
 from kernelpursuit.pursuit.foreseen import foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.shared_products import Products
+from pairwise import pairwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -111,17 +112,14 @@ def both_ways(model, X, y, monkeypatch, **options):
     return sum(quick), len(quick)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"alpha": 0.0}, {"fit_intercept": False}, {"variant": "backfit"}, {"kernel": "laplacian"}, {"n_jobs": 1},
-        {"one_standard_error": True}, {"cv": KFold(3, shuffle=True, random_state=0)},
-        {"cv": ShuffleSplit(3, random_state=0)}, {"verbose": 1}, {"kernel": "poly", "degree": 2}, {"kernel": "sigmoid"},
-    ],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("targets", [1, 2])
+OPTIONS = [
+    {}, {"alpha": 0.0}, {"fit_intercept": False}, {"variant": "backfit"}, {"kernel": "laplacian"}, {"n_jobs": 1},
+    {"one_standard_error": True}, {"cv": KFold(3, shuffle=True, random_state=0)},
+    {"cv": ShuffleSplit(3, random_state=0)}, {"verbose": 1}, {"kernel": "poly", "degree": 2}, {"kernel": "sigmoid"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "weighted", "targets"), pairwise(OPTIONS, [False, True], [1, 2]), ids=str)
 def test_values(options, weighted, targets, monkeypatch):
     X, y = data(targets=targets)
     weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float) if weighted else None

@@ -8,6 +8,7 @@ from kernelpursuit.dictionaries import kernel as module
 from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
+from pairwise import pairwise
 from problems import data
 
 N, ATOMS = 400, 25
@@ -31,10 +32,12 @@ def problem(dtype, targets):
     return X.astype(dtype), np.stack([y, *more[: targets - 1]], axis=1).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0, 10.0])
-@pytest.mark.parametrize(("alpha", "targets"), [(0.0, 1), (0.1, 1), (0.0, 3)])
-def test_any_memory(dtype, gamma, alpha, targets, small_tiles):
+@pytest.mark.parametrize(
+    ("dtype", "gamma", "more"),
+    pairwise([np.float32, np.float64], [0.01, 0.1, 1.0, 10.0], [(0.0, 1), (0.1, 1), (0.0, 3)]),
+)
+def test_any_memory(dtype, gamma, more, small_tiles):
+    alpha, targets = more
     X, Y = problem(dtype, targets)
     kernel = make_kernel("rbf", X, gamma=gamma)
     plain = atoms_of(KernelDictionary(X, X, kernel, storage="dense"), Y, alpha)

@@ -116,7 +116,7 @@ def test_class_weights_count():
 
 def test_same_seed_same_model_and_it_can_be_pickled():
     X, y = smooth(100)
-    models = [RefinedKMPRegressor(n_atoms=5, random_state=3).fit(X, y) for _ in range(2)]
+    models = [RefinedKMPRegressor(n_atoms=5, random_state=3, epochs=10).fit(X, y) for _ in range(2)]
     np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(models[0])).predict(X), models[0].predict(X))
 

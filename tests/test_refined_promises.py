@@ -60,7 +60,7 @@ def test_models_without_terms_are_quiet(capfd):
 def test_one_row_far_away_is_named(make):
     X, y, _ = data(60)
     X[:, 2] = np.arange(60) == 7  # a rare indicator, which is as it should be
-    model = make(random_state=0, **{"epochs": 2} if make is RefinedKMPRegressor else {})
+    model = make(random_state=0, **{"n_atoms": 3, "epochs": 2} if make is RefinedKMPRegressor else {})
     model.fit(X, y)
     X[3, 0] = 1e4
     with pytest.warns(UserWarning, match="column 0 of X owes nearly all of its variance to row 3, where it is 1e.04"):

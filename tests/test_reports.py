@@ -95,8 +95,8 @@ COUNTING = {  # where the sum of the weights is taken for a number of rows
     "ranker": kp.KMPRanker(),
     "ranker by pairs": kp.KMPRanker(2, loss="logistic"),
     "widths": kp.FeatureWidths(),
-    "refined": kp.RefinedKMPRegressor(3, random_state=0),
-    "refined classes": kp.RefinedKMPClassifier(3, random_state=0),
+    "refined": kp.RefinedKMPRegressor(3, epochs=2, random_state=0),
+    "refined classes": kp.RefinedKMPClassifier(3, epochs=2, random_state=0),
     "landmarks by y": kp.PursuitNystroem(n_components=5, selection="prefit", task="regression"),
     "adaptive": kp.ConformalRegressor(kp.KMPRegressor(), adaptive=True),
 }
