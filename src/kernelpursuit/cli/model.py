@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,9 @@ class TableModel:
         """
         if isinstance(table, Source):
             return encoded(self.encoder, conform(table, self.kinds))
-        source = Source("table", arrow(table), lambda row: f"row {row + 1}")
+        source = Source("table", arrow(table, self.kinds), lambda row: f"row {row + 1}")
+        if source.columns.num_rows == 0:
+            source.fail("no rows of data: 0 sample(s), where a minimum of 1 is required")
         frame = conform(source, self.kinds)
         for remark in self.remarks(source, frame).values():
             warn(remark)
@@ -144,12 +147,24 @@ class TableModel:
             raise TableError(f"{what} are for a {task}, and this model is a {self.task} of {self.target!r}")
 
 
-def arrow(table: Any) -> Any:
-    """A table of any of the common libraries as one of pyarrow."""
+def arrow(table: Any, needed: Collection[str]) -> Any:
+    """A table of any of the common libraries as one of pyarrow, of which some columns are needed."""
+    import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
 
     if isinstance(table, pa.Table):
         return table
     if hasattr(table, "to_arrow"):  # polars
         return table.to_arrow()
-    return pa.table(dict(table)) if isinstance(table, dict) else pa.Table.from_pandas(table, preserve_index=False)
+    if isinstance(table, dict):
+        return pa.table(dict(table))
+    if not isinstance(table, pd.DataFrame):
+        names = ", ".join(quoted(name) for name in list(needed)[:8]) + (", ..." if len(needed) > 8 else "")
+        kinds = "a DataFrame of pandas or polars, a Table of pyarrow or a dict of columns"
+        raise TypeError(f"the rows must be a table with the columns {names}: {kinds}; got {type(table).__name__}")
+    if not table.columns.is_unique:  # which pyarrow does not take
+        for name in needed:
+            if (count := int((table.columns == name).sum())) > 1:
+                raise TableError(f"table: column {quoted(name)}: {count} columns have this name")
+        table = table.loc[:, ~table.columns.duplicated()]
+    return pa.Table.from_pandas(table, preserve_index=False)

@@ -13,7 +13,7 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -83,6 +83,13 @@ class Source:
         hint = f"did you mean {quoted(lower[near[0]])}? " if near else ""
         self.fail(f"no such column; {hint}The columns are {self.column_list()}".replace("; The", "; the"), wanted)
 
+    def refuse_repeated(self, names: Iterable[str]) -> None:
+        """Raise the error for the first of some columns of which there are several."""
+        counts = Counter(self.columns.column_names)
+        for name in names:
+            if counts[name] > 1:
+                self.fail(f"{counts[name]} columns have this name", name)
+
     def column_list(self) -> str:
         """Name the columns, cut short when there are many."""
         names = self.columns.column_names
@@ -105,9 +112,7 @@ def open_table(path: str) -> Source:
     except (pa.ArrowException, csv.Error, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]
         raise TableError(f"{shown(path)}: cannot be read: {reason}") from error
-    for name, count in Counter(source.columns.column_names).items():
-        if count > 1:
-            source.fail(f"{count} columns have this name", name)
+    source.refuse_repeated(source.columns.column_names)
     if source.columns.num_rows == 0:
         source.fail("no rows of data")
     return source

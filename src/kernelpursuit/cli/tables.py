@@ -106,6 +106,7 @@ def conform(source: Source, kinds: Mapping[str, Kind]) -> Any:
     for name in kinds:
         if name not in source.columns.column_names:
             source.no_such_column(name)
+    source.refuse_repeated(kinds)
     return to_frame({name: _as_kind(source, name, kind) for name, kind in kinds.items()})
 
 
