@@ -15,10 +15,7 @@ from kernelpursuit import (
     losses,
 )
 
-EACH = [
-    KMPClassifier(5), KMPClassifier(5, loss="logistic"),
-    KMPClassifierCV(5, gammas=[0.5], cv=3, one_standard_error=True),
-]  # fmt: skip
+EACH = [KMPClassifier(5), KMPClassifier(5, loss="logistic")]
 
 
 def unequal(n=200, seed=0):

@@ -127,14 +127,14 @@ def test_values(options, weighted, targets, monkeypatch):
     assert both_ways(model, X, y, monkeypatch, sample_weight=weights) == (6, 6)
 
 
-@pytest.mark.parametrize("kind", ["two", "three", "strings", "balanced", "labels"])
+@pytest.mark.parametrize("kind", ["two", "three", "strings", "labels"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_classes(kind, weighted, monkeypatch):
     X, y = data(targets=2)
     classes = (y[:, 0] > 0).astype(int) + (kind != "two") * (y[:, 1] > 0)
     classes = np.array(["one", "two", "three"])[classes] if kind == "strings" else classes
     weights = np.random.default_rng(1).integers(0, 3, len(X)) + 0.5 * (np.arange(len(X)) < 4) if weighted else None
-    model = KMPClassifierCV(8, cv=3, gammas=[0.3, 0.02], class_weight="balanced" if kind == "balanced" else None)
+    model = KMPClassifierCV(8, cv=3, gammas=[0.3, 0.02])
     y = (y > 0).astype(int) if kind == "labels" else classes
     assert both_ways(model, X, y, monkeypatch, sample_weight=weights) == (6, 6)
 

@@ -52,12 +52,10 @@ class FoldRows:
         """Columns of the training rows times the roots of the weights."""
         return columns if self.weights is None else columns * np.sqrt(self.weights[self.train])[:, None]
 
-    def equal_rows(self, model: Any) -> float:
-        """How many rows of equal weight the training rows of a model stand for."""
-        weights, factors = self.weights, getattr(model, "_class_factors", None)
-        weights = None if weights is None else weights[self.train]
-        data = TrainingData(None, self.y[self.train], weights, self.train, len(self.y))
-        return equal_rows(data if factors is None else factors.without(data))
+    def equal_rows(self) -> float:
+        """How many rows of equal weight the training rows stand for."""
+        weights = None if self.weights is None else self.weights[self.train]
+        return equal_rows(TrainingData(None, self.y[self.train], weights, self.train, len(self.y)))
 
     def end_early(self, fit: Stroke, model: Any) -> bool:
         """Whether a fit would end at its tolerance."""
@@ -110,7 +108,7 @@ class FoldPath:
         if isinstance(model.alpha, str):
             gram = penalty_products(lambda one, other: K[np.ix_(rows.train[one], rows.train[other])], len(rows.train))
             G = gram(foreseen.atoms, foreseen.atoms)
-            small = shrunk_by_evidence(fit.R, G, fit.lengths, fit.energy, rows.equal_rows(model))[1]
+            small = shrunk_by_evidence(fit.R, G, fit.lengths, fit.energy, rows.equal_rows())[1]
             if small is not None:
                 lengths, coefficients = small.lengths, small.coefficients
         coefficients = np.linalg.inv(fit.R) if coefficients is None else coefficients

@@ -73,6 +73,8 @@ class Foreseeing:
         """The same; None where atoms cannot be foreseen, or where it does not pay."""
         n, itemsize = X.shape[0], 8 if X.shape[0] <= WIDE_ROWS else 4
         squares = isinstance(model, KernelMatchingPursuit) and getattr(model, "loss", None) == "squared"
+        if getattr(model, "class_weight", None) is not None:  # which each fold has weights of its own for
+            return None
         if not squares or model.variant == "basic" or model.weakness < 1 or n > WORTH * len(folds) * most:
             return None
         if 2 * ((len(folds) + 1) * itemsize + 8) * n * n > free_memory(X) // SHARE:  # of two widths, for a while

@@ -113,13 +113,14 @@ def calibrated_discriminants(
     labels: str,
     data: TrainingData,
     class_sizes: np.ndarray,
+    each: bool = False,
 ) -> Calibration:
     """From the values of the discriminants without the row, every class with equal say as in the discriminants.
 
     `path_weights` are those of `found`, `index` has the class of each row, and `class_sizes` are those of all rows,
-    weights counted in their unit.
+    weights counted in their unit. It is done for `each` number of atoms or for some of them.
     """
-    sizes, here = sizes_to_calibrate(path), rows_here(data.X)
+    here, sizes = rows_here(data.X), list(range(len(path_weights) + 1)) if each else sizes_to_calibrate(path)
     unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
     weights, index = None if data.weights is None else to_host(here(data.weights)), here(index)
     seen = to_host(expansion.columns(here(data.X))) @ found.axes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
     kinds_to_try,
+    learn,
     learned_in_folds,
     of_inputs_as_they_are,
     unfitted,
@@ -100,7 +101,6 @@ def search(
     y: Any,
     sample_weight: Any,
     groups: Any = None,
-    without: Collection[str] = (),
 ) -> Found:
     """Cross-validate all widths, ridges, kinds of input weights and numbers of atoms; fit the best on all rows.
 
@@ -116,10 +116,8 @@ def search(
         Checked data.
     groups : array-like of shape (n_samples,), optional
         For a splitter that keeps the rows of a group together.
-    without : collection of str
-        Parameters that the weights hold already.
     """
-    own = {*SEARCH_CONSTRAINTS, "alphas", "input_weights", *without}
+    own = {*SEARCH_CONSTRAINTS, "alphas", "input_weights"}
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name not in own}
     weights = None if sample_weight is None else host_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0):
@@ -181,7 +179,7 @@ def fit_on_all_rows(
     options, inputs, interrupted = weight_option(weights), X, ""
     if widths is not None:
         try:
-            widths.set_params(verbose=model.verbose).fit(X, on_host(y), **options)
+            learn(widths.set_params(verbose=model.verbose), estimator, X, on_host(y), weights)
         except KeyboardInterrupt:
             if not hasattr(widths, "weights_"):
                 raise
@@ -227,7 +225,7 @@ def cross_validate(
     scorer = None if estimator.scoring is None else check_scoring(prototype, scoring=estimator.scoring)
     told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
     ending = Ending()
-    learned = [] if widths is None else learned_in_folds(widths, X, y, weights, folds, verbose)
+    learned = [] if widths is None else learned_in_folds(widths, estimator, X, y, weights, folds, verbose)
 
     foreseeing, on_all_rows = None, dict[int, Callable[[], Foreseen]]()
     if shares_matrix(estimator, X):

@@ -24,7 +24,6 @@ from kernelpursuit.estimators._placement import host_dtype, is_collection, like_
 from kernelpursuit.estimators._probabilities import log_softmax
 from kernelpursuit.estimators._task_parameters import ClassPursuitParameters
 from kernelpursuit.estimators._training import (
-    ClassFactors,
     TrainingData,
     check_split,
     check_training,
@@ -256,8 +255,6 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         "loss": CLASSIFICATION_LOSS,
     }
 
-    _class_factors: ClassFactors | None = None  # what a search has multiplied `sample_weight` by
-
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
         """Fit the model.
@@ -286,7 +283,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
         X, y, self._labels = check_classes(self, X, y, sample_weight)
         weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
-        data, factors = training_data(X, on_host(y), weights), factors or self._class_factors
+        data = training_data(X, on_host(y), weights)
         data = data if factors is None else factors.without(data)
         classes = np.arange(data.y.shape[1]) if self._labels else two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)

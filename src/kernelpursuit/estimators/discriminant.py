@@ -319,9 +319,10 @@ class SparseKernelFDA(FisherModel):
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         expansion = family.expansion(atoms)
         along, calibration = weights_along_path(found), None
-        if not self._for_scores or moves_thresholds(self.class_weight):
-            sizes = criterion.within.sizes
-            calibration = calibrated_discriminants(found, along, expansion, path, index, self.labels, data, sizes)
+        moved = moves_thresholds(self.class_weight)
+        if moved or not self._for_scores:
+            given = self.labels, data, criterion.within.sizes
+            calibration = calibrated_discriminants(found, along, expansion, path, index, *given, each=moved)
         return Fitted(path, family.support(atoms), expansion, along, calibration=calibration), found
 
 
@@ -341,10 +342,10 @@ def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> 
     costs = compute_class_weight(class_weight, classes=classes, y=classes)
     if not (np.all(np.isfinite(costs)) and np.all(costs > 0)):
         raise ValueError(f"class_weight must have positive numbers, got {class_weight!r}")
-    slope, _ = fitted.calibration.at(len(fitted.path))
-    shift = np.log(costs) / slope
-    constants = fitted.weights.constants.copy()
-    constants[0] += shift[1:] - shift[:1] if len(classes) == 2 else shift
+    slopes = np.array([fitted.calibration.at(k)[0] for k in range(len(fitted.weights) + 1)])
+    shifts = np.log(costs) / slopes[:, None]
+    shifts = shifts[:, 1:] - shifts[:, :1] if len(classes) == 2 else shifts
+    constants = fitted.weights.constants + np.diff(shifts, axis=0, prepend=0)  # what each step adds
     return replace(fitted.weights, constants=constants)
 
 

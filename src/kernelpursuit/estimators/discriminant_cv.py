@@ -131,7 +131,7 @@ class SparseKernelFDACV(SearchModel, FisherModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Used in the fits and in the scores.
+            Used in the fits and in the scores; `class_weight` is used in the fits alone.
         groups : array-like of shape (n_samples,), optional
             Group of each row, for a `cv` that keeps the rows of a group together, such as ``GroupKFold()``.
 

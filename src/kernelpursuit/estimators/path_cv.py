@@ -13,7 +13,7 @@ from kernelpursuit.estimators._rules import mean_loss
 from kernelpursuit.estimators._score_table import accuracy
 from kernelpursuit.estimators._search import SearchModel, search
 from kernelpursuit.estimators._task_parameters import ClassSearchParameters, ValueSearchParameters
-from kernelpursuit.estimators._training import check_training, training_data, with_class_weight
+from kernelpursuit.estimators._training import check_training, training_data
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier, check_classes
 from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel, regression_loss
 from kernelpursuit.losses import LOSSES
@@ -214,7 +214,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Classes; or 0 and 1, which labels each row has.
         sample_weight : array-like of shape (n_samples,), optional
-            Used in the fits and in the scores.
+            Used in the fits and in the scores; `class_weight` is used in the fits alone.
         groups : array-like of shape (n_samples,), optional
             Group of each row, for a `cv` that keeps the rows of a group together, such as ``GroupKFold()``.
 
@@ -223,14 +223,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         self
         """
         X, y, self._labels = check_classes(self, X, y, sample_weight)
-        weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
-
-        def make(**parameters: Any) -> KMPClassifier:
-            model = KMPClassifier(**parameters)
-            model._class_factors = factors
-            return model
-
-        found = search(self, make, accuracy, X, y, weights, groups, without={"class_weight"})
+        found = search(self, KMPClassifier, accuracy, X, y, sample_weight, groups)
         self._adopt(found)
         self.classes_ = found.model.classes_
         return self
