@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, from_host, gather, is_array, namespace, on_host
-from kernelpursuit._sklearn import get_config
+from kernelpursuit._sklearn import check_y, get_config
 
 
 def is_collection(x: Any) -> bool:
@@ -76,7 +76,7 @@ def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
     for y in args:
         refuse_odd_tensors("y", y)
     try:
-        return validate_data(estimator, X, *args, **options)
+        checked = validate_data(estimator, X, *args, **options)
     except ValueError as error:
         said = str(error)
         about_x = "Input X contains" in said or "could not convert" in said
@@ -85,6 +85,14 @@ def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
             raise
         listed = ", ".join(repr(str(name)) for name in names[:10]) + (", ..." if len(names) > 10 else "")
         raise ValueError(f"{said}\nIn X: {'column' if len(names) == 1 else 'columns'} {listed}.") from error
+    return (checked[0], numeric(checked[1])) if options.get("y_numeric") else checked
+
+
+def numeric(y: Any) -> Any:
+    """Checked targets, those that are numbers in strings as numbers, as scikit-learn's regressors take them."""
+    if getattr(y.dtype, "kind", "") not in ("U", "S", "T"):
+        return y
+    return check_y(y.astype(np.float64), multi_output=True, y_numeric=True)
 
 
 def refuse_odd_tensors(name: str, x: Any) -> None:

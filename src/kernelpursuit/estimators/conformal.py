@@ -38,6 +38,7 @@ from kernelpursuit.estimators._placement import (
     check_place,
     follow,
     labels_on_host,
+    numeric,
     refuse_collections,
     take_rows,
     widest,
@@ -376,7 +377,7 @@ def one_target(y: Any, name: str) -> np.ndarray:
     shape = y.shape
     if len(shape) > 1 and shape[1] > 1:
         raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
-    return check_y(y, multi_output=False, y_numeric=True)
+    return numeric(check_y(y, multi_output=False, y_numeric=True))
 
 
 def weighed(weights: np.ndarray | None, name: str = "sample_weight") -> dict[str, np.ndarray]:
