@@ -41,14 +41,14 @@ def test_memory_is_held(options):
 
 
 def test_memory_refused_with_the_numbers():
-    X, y = data(400)
-    with pytest.raises(ValueError, match="memory=200000 ") as error:
-        KMPRegressor(300, memory=200_000).fit(X, y)
+    X, y = data(200)
+    with pytest.raises(ValueError, match="memory=50000 ") as error:
+        KMPRegressor(150, memory=50_000).fit(X, y)
     fits = int(re.search(r"n_atoms=(\d+) would fit", str(error.value)).group(1))
-    assert 0 < fits < 300
-    KMPRegressor(fits, memory=200_000, tol=0.5).fit(X, y)
+    assert 0 < fits < 150
+    KMPRegressor(fits, memory=50_000, tol=0.5).fit(X, y)
     # no number of atoms fits: say what would, in a unit that shows it
-    with pytest.raises(ValueError, match=r"memory=100\b.*\b3200\b") as error:
+    with pytest.raises(ValueError, match=r"memory=100\b.*\b1600\b") as error:
         KMPRegressor(1, memory=100).fit(X, y)
     assert "n_atoms=0" not in str(error.value)
 
@@ -56,17 +56,17 @@ def test_memory_refused_with_the_numbers():
 @pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
 def test_what_a_ridge_keeps_is_counted(variant):
     """As many numbers as the directions again, where all atoms have running scores."""
-    X, y = data(400)
+    X, y = data(200)
     needed = {}
     for name, options in {"none": {}, "ridge": {"alpha": 0.1}, "sampled": {"alpha": 0.1, "candidates": 59}}.items():
-        model = KMPRegressor(300, variant=variant, memory=3200, tol=0.5, **{"alpha": 0.0, **options})
+        model = KMPRegressor(150, variant=variant, memory=1600, tol=0.5, **{"alpha": 0.0, **options})
         try:
             model.fit(X, y)
             needed[name] = 0
         except ValueError as error:
             needed[name] = int(re.search(r"need (\d+) bytes", str(error)).group(1))
-    directions = 0 if variant == "basic" else 400 * 8 * 300
-    assert needed == {"none": directions, "ridge": directions + 400 * 8 * 300, "sampled": directions}
+    directions = 0 if variant == "basic" else 200 * 8 * 150
+    assert needed == {"none": directions, "ridge": directions + 200 * 8 * 150, "sampled": directions}
 
 
 def test_fewer_centres_have_a_smaller_ridge():
