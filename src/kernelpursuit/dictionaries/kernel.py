@@ -234,7 +234,7 @@ class KernelDictionary:
         if self._matrix is not None:
             if self.halves and reads_one_triangle(self._matrix, V):
                 return symmetric_product(self._matrix, V)
-            return matrix_product(self._matrix.T if self.halves else self._matrix, V)  # of two equals, the faster one
+            return matrix_product(self._matrix, V)
         if self._numpy:
             return self._pass(V)
         with self._explained():
