@@ -13,6 +13,7 @@ from registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, is_precomputed, lab
 pytestmark = pytest.mark.filterwarnings(
     # Warnings that are asserted elsewhere. Some checks have fewer distinct rows than n_atoms,
     "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.*distinct rows, which count as:UserWarning",
     "ignore:.*calibration rows are too few:UserWarning",
     # fewer rows of a class than folds,
     "ignore:The least populated class:UserWarning",

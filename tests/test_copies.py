@@ -1,0 +1,84 @@
+"""Copies of rows under n_atoms="auto": what fits noise because of them is said, and what does not is left in peace."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit.estimators._copies import row_numbers
+
+COPIES = "distinct rows, which count as"
+
+
+def rows(n=60, noise=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + noise * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_copies_and_weights_are_told(classes):
+    """Each row five times is each row with weight five, in the model and in what is said of it."""
+    X, y = rows()
+    model = KMPRegressor() if classes == 0 else KMPClassifier()
+    y = y if classes == 0 else np.digitize(y, [-0.3, 0.6][: classes - 1])
+    with pytest.warns(UserWarning, match=rf"n_atoms='auto' has kept \d+ atoms, and X has only 60 {COPIES} 300\. "):
+        copied = model.fit(np.tile(X, (5, 1)), np.tile(y, 5)).path_.values("loss")
+    with pytest.warns(UserWarning, match=rf"60 {COPIES} 300\. .* divide weights that are not counts by their mean"):
+        weighted = model.fit(X, y, sample_weight=np.full(60, 5.0)).path_.values("loss")
+    assert len(copied) > 31
+    np.testing.assert_allclose(copied[:10], weighted[:10], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "sparse", "pandas", "precomputed", "shuffled", "drawn", "rule"])
+def test_copies_are_known_in_all_forms(kind):
+    X, y = rows()
+    J = np.tile(np.arange(60), 5)
+    if kind in ("shuffled", "drawn"):
+        rng = np.random.default_rng(1)
+        J = rng.permutation(J) if kind == "shuffled" else np.concatenate([np.arange(60), rng.integers(0, 60, 240)])
+    model, X, y = KMPRegressor(gamma=0.5), X[J], y[J]
+    if kind == "precomputed":
+        X = np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=2))
+        model.set_params(kernel="precomputed")
+    model.set_params(**{"stop": "leave_one_out"} if kind == "rule" else {})
+    X = {"float32": X.astype(np.float32), "sparse": sparse.csr_array(X), "pandas": pd.DataFrame(X)}.get(kind, X)
+    with pytest.warns(UserWarning, match=f"{'stop=.leave_one_out. ' if kind == 'rule' else ''}.*60 {COPIES} 300"):
+        model.fit(X, y)
+
+
+def discrete(n=400, noise=0.5):
+    """Two columns of few values: many rows are alike, and their targets differ."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, size=(n, 2)).astype(float)
+    return X, np.sin(X[:, 0]) + X[:, 1] / 5 + noise * rng.normal(size=n)
+
+
+@pytest.mark.filterwarnings("error:.*distinct rows")
+@pytest.mark.parametrize("kind", ["once", "bootstrap", "discrete", "classes of discrete", "few", "given", "exact"])
+def test_what_is_as_it_should_be_is_not(kind):
+    X, y = discrete() if "discrete" in kind else rows(noise=0.0 if kind == "exact" else 0.3)
+    if kind == "bootstrap":
+        J = np.random.default_rng(2).integers(0, 60, 60)
+        X, y = X[J], y[J]
+    if kind == "few":
+        X = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (25, 1))
+        y = (X[:, 0] != X[:, 1]).astype(float)
+    if kind == "given":
+        X, y = np.tile(X, (5, 1)), np.tile(y, 5)
+    if kind == "classes of discrete":
+        assert len(np.unique(np.column_stack([X, y > 0.5]), axis=0)) < len(X) / 4
+        KMPClassifier(gamma=2.0).fit(X, y > 0.5)
+    KMPRegressor(40 if kind == "given" else "auto", gamma=2.0).fit(X, y)
+
+
+def test_rows_are_numbered_alike_where_they_are_equal():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(200, 3)).astype(float)
+    X[X == 0] *= rng.choice([-1.0, 1.0], np.sum(X == 0))
+    wanted = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
+    for form in (X, X.astype(np.float32), sparse.csr_matrix(X), X[:, :1]):
+        found = row_numbers(form)
+        expected = wanted if form.shape[1] == 3 else np.unique(X[:, 0], return_inverse=True)[1]
+        assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
