@@ -111,6 +111,25 @@ def test_an_interrupt_ends_all_of_them(two_threads, monkeypatch):
     assert threading.active_count() == 1 or not [t for t in threading.enumerate() if "ThreadPool" in t.name]
 
 
+def test_paths_that_are_finished_count_when_the_next_width_is_interrupted():
+    done, seen = threading.Event(), []
+
+    def jobs():
+        yield from [(1,), (2,)]
+        done.wait(5)
+        raise KeyboardInterrupt
+
+    def path(i):
+        if i == 2:
+            done.set()
+        return i
+
+    with pytest.raises(KeyboardInterrupt):
+        for one in in_threads(path, jobs(), 2, Ending(), waiting_jobs=4):
+            seen.append(one)
+    assert seen == [1, 2]
+
+
 def test_an_interrupted_path_says_how_far_it_came():
     """The one whose turn it is; the others end, and those that have not begun never do."""
     begun = []

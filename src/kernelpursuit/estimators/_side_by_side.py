@@ -6,6 +6,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import takewhile
 from typing import Any
 
 from sklearn import config_context, get_config
@@ -52,8 +53,8 @@ def in_threads(
 
     So many jobs may wait for a thread, while the next one is made.
 
-    An interrupt, or an error of one of them, ends the others at their next step. Where the one whose turn it is was
-    interrupted by that, what it says of itself is raised.
+    An interrupt, or an error of one of them, ends the others at their next step. Those that are finished by then still
+    count. Where the one whose turn it is was interrupted by that, what it says of itself is raised.
     """
     config, waiting = get_config(), deque[Future]()
 
@@ -73,10 +74,16 @@ def in_threads(
                 yield result_of(waiting[0])
                 waiting.popleft()
         except BaseException as error:
+            finished = list(takewhile(lambda future: future.done() and future.exception() is None, waiting))
             ending.now = True
-            for future in list(waiting)[1:]:
+            for future in list(waiting)[len(finished) + 1 :]:
                 future.cancel()
-            if isinstance(error, KeyboardInterrupt) and waiting and isinstance(waiting[0].exception(), type(error)):
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+            for future in finished:
+                yield future.result()
+                waiting.popleft()
+            if waiting and isinstance(waiting[0].exception(), KeyboardInterrupt):
                 raise waiting[0].exception() from None  # type: ignore[misc]
             raise
 
