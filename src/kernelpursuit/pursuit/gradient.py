@@ -25,8 +25,9 @@ class Gradient(TakingDirections):
     - ``"backfit"``: ‖d̃ᵀg‖² / ‖d‖²;
     - ``"basic"``: ‖dᵀg‖² / ‖d‖², d deflated by the constant only, weights never refitted, atoms may be chosen again.
 
-    A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. For
-    the squared loss this is `Squares` at a higher price. A step costs one column, one ``correlate`` of 1 + n_targets
+    A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. Both
+    begin at the current model; for a loss that is not convex at least squares too, and the lower end is taken. For the
+    squared loss this is `Squares` at a higher price. A step costs one column, one ``correlate`` of 1 + n_targets
     vectors, and O(n k) for each iteration of the optimiser.
 
     Parameters
