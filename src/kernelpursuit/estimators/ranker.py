@@ -66,8 +66,10 @@ class KMPRanker(RankingParameters, PursuitModel):
     gamma
     alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix. "auto" chooses the atoms without a ridge, and then the ridge under which the differences of y are
-        most probable given these atoms. 0 is least squares. With all atoms the squared loss and a ridge are RankRLS.
+        kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
+        eigenvalues below zero, as K is no penalty then). "auto" chooses the atoms without a ridge, and then the ridge
+        under which the differences of y are most probable given these atoms. 0 is least squares. With all atoms the
+        squared loss and a ridge are RankRLS.
     loss : {"squared", "logistic"}, default="squared"
         Loss of a pair. "squared" is that above. "logistic" is ``log(1 + exp(f_j - f_i))`` for each pair with y_i > y_j,
         which asks for the order alone and not for differences; an evaluation takes as long as there are pairs.
