@@ -189,6 +189,7 @@ class CanonicalCorrelation(Taking):
                     inside[row, :, one] = to_host(gather(mine[row], J))
             cross[one, two] = to_host(mine[0].T @ theirs[1])
             cross[two, one] = to_host(theirs[0].T @ mine[1])
+            del mine, theirs
         self.passes += p / len(self.alive)
         return CorrelationRehearsal(
             own,

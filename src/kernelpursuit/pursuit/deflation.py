@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 
@@ -111,9 +112,11 @@ class Deflation(Pools):
             else:  # each read has a long way
                 self.basis.begin(column, self.total_weight)
         self.size = self.basis.size  # directions in use; a block waits behind them until its atoms are taken
-        self._directions: Joined | Apart = Apart(self.basis, self.ridge, self.columns)
+        own = proxy(self)  # in a circle a matrix would wait for the garbage collector, beside that of the next fit
+        columns, known = lambda J: own.columns(J), lambda J, columns: own.products_kept(J, columns)
+        self._directions: Joined | Apart = Apart(self.basis, self.ridge, columns)
         if orthogonal:
-            self._directions = Joined(self.basis, self.ridge, self.columns, self.products_kept, once=self.single)
+            self._directions = Joined(self.basis, self.ridge, columns, known, once=self.single)
         self.extend, self.give_back = self._directions.extend, self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)

@@ -200,6 +200,7 @@ class Fisher(TakingDirections):
             reads = mine.T @ self.within.apply(theirs), mine.T @ theirs
             scatter[one, two], gram[one, two] = (to_host(read) for read in reads)
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
+            del mine, theirs
         self.atoms.passes += p / len(self.alive)
         return FisherRehearsal(
             gram,

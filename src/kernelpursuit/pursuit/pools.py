@@ -82,6 +82,7 @@ class Pools:
             own = missing if other == part else []
             inside = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in own]
             found.append((part, other, inner_products(columns, others), inside))
+            del columns, others  # before the next ones are made
         for part, other, inner, inside in found:
             products = to_host(inner)
             gram[part, other] += products

@@ -248,6 +248,7 @@ class Rayleigh(Taking):
             products[two, one] = products[one, two].T
             if one == two:
                 inside[:, one] = self._cholesky.entries(mine, J, J[one])
+            del mine, theirs
         self.passes += p / len(self.alive)
         return RayleighRehearsal(inside, products, self.diagonal[J], self._h[J], floor=self._limit * self._start[J])
 

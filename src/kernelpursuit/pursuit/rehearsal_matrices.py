@@ -25,7 +25,7 @@ def pairs(
         Atoms in a piece.
     load : callable
         ``load(atoms)``, the columns of some atoms. It is called again for each pair, so that only two pieces are in
-        memory at a time.
+        memory at a time, if the caller gives those of a pair up (``del``) before it asks for the next.
 
     Examples
     --------
