@@ -116,7 +116,7 @@ def test_float32_stays_float32():
     np.testing.assert_allclose(model.correlations_, double.correlations_, atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [{"memory": 0}, {"memory": 120 * 8 * 40}, {"candidates": 120}])
+@pytest.mark.parametrize("options", [{"memory": 0}, {"memory": 120 * 8 * 80}, {"candidates": 120}])
 def test_ways_to_compute_do_not_matter(options):
     plain = SparseKernelCCA(n_atoms=15).fit(X, Y)
     model = SparseKernelCCA(n_atoms=15, **options).fit(X, Y)
