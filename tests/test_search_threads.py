@@ -61,7 +61,9 @@ def test_the_numbers_are_those_of_one_after_the_other(model, two_threads):
     np.testing.assert_array_equal(threaded.predict(X), alone.predict(X))
 
 
-@pytest.mark.parametrize(("model", "threads"), [(KMPRegressorCV(8, cv=3), 1), (KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3), 2)])
+@pytest.mark.parametrize(
+    ("model", "threads"), [(KMPRegressorCV(8, cv=3), 1), (KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3), 2)]
+)
 def test_short_paths_have_one_thread_beside_that_of_the_caller(model, threads, two_threads, monkeypatch):
     monkeypatch.setattr(search, "FEW_FORESEEN", 2000)
     X, y = data()
