@@ -162,3 +162,11 @@ def test_going_on_keeps_ridge_and_path(alpha, tmp_path):
     np.testing.assert_allclose(
         whole.truncate(3).predict(X), KMPRegressor(3, loss="absolute", alpha=alpha).fit(X, y).predict(X), rtol=1e-7
     )
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute"])
+def test_how_far_an_outlier_is_does_not_matter(loss):
+    X, y = rows()
+    near, far = (KMPRegressor(5, alpha=0.1, **LOSSES[loss]).fit(X, np.r_[size, y[1:]]) for size in (1e3, 1e9))
+    np.testing.assert_array_equal(near.support_, far.support_)
+    np.testing.assert_allclose(near.predict(X), far.predict(X), atol=1e-3)

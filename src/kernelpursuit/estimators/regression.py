@@ -204,7 +204,10 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         cast_targets(columns, host_dtype(X))  # or an error
         data, zero = training_data(X, columns, sample_weight), 0.0
         if scaled and self.fit_intercept:
-            columns, zero = near_zero(data.y, host_dtype(X), all_of_them=self.loss != "squared")
+            columns, zero = near_zero(data.y, host_dtype(X))
+            if self.loss != "squared":  # so that iterations begin alike wherever y is, outliers having no say
+                middle = medians(columns, data.weights)
+                columns, zero = columns - middle, zero + middle
             data = data._replace(y=columns)
         data = data._replace(y=cast_targets(data.y, host_dtype(X)))
         return self._fit_rows(data, zero, scaled, calm=partial(without_outliers, weights=data.weights))
@@ -250,17 +253,16 @@ def cast_on_shards(y: Any, dtype: Any) -> Any:
     return targets
 
 
-def near_zero(y: Any, dtype: Any, all_of_them: bool = False) -> tuple[Any, np.ndarray | float]:
+def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
     """Targets of which those that are constant became 0, and what was taken off each.
 
     A constant says nothing about the others: neither its size nor its rounding may count beside them. Targets that are
-    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary; or
-    `all_of_them`, for a fit by iterations, of which some would be spent on the way from 0.
+    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary.
     """
     xp = namespace(y)
     low, high = (to_host(end) / 2 for end in (xp.min(y, axis=0), xp.max(y, axis=0)))
     far = np.abs(low + high) > _FAR * (high - low) if np.finfo(dtype).eps > 1e-10 else low == high
-    zero = np.where(far | all_of_them, low + high, 0.0)
+    zero = np.where(far, low + high, 0.0)
     return (y - zero, zero) if np.any(zero) else (y, 0.0)
 
 
@@ -334,11 +336,16 @@ def spreads(y: np.ndarray, weights: np.ndarray | None) -> list[float]:
 
 def without_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Targets that stay within three standard deviations of their median, by a robust estimate of these."""
-    weights = np.ones(len(y)) if weights is None else weights
-    middle = np.array([weighted_median(column, weights) for column in y.T])
-    scale = np.array([weighted_median(column, weights) for column in np.abs(y - middle).T])
+    middle = medians(y, weights)
+    scale = medians(np.abs(y - middle), weights)
     reach = np.where(scale > 0, 3 * 1.4826 * scale, np.inf)
     return np.clip(y, middle - reach, middle + reach).astype(y.dtype)
+
+
+def medians(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Weighted medians of columns."""
+    weights = np.ones(len(y)) if weights is None else weights
+    return np.array([weighted_median(column, weights) for column in y.T])
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
