@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -48,18 +48,24 @@ def refitted(model, X, y):
     return np.clip(out, seen.min(axis=0), seen.max(axis=0))
 
 
+def surprise(slope, values, index, weights):
+    """Of the classes given values, softened, row by row: doubt that lowers a row's value by a part of its margin."""
+    sizes = np.bincount(index, weights=weights)
+    margins = np.array([v[c] - np.delete(v, c).max() for v, c in zip(values, index, strict=True)])
+    least = min(np.average(margins[index == c], weights=weights[index == c]) for c in range(len(sizes)))
+    total = 0.0
+    for v, c, margin, w in zip(values, index, margins, weights, strict=True):
+        doubt = margin if len(sizes) == 2 else min(margin, max(least, 0.0))
+        total -= w * (log_softmax(slope * v[None])[0, c] - slope * doubt / (sizes[c] + 2))
+    return total
+
+
 def best_slope(values, y):
-    """Slope of softened one-hot targets, by a method without derivatives."""
+    """Slope of least surprise, by a method without derivatives."""
     index = np.searchsorted(np.unique(y), y)
     V = values if values.shape[1] > 1 else np.column_stack([-values, values]) / 2
-    own = (np.bincount(index)[index] + 1) / (np.bincount(index)[index] + 2)
-    target = np.where(index[:, None] == np.arange(V.shape[1]), own[:, None], (1 - own[:, None]) / (V.shape[1] - 1))
-
-    def surprise(a):
-        p = np.exp(a[0] * V)
-        return -np.sum(target * np.log(p / p.sum(axis=1, keepdims=True)))
-
-    return minimize(surprise, [1.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x[0]
+    given = V, index, np.ones(len(y))
+    return np.exp(minimize_scalar(lambda s: surprise(np.exp(s), *given), (-1, 1), options={"xtol": 1e-9}).x)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -242,17 +248,31 @@ def test_the_slope_is_the_one_of_least_surprise(apart, unit, weighted):
     member = index[:, None] == np.arange(4)
     values = unit * (rng.normal(size=(80, 4)) + apart * member)
     weights = rng.uniform(0.1, 5, 80) if weighted else np.ones(80)
-    sizes = np.bincount(index, weights=weights)
-    own = ((sizes + 1) / (sizes + 2))[index][:, None]
-
-    def surprise(logarithm):
-        return -np.sum(
-            weights[:, None] * np.where(member, own, (1 - own) / 3) * log_softmax(np.exp(logarithm) * values)
-        )
-
     slope = fit_slope(values, index, weights if weighted else None)
-    least = minimize_scalar(surprise, bounds=np.log([1e-6 / unit, 1e3 / unit]), method="bounded")
-    assert surprise(np.log(slope)) <= least.fun * (1 + 1e-12)
+    ends = np.log([1e-6 / unit, 1e3 / unit])
+    least = minimize_scalar(lambda s: surprise(np.exp(s), values, index, weights), bounds=ends, method="bounded")
+    assert surprise(slope, values, index, weights) <= least.fun + 1e-10 * abs(least.fun)
+
+
+def test_a_class_far_away_makes_no_other_unsure():
+    """Two classes that touch, and one at a distance that says nothing about them."""
+    rng = np.random.default_rng(0)
+    index = np.arange(150) % 3
+    values = rng.normal(size=(150, 3)) + 4 * (index[:, None] == np.arange(3))
+    slopes = []
+    for far in (0.0, 30.0, 300.0):
+        moved = values + far * np.where(index == 0, 1.0, -1.0)[:, None] * np.array([1.0, 0.0, 0.0])
+        slopes.append(fit_slope(moved, index, None))
+    assert slopes[2] == pytest.approx(slopes[1], rel=0.02) and slopes[1] > slopes[0] / 2
+
+
+@pytest.mark.parametrize("k", [10, 20])
+def test_discriminants_of_few_rows_are_as_sure_as_they_are_right(k):
+    X, y = load_iris(return_X_y=True)
+    A, B, a, b = train_test_split(scale(X), y, random_state=1, stratify=y, train_size=0.6)
+    model = SparseKernelFDA(k).fit(A, a)
+    sure = model.predict_proba(B).max(axis=1).mean()
+    assert abs(sure - model.score(B, b)) < 0.08 and log_loss(b, model.predict_proba(B)) < 0.25
 
 
 def test_sizes():

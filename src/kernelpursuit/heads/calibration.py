@@ -72,9 +72,12 @@ def fit_slope(
 ) -> float:
     """Slope under which the classes are most probable given decision values.
 
-    Targets are softened as by Platt: a row of a class with N rows belongs to it with probability (N + 1) / (N + 2), so
-    that classes which are perfectly told apart have a finite slope. The surprise is a convex function of the slope:
-    Newton's steps find its least value, and bisection takes over where they would leave what encloses it.
+    Targets are softened as by Platt: a row of a class with N rows belongs to it with probability (N + 1) / (N + 2), and
+    else to the class that comes next, so that classes which are perfectly told apart have a finite slope. Of more than
+    two classes one may lie far from all others. It has no say in how sure these are of each other: no row is taken to
+    be farther from the next class than those of the class that is told apart least are in the mean. The surprise is a
+    convex function of the slope: Newton's steps find its least value, and bisection takes over where they would leave
+    what encloses it.
 
     Parameters
     ----------
@@ -93,8 +96,13 @@ def fit_slope(
     unit = float(np.sqrt(np.average(np.mean(values**2, axis=1), weights=w))) or 1.0
     scaled = np.ascontiguousarray(values.T) / unit  # one row for each class: a sum over them is fast
     at_own = scaled[index, np.arange(n)]
-    others = (np.sum(scaled, axis=0) - at_own) / (n_classes - 1)
-    wanted = w @ (own * at_own + (1 - own) * others)
+    rivals = scaled.copy()
+    rivals[index, np.arange(n)] = -np.inf
+    margins = at_own - np.max(rivals, axis=0)
+    if n_classes > 2:
+        means = np.bincount(index, weights=w * margins)[index] / np.bincount(index, weights=w)[index]
+        margins = np.minimum(margins, max(0.0, np.min(means)))
+    wanted = w @ (at_own - (1 - own) * margins)
     slope, low, high = 1.0, 0.0, np.inf
     for _ in range(_STEPS):
         odds = slope * scaled
