@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kernelpursuit.dictionaries.tiles import spans
-from kernelpursuit.estimators._kmp import least_loss
 from kernelpursuit.estimators._orthogonal import equal_rows
 from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.estimators._units import least_loss
 from kernelpursuit.heads.shrinkage import shrunk_by_evidence
 from kernelpursuit.pursuit.at_a_stroke import Stroke, as_foreseen, at_a_stroke
 from kernelpursuit.pursuit.lookahead import Foreseen

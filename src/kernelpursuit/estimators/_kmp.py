@@ -45,11 +45,10 @@ from kernelpursuit.estimators._training import (
     check_centers,
     check_split,
     fewer_centers,
-    largest_size,
     refuse_weights,
     warn_unless_counts,
 )
-from kernelpursuit.estimators._units import Units
+from kernelpursuit.estimators._units import Units, least_loss
 from kernelpursuit.losses import Loss
 from kernelpursuit.pursuit.gradient import Gradient
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -416,8 +415,3 @@ def only_for_ridge(estimator: Any) -> bool:
 def several_classes(estimator: Any, targets: Any) -> bool:
     """Whether the targets are three classes or more, of which each row has one."""
     return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
-
-
-def least_loss(targets: Any) -> float:
-    """Squared loss below which there is nothing left to fit: the rounding error of the targets."""
-    return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelpursuit.estimators._training import largest_size
 from kernelpursuit.pursuit.loop import Path, Step
 
 
@@ -69,3 +70,8 @@ def in_units(path: Path, unit: float, score: float, loss: float | None = None) -
     path.start = convert(path.start)
     path.steps, path.discarded = [convert(s) for s in path.steps], [convert(s) for s in path.discarded]
     return path
+
+
+def least_loss(targets: Any) -> float:
+    """Squared loss below which there is nothing left to fit: the rounding error of the targets."""
+    return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)
