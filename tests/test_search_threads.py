@@ -10,6 +10,7 @@ import pytest
 from sklearn import config_context, get_config
 from sklearn.base import clone
 
+import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
 import kernelpursuit.estimators._side_by_side as side_by_side
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV, losses
@@ -36,7 +37,6 @@ def two_threads(monkeypatch):
 
     monkeypatch.setattr(search, "path_scores", noting)
     monkeypatch.setattr(side_by_side, "FEW_ROWS", 0)
-    monkeypatch.setattr(search, "FEW_FORESEEN", 0)
     monkeypatch.setattr(side_by_side, "usable_threads", lambda: 2)
     return names
 
@@ -61,15 +61,25 @@ def test_the_numbers_are_those_of_one_after_the_other(model, two_threads):
     np.testing.assert_array_equal(threaded.predict(X), alone.predict(X))
 
 
-@pytest.mark.parametrize(
-    ("model", "threads"), [(KMPRegressorCV(8, cv=3), 1), (KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3), 2)]
-)
-def test_short_paths_have_one_thread_beside_that_of_the_caller(model, threads, two_threads, monkeypatch):
-    monkeypatch.setattr(search, "FEW_FORESEEN", 2000)
+@pytest.mark.parametrize("rows", [0, 2000])
+def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypatch):
+    monkeypatch.setattr(foreseeing, "FEW_FORESEEN", rows)
+    foresee, under_way, most = foreseeing.foresee, [], []
+
+    def slow(*given, **options):
+        under_way.append(None)
+        time.sleep(0.01)
+        most.append(len(under_way))
+        found = foresee(*given, **options)
+        under_way.pop()
+        return found
+
+    monkeypatch.setattr(foreseeing, "foresee", slow)
     X, y = data()
-    one = clone(model).fit(X, y)
-    assert len(two_threads) == threads and threading.main_thread().name not in two_threads
-    np.testing.assert_array_equal(one.predict(X), clone(model).set_params(n_jobs=1).fit(X, y).predict(X))
+    one = KMPRegressorCV(8, gammas=[0.3, 1.0], cv=3).fit(X, y)
+    assert len(two_threads) == 2 and threading.main_thread().name not in two_threads
+    assert max(most) == 1 if rows else max(most) > 1
+    np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
 
 
 def test_warnings_of_folds_are_left_out_and_filters_stay_as_they_were(two_threads):

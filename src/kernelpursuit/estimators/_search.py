@@ -46,7 +46,7 @@ from kernelpursuit.estimators._score_table import (
     without_undefined_folds,
 )
 from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix
-from kernelpursuit.estimators._side_by_side import FEW_FORESEEN, Ending, in_threads, threads_of_search
+from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import (
     few_rows_rule,
@@ -230,7 +230,6 @@ def cross_validate(
     foreseeing, on_all_rows = None, dict[int, Callable[[], Foreseen]]()
     if shares_matrix(estimator, X):
         foreseeing = Foreseeing.of(prototype, X, y, weights, folds, most)
-    quickly = foreseeing is not None and all(without_ridge(estimator, setting) for setting in settings) and not scorer
 
     def paths() -> Iterator[Any]:
         for (weighted, gamma), same in groupby(enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)):
@@ -263,7 +262,7 @@ def cross_validate(
     foreseen: dict[int, Foreseen] = {}
     jobs = takewhile(lambda job: not told.stopped, paths())
     try:
-        for scores in run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending, quickly):
+        for scores in run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending):
             if told.stopped:  # other processes may have begun one or two more
                 continue
             table[divmod(done, len(folds))] = scores
@@ -283,16 +282,10 @@ def cross_validate(
     return Scored(table[: done // len(folds)], done, foreseen)
 
 
-def run_paths(
-    estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending, foreseen: bool = False
-) -> Iterator[np.ndarray]:
-    """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`.
-
-    Where all steps are `foreseen`, few rows are not worth more than one thread beside this one.
-    """
+def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending) -> Iterator[np.ndarray]:
+    """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`."""
     threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
     if threads > 1:
-        threads = 1 if foreseen and X.shape[0] < FEW_FORESEEN else threads
         # What all folds of the next width share is made while those of the last one are fitted.
         return in_threads(path_scores, jobs, threads, ending, waiting_jobs=max(1, at_once - threads + 1))
     given = (delayed(quiet_path_scores)(*job) for job in jobs)

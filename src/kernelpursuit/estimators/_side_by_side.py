@@ -18,8 +18,6 @@ from kernelpursuit.dictionaries.tiles import one_blas_thread
 # With fewer a step is mostly Python's, which threads do one at a time. Two threads took 1.44, 1.23 and 1.03 times the
 # time of one with 100, 200 and 500 rows, 0.88 with 1,347 and 0.65 with 3,000.
 FEW_ROWS = 1000
-# The same for paths whose steps are foreseen. One of two threads then makes what the folds of the next width share.
-FEW_FORESEEN = 2000
 LISTENING = 0.1  # seconds after which a wait looks up: an interrupt just before it began would be seen at its end only
 
 
