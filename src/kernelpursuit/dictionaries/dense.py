@@ -12,7 +12,7 @@ from scipy.linalg import cython_blas
 
 from kernelpursuit._array import Array, gather, in_double, namespace, to_host
 from kernelpursuit._sklearn import usable_threads
-from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, in_threads, one_blas_thread, spans
+from kernelpursuit.dictionaries.tiles import FEW_ENTRIES, one_blas_thread
 
 
 def as_slice(J: np.ndarray) -> slice | None:
@@ -30,9 +30,7 @@ def as_slice(J: np.ndarray) -> slice | None:
 
 FEW_VECTORS = 6  # reading one triangle once for each is faster than one product with all of them
 FEWER_VECTORS = 3  # reading all of the matrix once for each is
-_COPIED = 1024  # rows of a matrix that are multiplied at once, at most,
-_SHARES = 8  # in so many parts or a multiple of it, whatever the number of threads
-_IN_THREADS = 4 * FEW_ENTRIES  # entries of a matrix from which on threads pay for their start at each product
+_COPIED = 1024  # rows of a matrix that are multiplied at once
 _MIRRORED = 512  # rows of a triangle that are compared, or copied, at once
 
 
@@ -89,15 +87,9 @@ def matrix_product(matrix: Array, V: Array) -> np.ndarray:
         return to_host(np.stack([matrix @ v for v in np.ascontiguousarray(V.T)], axis=1))
     # Two ways to say it, and BLAS is faster by a third in one or the other, for several vectors twice as fast.
     if isinstance(matrix, np.ndarray) and matrix.dtype == np.float32 and matrix.flags.c_contiguous:
-        V, out, n = np.ascontiguousarray(V), np.empty((len(matrix), V.shape[1]), dtype=np.float32), len(matrix)
-
-        def multiply(rows: slice) -> None:
-            np.matmul(matrix[rows], V, out=out[rows])
-
-        # What BLAS copies stays in the cache of the thread that multiplies it: faster by a fifth, and by another.
-        large = V.shape[1] > 1 and matrix.size > _IN_THREADS
-        rows = -(-n // (_SHARES * -(-n // (_SHARES * _COPIED)))) if large else _COPIED
-        in_threads(multiply, spans(0, n, rows), large)
+        V, out = np.ascontiguousarray(V), np.empty((len(matrix), V.shape[1]), dtype=np.float32)
+        for start in range(0, len(matrix), _COPIED):  # what BLAS copies stays in the cache: faster by a fifth
+            np.matmul(matrix[start : start + _COPIED], V, out=out[start : start + _COPIED])
         return out.astype(np.float64, order="F")  # the products of a vector lie together, as steps ask for them
     return to_host((V.T @ matrix.T).T)
 
