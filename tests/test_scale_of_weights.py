@@ -8,6 +8,7 @@ import pytest
 from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
 from kernelpursuit.pursuit import n_atoms
+from kernelpursuit.pursuit.stopping import search_charge
 from pairwise import pairwise
 
 FACTORS = [1e-300, 1e-170, 1e-100, 1e-12, 1e-3, 7.0, 1e100, 1e290]
@@ -56,3 +57,11 @@ def test_uniform_weights_are_no_weights(name):
     one, two = (pursue(run, n_atoms(8)) for run in runs)
     assert one.atoms.tolist() == two.atoms.tolist()
     np.testing.assert_allclose(runs[1].coef(), runs[0].coef(), rtol=1e-5, atol=1e-6 * np.abs(runs[0].coef()).max())
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_the_charge_of_a_search_has_no_unit(unit):
+    """Squares of such weights are 0 or infinite: once an error about a division."""
+    targets = np.random.default_rng(0).normal(size=(30, 2))
+    weights = np.linspace(1, 2, 30)
+    assert search_charge(targets, unit * weights) == pytest.approx(search_charge(targets, weights), rel=1e-9)

@@ -172,7 +172,7 @@ def search_charge(targets: Array, weights: Array | None = None) -> float:
     centred = targets - from_host(to_host(xp.sum(weighed, axis=0)) / total, targets)[None, :]
     S = to_host((centred if weights is None else centred * weights[:, None]).T @ centred)
     trace = float(np.trace(S))
-    return 1.0 + float(np.sum(S**2)) / trace**2 if trace > 0 else 2.0
+    return 1.0 + float(np.sum((S / trace) ** 2)) if trace > 0 else 2.0  # squares of sizes as they are might overflow
 
 
 def validation(error: Callable[[Path], float], patience: int) -> StopRule:
