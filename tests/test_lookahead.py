@@ -17,7 +17,6 @@ from kernelpursuit import (
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.fisher import Fisher
-from kernelpursuit.pursuit.lookahead import LookAhead
 from kernelpursuit.pursuit.loop import Stop, certificate
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
 
@@ -432,9 +431,3 @@ def test_a_block_ends_where_the_fit_is_exact():
     run = Squares(D, np.array([1.0, 0.0, 0.0]), intercept=False)
     run.scores()
     assert atoms_of_steps(run.take([0, 1])) == [0]
-
-
-def test_first_blocks_are_longer_the_less_is_asked_of_an_atom():
-    lengths = {weakness: LookAhead(64, weakness)._size for weakness in (1.0, 0.5, 0.25, 0.2, 0.1, 0.05, 0.001)}
-    assert lengths == {1.0: 8, 0.5: 8, 0.25: 8, 0.2: 16, 0.1: 24, 0.05: 40, 0.001: 64}
-    assert LookAhead(5, 0.01)._size == 5

@@ -9,7 +9,7 @@ import numpy as np
 
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
 MOST = 64  # atoms proposed for one pass, at most, where nobody says
-_START = 2  # atoms of the first block, times as many as the best score may be better than theirs
+_START = 8  # atoms of the first block
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 _SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
@@ -48,9 +48,8 @@ class LookAhead:
     ----------
     most : int
         Atoms in a block, at most.
-    weakness : float
-        Share of the best score that an atom must have. 1 accepts only the best of all atoms: a block then ends as soon
-        as that atom is not in the pool. The less is asked for, the longer is the first block.
+    exact : bool
+        Whether only the best of all atoms is accepted. A block then ends as soon as that atom is not in the pool.
     in_memory : bool
         Whether a pass only reads a matrix that is kept.
 
@@ -70,10 +69,9 @@ class LookAhead:
     [1, 2]
     """
 
-    def __init__(self, most: int, weakness: float = 1.0, in_memory: bool = False):
-        exact = weakness == 1
+    def __init__(self, most: int, exact: bool = True, in_memory: bool = False):
         self._most = most
-        self._size = min(_ROUND * int(np.ceil(_START / (_ROUND * weakness))), most)
+        self._size = min(_START, most)
         self._share = 128 if exact else 8 if in_memory else 32
         self._reduced = False  # whether the next pool is smaller, the last having not paid
         self._rests = exact and not in_memory

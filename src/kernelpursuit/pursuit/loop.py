@@ -287,7 +287,7 @@ def pursue(
         raise ValueError(f"weakness must be above 0 and at most 1, got {weakness!r}")
     # Reading a matrix that is there for one vector is as cheap as a look into the pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
-    ahead = LookAhead(most, weakness, criterion.in_memory) if most > 1 else None
+    ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
     path = Path(start=criterion.start()) if path is None else replay(criterion, path)
     began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
 
