@@ -50,13 +50,16 @@ def regression_split(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """At most `rows` training rows and 2,000 others, columns standardised, targets of mean 0 and variance 1.
 
-    A quarter of the rows is for testing at least, or as many as `least` says.
+    A quarter of the rows is for testing at least. With `least`, so many; and a set that comes with test rows of its own
+    is split anew, these included, so that it has `rows` to train on.
     """
     if name == "covtype":
         X, y = forest_cover(folder)
     else:
         found = load(name, folder)
         X, y = found.data, found.target.astype(np.float64)
+        if least is not None and "data_test" in found:
+            X, y = np.concatenate([X, found.data_test]), np.concatenate([y, found.target_test.astype(np.float64)])
     order = np.random.default_rng(seed).permutation(len(X))
     train = order[: min(rows, 3 * len(X) // 4 if least is None else len(X) - least)]
     test = order[len(train) : len(train) + 2000]

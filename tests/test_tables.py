@@ -272,7 +272,7 @@ def test_missing_cells_dates_and_times_are_welcome(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     read = read_table(tmp_path / "t.parquet", "y")
-    assert list(read.kinds.values()) == ["date", "number", "number", "date", "number"]
+    assert list(read.kinds.values()) == ["date", "time", "time", "zoned date", "number"]
     assert read.frame["nan"].isna().sum() == ROWS // 2
 
 
