@@ -54,11 +54,11 @@ def test_no_more_atoms_are_proposed_than_the_rule_takes(dtype, weakness, options
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_block_ends_where_the_loss_is_low_enough(dtype):
     D, y = problem(dtype)
-    losses = [step.loss for step in pursue(Squares(D, y), n_atoms(60), lookahead=64, weakness=0.3).steps]
+    losses = [step.loss for step in pursue(Squares(D, y), n_atoms(60), lookahead=64, weakness=0.2).steps]
     goal = losses[40]
     run, blind = Watched(D, y), Watched(D, y)
-    path = pursue(run, tolerance(0.0, goal), lookahead=64, weakness=0.3)
-    other = pursue(blind, plain(tolerance(0.0, goal)), lookahead=64, weakness=0.3)
+    path = pursue(run, tolerance(0.0, goal), lookahead=64, weakness=0.2)
+    other = pursue(blind, plain(tolerance(0.0, goal)), lookahead=64, weakness=0.2)
     np.testing.assert_array_equal(path.atoms, other.atoms)
     assert path.steps[-1].loss <= goal < path.steps[-2].loss
     (length, taken), (longer, _) = run.blocks[-1], blind.blocks[-1]
