@@ -307,6 +307,30 @@ def test_tiles_change_nothing(name):
     assert path.passes < 0.7 * expected.passes
 
 
+@pytest.mark.parametrize("name", FEW)
+def test_little_memory_does_not_make_pools_quadratic(name):
+    """Columns that a rehearsal reads are no more than those of its pool and of a pass, whatever a tile may hold."""
+    X, Z, Y, classes = points(90)
+    loaded = []
+
+    class Counting(KernelDictionary):
+        def columns(self, J):
+            loaded.append(len(J))
+            return super().columns(J)
+
+    kernels = [make_kernel("rbf", A, gamma=0.2) for A in (X, Z)]
+    tiny = [Counting(A, A, k, memory=90 * 8, storage="tiles") for A, k in zip((X, Z), kernels, strict=True)]
+    assert all(dictionary.tile == 1 for dictionary in tiny)
+    run = CRITERIA[name](*tiny, Y, classes)
+    run.scores()
+    for _ in run.take([int(np.argmax(run.scores()))]):
+        pass
+    loaded.clear()
+    run.rehearse(np.arange(0, 90, 2))
+    views = 2 if name.startswith("cca") else 1
+    assert sum(loaded) <= views * (45 + 90)
+
+
 def test_auto_pays_a_pass_for_each_atom_of_a_matrix_in_memory():
     for name in FEW:
         run = criterion(name, "narrow")
@@ -412,7 +436,7 @@ def test_pairs_cover_the_square_once():
     J = np.array([3, 1, 4, 15, 9])
     for width in (1, 2, 5, 9):
         count = np.zeros((5, 5), dtype=int)
-        for one, two, mine, theirs in pairs(J, width, lambda part: part):
+        for one, two, mine, theirs in pairs(J, width, 1000, lambda part: part):
             assert np.array_equal(mine, J[one]) and np.array_equal(theirs, J[two])
             count[one, two] += 1
             if one != two:

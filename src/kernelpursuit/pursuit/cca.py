@@ -181,7 +181,7 @@ class CanonicalCorrelation(Taking):
         def load(part: np.ndarray) -> list[Array]:
             return [view.deflate(part).columns for view in self._views]
 
-        for one, two, mine, theirs in pairs(J, self._narrow.tile, load):
+        for one, two, mine, theirs in pairs(J, self._narrow.tile, len(self.alive), load):
             for row in range(2):
                 own[row, one, two] = to_host(mine[row].T @ theirs[row])
                 own[row, two, one] = own[row, one, two].T

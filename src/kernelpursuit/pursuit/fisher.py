@@ -196,7 +196,8 @@ class Fisher(TakingDirections):
             return None
         p = len(J)
         gram, scatter = np.empty((p, p)), np.empty((p, p))
-        for one, two, mine, theirs in pairs(J, self.atoms.D.tile, lambda part: self.atoms.deflate(part).columns):
+        D = self.atoms.D
+        for one, two, mine, theirs in pairs(J, D.tile, D.shape[0], lambda part: self.atoms.deflate(part).columns):
             reads = mine.T @ self.within.apply(theirs), mine.T @ theirs
             scatter[one, two], gram[one, two] = (to_host(read) for read in reads)
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T

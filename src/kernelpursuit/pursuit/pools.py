@@ -77,7 +77,7 @@ class Pools:
         rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
         found = []  # read when all of it is under way
         for part, other, columns, others in pairs(
-            J, width, lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
+            J, width, self.D.shape[0], lambda part: self._narrowed(self.centre(self.weigh(self.D.columns(part))))
         ):
             own = missing if other == part else []
             inside = [self._narrowed(self.basis.directions[rows, :]) @ columns for rows in own]

@@ -243,7 +243,7 @@ class Rayleigh(Taking):
             return None
         p = len(J)
         inside, products = np.empty((p, p)), np.empty((p, p))
-        for one, two, mine, theirs in pairs(J, self.D.tile, self._deflate):
+        for one, two, mine, theirs in pairs(J, self.D.tile, self.D.shape[0], self._deflate):
             products[one, two] = to_host(mine.T @ theirs)
             products[two, one] = products[one, two].T
             if one == two:

@@ -13,26 +13,32 @@ Columns = TypeVar("Columns")
 
 
 def pairs(
-    J: np.ndarray, width: int, load: Callable[[np.ndarray], Columns]
+    J: np.ndarray, width: int, rows: int, load: Callable[[np.ndarray], Columns]
 ) -> Iterator[tuple[slice, slice, Columns, Columns]]:
     """All pairs of pieces of a pool, each with the columns of both pieces. Inner products within the pool need these.
+
+    Two pieces may always take the room of the inner products. So all pairs together load no more columns than a pass
+    over `rows` atoms does, however small `width` is.
 
     Parameters
     ----------
     J : ndarray of int
         The pool.
     width : int
-        Atoms in a piece.
+        Atoms in a piece, at least.
+    rows : int
+        Rows of a column.
     load : callable
         ``load(atoms)``, the columns of some atoms. It is called again for each pair, so that only two pieces are in
         memory at a time, if the caller gives those of a pair up (``del``) before it asks for the next.
 
     Examples
     --------
-    >>> [(one.tolist(), two.tolist()) for *_, one, two in pairs(np.arange(3), 2, lambda J: J)]
+    >>> [(one.tolist(), two.tolist()) for *_, one, two in pairs(np.arange(3), 2, 100, lambda J: J)]
     [([0, 1], [0, 1]), ([0, 1], [2]), ([2], [2])]
     """
-    parts = [slice(start, min(start + width, len(J))) for start in range(0, len(J), max(1, width))]
+    width = max(1, width, len(J) ** 2 // (2 * max(1, rows)))
+    parts = [slice(start, min(start + width, len(J))) for start in range(0, len(J), width)]
     for place, part in enumerate(parts):
         columns = load(J[part])
         yield part, part, columns, columns
