@@ -7,16 +7,29 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelpursuit._array import on_host
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import fits
+from kernelpursuit.estimators._placement import host_dtype
 from kernelpursuit.estimators._rules import mean_loss
 from kernelpursuit.estimators._score_table import accuracy
 from kernelpursuit.estimators._search import SearchModel, search
 from kernelpursuit.estimators._task_parameters import ClassSearchParameters, ValueSearchParameters
 from kernelpursuit.estimators._training import check_training, training_data
+from kernelpursuit.estimators._units import Units
 from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier, check_classes
-from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel, regression_loss
+from kernelpursuit.estimators.regression import (
+    LINEAR,
+    REGRESSION_LOSS,
+    KMPRegressor,
+    RegressorModel,
+    cast_targets,
+    link_of,
+    regression_loss,
+)
 from kernelpursuit.losses import LOSSES
+
+FAR_FROM_ONE = 300  # exponent of two of targets whose squares, and sums of these, may overflow or have few digits
 
 
 @described
@@ -113,6 +126,10 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
         self
         """
         X, y = check_training(self, X, y, sample_weight=sample_weight, multi_output=True, y_numeric=True)
+        unit = self._unit_of_scores(on_host(y))
+        if unit != 1.0:
+            cast_targets(on_host(y), host_dtype(X))  # or an error
+            y = y / unit
         rows = on_host(y).reshape(X.shape[0], -1).astype(np.float64)
         loss = regression_loss(self.loss, training_data(X, rows, sample_weight), self.quantile) or LOSSES["squared"]
 
@@ -122,8 +139,43 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
                 columns = columns[0], loss.link.of_mean(columns[1])
             return -mean_loss(loss.value, *columns, sample_weight) / columns[0].shape[1]
 
-        self._adopt(search(self, KMPRegressor, metric, X, y, sample_weight, groups))
+        found = search(self, KMPRegressor, metric, X, y, sample_weight, groups)
+        self._adopt(found)
+        if unit != 1.0:
+            self._set(Units(unit).restored(found.model._taken))
+            self._scores_in(unit)
         return self
+
+    def _unit_of_scores(self, y: np.ndarray) -> float:
+        """A power of two to divide y by, so that squares of it are numbers; 1 where they are, or where it matters not.
+
+        Whoever gives a scorer wants it called with the y that he gave. Losses that grow as residuals do need no unit.
+        """
+        exponent = int(np.frexp(np.max(np.abs(y)))[1])
+        known = isinstance(self.loss, str) and self.loss not in LINEAR and link_of(self.loss) is None
+        if abs(exponent) < FAR_FROM_ONE or not np.any(y) or not known:
+            return 1.0
+        if self.scoring is None:
+            return float(2.0 ** np.clip(exponent, -1000, 1000))
+        warn(
+            f"y has values of the size of {np.max(np.abs(y)):.1g}, of which scoring={self.scoring!r} may take squares: "
+            "these are 0 or infinite in float64, and so would be all scores. Scale y, or give scoring=None"
+        )
+        return 1.0
+
+    def _scores_in(self, unit: float) -> None:
+        """Scores of y that was divided by `unit`, in its own units. Ranks are of the scores before."""
+        with np.errstate(over="ignore", under="ignore"):
+            for name, scores in self.cv_results_.items():
+                if name.endswith("_test_score") and not name.startswith("rank"):
+                    self.cv_results_[name] = scores * unit * unit
+            self.best_score_ = float(np.float64(self.best_score_) * unit * unit)
+        if not 0 < abs(self.best_score_) < np.inf:
+            warn(
+                f"best_score_ and cv_results_ are {self.best_score_:g}: squares of y are no numbers of float64. "
+                "Width and number of atoms were chosen for y divided by its size, as rank_test_score shows. "
+                "Scale y to see scores"
+            )
 
 
 @described
