@@ -187,8 +187,12 @@ def test_warm_start_after_a_stop_rule_and_in_the_units_of_y():
 def test_warm_start_on_other_data_is_refused(tmp_path):
     model = KMPRegressor(5, warm_start=True).fit(X, Y)
     for data in [(X, Y + X[:, 0]), (X[::-1], Y), (X, Y, W)]:
-        with pytest.raises(ValueError, match="path is of other data or settings"):
+        with pytest.raises(ValueError, match=r"warm_start=True .* X, y, sample_weight .*; warm_start=False fits anew"):
             model.fit(*data)
+    with pytest.raises(ValueError, match="warm_start=True .* all parameters but .*n_atoms"):
+        clone(model).fit(X, Y).set_params(gamma=7.0).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start=True goes on"):
+        model.fit(X[:3], Y[:3])
     with pytest.raises(ValueError, match="warm_start=True cannot go on with stop='validation'"):
         model.set_params(stop="validation").fit(X, Y)
     with pytest.raises(ValueError, match="give one of them"):

@@ -26,10 +26,14 @@ from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.estimators._units import Units
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.lookahead import Foreseen
-from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.loop import OtherPath, Path, Stop, StopRule, count, pursue
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
+WARM = (
+    "warm_start=True goes on with the fit before, so X, y, sample_weight and all parameters but those that end a path "
+    "(n_atoms, stop, tol) must be the same; warm_start=False fits anew"
+)
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
 
 
@@ -164,7 +168,10 @@ def run(
             ready.reserve(basis)
         stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
         with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
-            path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
+            try:
+                path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
+            except OtherPath as error:
+                raise (error if settings.path is None else ValueError(f"{WARM}; its {error}")) from None
     if task is not None:
         task.end()
     if path.reason == "interrupted" and not (path.steps or path.discarded):

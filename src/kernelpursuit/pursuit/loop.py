@@ -334,16 +334,16 @@ REPLAYED = 64  # atoms taken again at once
 SAME_LOSS = 1e-6  # of the loss without atoms: by how much a loss may differ from the one recorded
 
 
+class OtherPath(ValueError):
+    """A path that a criterion cannot go on with."""
+
+
 def replay(criterion: Criterion, path: Path) -> Path:
     """Take the atoms of `path` again, with a criterion that has taken none. Returns a path that can go on.
 
-    Raises
-    ------
-    ValueError
-        Where the losses are not those recorded: the path is of other data or other settings.
+    `OtherPath` is raised where the losses are not those recorded: the path is of other data or settings.
     """
-    recorded = path.steps + path.discarded
-    start = criterion.start()
+    recorded, start = path.steps + path.discarded, criterion.start()
     check_same_loss(start, path.start, 0, start.loss)
     place = 0
     while place < len(recorded):
@@ -353,14 +353,14 @@ def replay(criterion: Criterion, path: Path) -> Path:
             place += 1
         if place == before:
             atom = recorded[place].atom
-            raise ValueError(f"path is of other data or settings: atom {atom} of step {place + 1} adds nothing here")
+            raise OtherPath(f"path is of other data or settings: atom {atom} of step {place + 1} adds nothing here")
     return Path(start=path.start, steps=recorded, passes=path.passes)
 
 
 def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> None:
     """Raise an error where the loss after `place` steps is not the one that a path recorded."""
     if not abs(step.loss - recorded.loss) <= SAME_LOSS * abs(scale):
-        raise ValueError(
+        raise OtherPath(
             f"path is of other data or settings: the loss after {count(place, 'step')} is {step.loss:.6g} here and "
             f"{recorded.loss:.6g} there"
         )
