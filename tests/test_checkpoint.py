@@ -189,7 +189,7 @@ def test_warm_start_on_other_data_is_refused(tmp_path):
     for data in [(X, Y + X[:, 0]), (X[::-1], Y), (X, Y, W)]:
         with pytest.raises(ValueError, match=r"warm_start=True .* X, y, sample_weight .*; warm_start=False fits anew"):
             model.fit(*data)
-    with pytest.raises(ValueError, match="warm_start=True .* all parameters but .*n_atoms"):
+    with pytest.raises(ValueError, match=r"warm_start=True .* all parameters but .*n_atoms"):
         clone(model).fit(X, Y).set_params(gamma=7.0).fit(X, Y)
     with pytest.raises(ValueError, match="warm_start=True goes on"):
         model.fit(X[:3], Y[:3])
