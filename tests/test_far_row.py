@@ -12,6 +12,8 @@ from kernelpursuit import (
     KMPClassifierCV,
     KMPRegressor,
     KMPRegressorCV,
+    RefinedKMPClassifier,
+    RefinedKMPRegressor,
     SparseKernelFDA,
     SparseKernelFDACV,
 )
@@ -61,6 +63,15 @@ def test_a_row_far_out_in_several_columns_is_named_once(model):
     w = np.ones(60)
     w[[0, 7]] = 0  # which has no say; others keep their numbers
     assert said(model, FAR, sample_weight=w) == []
+    (others,) = said(model, SEVERAL, sample_weight=w)
+    assert "to 2 rows (20, 31)" in others
+
+
+@pytest.mark.parametrize("model", [RefinedKMPRegressor(2, epochs=1), RefinedKMPClassifier(2, epochs=1)], ids=str)
+def test_refined_models_name_the_rows_that_the_user_gave(model):
+    """Rows of weight 0 are left out; those after them keep their numbers."""
+    w = np.ones(60)
+    w[[0, 1, 7]] = 0
     (others,) = said(model, SEVERAL, sample_weight=w)
     assert "to 2 rows (20, 31)" in others
 

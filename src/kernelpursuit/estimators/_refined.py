@@ -47,7 +47,7 @@ from kernelpursuit.estimators._refining import (
 )
 from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
-from kernelpursuit.estimators._training import as_counts, few_rows_rule
+from kernelpursuit.estimators._training import TrainingData, as_counts, few_rows_rule
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
@@ -82,20 +82,18 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         tags.input_tags.sparse = False
         return tags
 
-    def _refine(
-        self, X: Array, Y: Array, weights: Array | None, error: Any, strata: np.ndarray | None, loss: str
-    ) -> Outcome:
-        """Fit to targets of order 1, ±1 for classes; sets what does not depend on their units.
+    def _refine(self, data: TrainingData, Y: Array, error: Any, strata: np.ndarray | None, loss: str) -> Outcome:
+        """Fit to targets `Y` of order 1, ±1 for classes; sets what does not depend on their units.
 
         All of them may be on shards; then there are no `strata`. Weights that sum to less than the number of rows are
         taken in proportion.
         """
-        weights = None if weights is None else as_counts(host(weights), Y.shape[0])
+        X, weights = data.X, None if data.weights is None else as_counts(host(data.weights), Y.shape[0])
         stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
         rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)
         if strata is not None:
-            few_rows_rule(X, columns=getattr(self, "feature_names_in_", None))
+            few_rows_rule(X, data.rows, columns=getattr(self, "feature_names_in_", None))
         passes = np.inf if self.epochs == "auto" else self.epochs
         task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
         if (given := getattr(self, "_given", None)) is not None:

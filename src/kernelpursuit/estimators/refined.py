@@ -168,7 +168,7 @@ class RefinedKMPRegressor(RegressorMixin, RefinedModel):
         Y = (scaled - mean) / np.where(varies, spread, 1)
         J = np.flatnonzero(varies) if np.any(varies) else np.arange(len(varies))  # a constant has no say in the others
         Y = Y if len(J) == len(varies) else gather(Y, J, axis=1)
-        outcome = self._refine(data.X, Y, data.weights, squared_errors, one_stratum, "squared")
+        outcome = self._refine(data, Y, squared_errors, one_stratum, "squared")
         outcome = of_all_targets(outcome, J, len(varies))
         self._set(self.centers_, outcome, mean * unit, np.where(varies, spread, 0.0) * unit)
         return self._done(outcome)
@@ -345,7 +345,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
             Y, strata = code_classes(data.y, classes, np.float64), np.searchsorted(classes, data.y)
         self._one_target = Y.shape[1] == 1
         loss = "logistic" if self._one_target else "softmax"
-        outcome = self._refine(data.X, Y, data.weights, errors_within_margin, strata, loss)
+        outcome = self._refine(data, Y, errors_within_margin, strata, loss)
         slope, model = fitted_slope(outcome, data.X, Y, host(data.weights), loss), outcome.model
         self._set_coefficients(self.centers_, slope * model.coef, slope * model.intercept)
         return self._done(outcome)
