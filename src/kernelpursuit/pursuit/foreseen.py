@@ -62,17 +62,18 @@ class FoldPursuit:
         out, rows, V = products.outside[part], products.parts[part], products.V
         r, (raw, small, along, of_targets) = V.shape[1], products.over(part)
         self._smooth = r > products.intercept
-        dtype = products.dtype
         self._rows, self._raw = rows, raw[rows]
         L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
         N = np.linalg.solve(L, along[:, rows])  # small parts along W
-        self._g, self._narrow = L.T @ products.C[:, rows] + N, N.astype(dtype)
+        self._g, self._r = L.T @ products.C[:, rows] + N, r
         self._small = np.maximum(small[rows] - np.einsum("ij,ij->j", N, N), 0.0)  # squared norms of small parts outside
         y = np.linalg.solve(L, V[rows].T @ products.targets[rows])
         self._rv, self._yh = y, of_targets[rows].T - y.T @ N  # residuals along W; products of small parts with targets
         self._energy = float(np.sum(products.targets[rows] ** 2))
         self._X, self._Y = np.zeros((most + 1, r)), np.zeros((most + 1, most + 1))  # Y: products of small parts
-        self._P = np.zeros((most + 1, len(rows)))  # products of directions, or of their small parts, with atoms
+        # Of small parts with W, then of what W leaves of directions with what it leaves of the small parts of atoms.
+        self._P = np.empty((r + most + 1, len(rows)))
+        self._P[:r], self._P[r] = N, 0.0
         self._lengths = np.zeros((most + 1, y.shape[1]))
         self._size = 0
         self._basis, self._spanned = Basis(np.empty((len(rows), 0))), list[int]()  # of the atoms themselves
@@ -82,11 +83,9 @@ class FoldPursuit:
             self._basis.append(products.roots[rows])
             x = np.linalg.solve(L, V[rows].T @ products.roots[rows])
             self._X[0] = x / np.linalg.norm(x)
-            along_constant = self._X[0] @ self._g
-            self._P[0] = 0.0 if self._smooth else along_constant
-            self._move(along_constant, self._X[0] @ y)
+            self._move(self._X[0] @ self._g, self._X[0] @ y)
         self._start = self.squared.copy()
-        self._floor, self._eps = in_span_limit(self._raw) * self._raw, np.finfo(dtype).eps
+        self._floor, self._eps = in_span_limit(self._raw) * self._raw, np.finfo(products.dtype).eps
         self._bar(self.squared <= self._floor)
         self._set_reference()
         self.first = self._energy
@@ -170,26 +169,22 @@ class FoldPursuit:
             self._bar(spanned)
         return float(lengths @ lengths)
 
-    def _small_products(self, atom: int) -> np.ndarray:
-        """Products of what W leaves of small parts: of an atom with all."""
-        row = self._of.row(self._part, self._rows[atom])[self._rows]
-        row -= self._narrow[:, atom].copy() @ self._narrow
-        return row
+    def _left_of_small(self, atom: int, along: np.ndarray) -> np.ndarray:
+        """Products of an atom's small part with all others, W and combinations `along` directions taken out."""
+        P, row = self._P[: self._r + self._size], self._of.row(self._part, self._rows[atom])[self._rows]
+        return row - np.concatenate([P[: self._r, atom], along]) @ P
 
     def _as_a_whole(self, atom: int) -> tuple[np.ndarray, float]:
         """Products of an atom outside the span with all, and its squared norm: where W is the constant at most."""
-        P = self._P[: self._size]
-        products = self._g[:, atom].copy() @ self._g
-        products += self._small_products(atom)
-        products -= P[:, atom].copy() @ P
-        np.divide(products, max(products[atom], np.finfo(float).tiny) ** 0.5, out=self._P[self._size])
-        return products, float(products[atom])
+        products = self._left_of_small(atom, self._P[self._r : self._r + self._size, atom])
+        squared = float(products[atom])
+        np.divide(products, max(squared, np.finfo(float).tiny) ** 0.5, out=self._P[self._r + self._size])
+        return products, squared
 
     def _part_by_part(self, atom: int) -> tuple[np.ndarray, float]:
         """The same where most of an atom may lie along W: that part has no rounding errors of the size of the atom."""
-        k, g = self._size, self._g[:, atom].copy()
-        X, Y, P = self._X[:k], self._Y[:k, :k], self._P[:k]
-        own = P[:, atom].copy()
+        k, g, place = self._size, self._g[:, atom].copy(), self._r + self._size
+        X, Y, own = self._X[:k], self._Y[:k, :k], self._P[self._r : place, atom].copy()
         c = X @ g + own
         x = g - c @ X
         again = X @ x + own - Y @ c  # a second round
@@ -199,8 +194,9 @@ class FoldPursuit:
         outside = max(0.0, float(self._small[atom] - c @ (2 * own - inside)))
         squared = float(x @ x) + outside
         length = max(squared, np.finfo(float).tiny) ** 0.5
-        small = self._small_products(atom) - c @ P
-        self._X[k], self._P[k] = x / length, small / length
+        small = self._left_of_small(atom, c)
+        self._X[k] = x / length
+        np.divide(small, length, out=self._P[place])
         self._Y[k, :k] = self._Y[:k, k] = (own - inside) / length
         self._Y[k, k] = outside / length**2
         small += x @ self._g
@@ -209,7 +205,7 @@ class FoldPursuit:
     def _renew(self) -> None:
         """Compute all norms and products anew: they have lost digits by differences."""
         k = self._size
-        P, X, Y = self._P[:k], self._X[:k], self._Y[:k, :k]
+        P, X, Y = self._P[self._r : self._r + k], self._X[:k], self._Y[:k, :k]
         inside = X @ self._g
         inside += P
         outside = self._g - X.T @ inside

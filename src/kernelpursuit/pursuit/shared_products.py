@@ -50,13 +50,13 @@ def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> np.ndarray:
 
 
 class Sums(NamedTuple):
-    """Sums over some rows."""
+    """Sums over the rows of each of some groups."""
 
-    raw: np.ndarray  # (n,), squared norms of the atoms,
-    small: np.ndarray  # (n,), of their small parts
-    along: np.ndarray  # (r, n), products of the small parts with V
-    of_targets: np.ndarray  # (n, t), with the targets
-    products: np.ndarray  # (n, n), with each other
+    raw: np.ndarray  # (groups, n), squared norms of the atoms,
+    small: np.ndarray  # (groups, n), of their small parts
+    along: np.ndarray  # (groups, r, n), products of the small parts with V
+    of_targets: np.ndarray  # (groups, n, t), with the targets
+    products: np.ndarray  # (groups, n, n), with each other
 
 
 def pieces_of(n: int) -> list[slice]:
@@ -137,64 +137,53 @@ class Products:
         parts_of_V = list(each(lambda some: [weighed[rows].T @ K[rows, some] for rows in groups], pieces_of(n)))
         inside = [np.concatenate(one, axis=1) for one in zip(*parts_of_V, strict=True)]
         self.C, self.dtype = reduce(np.add, inside) if disjoint else inside[-1], np.dtype(dtype)
-        made = self._sums(K, roots, groups, inside, each, spare)
-        self._apart = None if disjoint else made.pop()
-        self.beside = made
+        *self._sums, self.products = self._sums_over(groups, K, roots, inside, each, spare)
+        # Rows of a pursuit are those of all other groups, or all rows without those of its own.
+        own = np.eye(len(groups), dtype=self.dtype)
+        self._shares = np.vstack([1 - own, np.ones_like(own[:1])] if disjoint else [own[-1] - own[:-1], own[-1:]])
         self.outside.append(everything[:0])
-        large = [one.products for one in ([] if self._apart is None else [self._apart]) + self.beside]
-        weakref.finalize(self, spare.give_back, *large).atexit = False
+        weakref.finalize(self, spare.give_back, self.products).atexit = False
 
-    def _sums(
+    def _sums_over(
         self,
+        groups: list[np.ndarray],
         K: np.ndarray,
         roots: np.ndarray | None,
-        groups: list[np.ndarray],
         inside: list[np.ndarray],
         each: Callable[..., Iterable[Any]],
         spare: Spare,
-    ) -> list[Sums]:
+    ) -> Sums:
         """Sums over several groups of rows, given the products of atoms with V there."""
         n, t = self.targets.shape
         small = [spare.take((len(rows), n), self.dtype) for rows in groups]
-        made = [
-            Sums(
-                raw=np.empty(n),
-                small=np.empty(n),
-                along=with_V - (self.V[rows].T @ self.V[rows]) @ self.C,
-                of_targets=np.empty((n, t)),
-                products=spare.take((n, n), self.dtype),
-            )
-            for rows, with_V in zip(groups, inside, strict=True)
-        ]
+        made = Sums(
+            raw=np.empty((len(groups), n)),
+            small=np.empty((len(groups), n)),
+            along=np.stack([W - (self.V[g].T @ self.V[g]) @ self.C for g, W in zip(groups, inside, strict=True)]),
+            of_targets=np.empty((len(groups), n, t)),
+            products=spare.take((len(groups), n, n), self.dtype),
+        )
 
         def split(some: slice) -> None:
-            for rows, sums, kept in zip(groups, made, small, strict=True):
+            for place, rows in enumerate(groups):
                 A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
-                sums.raw[some] = np.einsum("ij,ij->j", A, A)
+                made.raw[place, some] = np.einsum("ij,ij->j", A, A)
                 A -= self.V[rows] @ self.C[:, some]
-                kept[:, some] = A
-                sums.small[some], sums.of_targets[some] = np.einsum("ij,ij->j", A, A), A.T @ self.targets[rows]
+                small[place][:, some] = A
+                made.small[place, some] = np.einsum("ij,ij->j", A, A)
+                made.of_targets[place, some] = A.T @ self.targets[rows]
 
         list(each(split, pieces_of(n)))
-        pairs = list(zip(small, made, strict=True))
-        tasks = [partial(half, one, sums.products) for one, sums in pairs for half in (_on_diagonal, _beside)]
+        pairs = zip(small, made.products, strict=True)
+        tasks = [partial(half, one, out) for one, out in pairs for half in (_on_diagonal, _beside)]
         list(each(lambda task: task(), tasks))
         spare.give_back(*small)
         return made
 
     def over(self, part: int) -> tuple[np.ndarray, ...]:
         """Sums over the rows of one pursuit, but those of products."""
-        if self._apart is None:
-            others = [sums[:-1] for place, sums in enumerate(self.beside) if place != part]
-            return tuple(reduce(np.add, some) for some in zip(*others, strict=True))
-        if part == len(self.beside):
-            return self._apart[:-1]
-        pairs = zip(self._apart[:-1], self.beside[part][:-1], strict=True)
-        return tuple(whole - other for whole, other in pairs)
+        return tuple(np.tensordot(self._shares[part], sums, axes=1) for sums in self._sums)
 
     def row(self, part: int, atom: int) -> np.ndarray:
         """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
-        if self._apart is None:
-            return reduce(np.add, [sums.products[atom] for place, sums in enumerate(self.beside) if place != part])
-        whole = self._apart.products[atom]
-        return whole if part == len(self.beside) else whole - self.beside[part].products[atom]
+        return self._shares[part] @ self.products[:, atom]
