@@ -85,6 +85,27 @@ def test_scorers_do_not_take_its_rounding_for_an_error(constant, weights):
     assert found.best_score_ == pytest.approx((alone.best_score_ + 1) / 2, rel=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:n_atoms=2 terms were asked for")
+@pytest.mark.parametrize("constant", [0.1, 1 / 3, 16777217.0, 1e6 + 0.1])
+@pytest.mark.parametrize("model", [KMPRegressor(4), RefinedKMPRegressor(2, epochs=1, random_state=0)], ids=str)
+def test_the_score_does_not_take_its_rounding_for_an_error(model, constant):
+    """Such a constant is no number of float32, in which predictions beside float32 rows are."""
+    single, both = X.astype(np.float32), np.column_stack([T, np.full(90, constant)])
+    alone = clone(model).fit(single, T).score(single, T)
+    found = clone(model).fit(single, both)
+    assert found.score(single, both) == pytest.approx((alone + 1) / 2, abs=1e-6)
+    for dtype in (np.float32, np.float64):
+        y = both[:, 1].astype(dtype)
+        assert clone(model).fit(single, y).score(single, y) == 1
+        assert clone(model).fit(single, y).score(single, 2 * y, sample_weight=np.ones(90)) == 0
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e200, 1e300])
+def test_the_score_is_the_same_for_any_size(size):
+    found, expected = (KMPRegressor(4).fit(X, T * scale).score(X, T * scale) for scale in (size, 1.0))
+    assert 0 < expected < 1 and found == pytest.approx(expected)
+
+
 def test_a_constant_without_an_intercept_is_a_target():
     found = KMPRegressor(15, fit_intercept=False).fit(X, np.column_stack([T, np.ones(90)]))
     assert np.any(found.dual_coef_[:, 1] != 0)

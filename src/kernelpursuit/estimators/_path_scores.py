@@ -17,6 +17,7 @@ from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import host_dtype, is_precomputed, labels_beside, take_rows
 from kernelpursuit.estimators._shared_matrix import take_pairs
 from kernelpursuit.estimators._tasks import inside
+from kernelpursuit.estimators._value_scores import as_predicted
 from kernelpursuit.pursuit.loop import count
 
 
@@ -73,18 +74,6 @@ def path_scores(
         scores = [scorer(one, X_test, y_test, **options) for one in models]
     say_best(label, scores, began)
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
-
-
-def as_predicted(y: np.ndarray, weights: np.ndarray | None, dtype: Any) -> np.ndarray:
-    """Targets, of which those that are constant are rounded as predictions of this dtype are.
-
-    R² divides by the variance: that of a constant is rounding error, and no prediction but an equal one is good enough.
-    """
-    columns = y.reshape(len(y), -1)
-    judged = columns if weights is None else columns[weights > 0]
-    constant = np.all(judged == judged[:1], axis=0)
-    rounded = np.where(constant, columns.astype(dtype), columns)
-    return rounded.reshape(y.shape)
 
 
 def quick(model: Any, scorer: Any, place: Any) -> bool:

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import get_tags, indexable
@@ -46,11 +46,12 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.estimators._tasks import inside, lines_wanted, place_in, told
 from kernelpursuit.estimators._training import check_square
+from kernelpursuit.estimators._value_scores import ValueScore
 from kernelpursuit.estimators.regression import KMPRegressor
 
 
 @described
-class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, EstimatorSupport, BaseEstimator):
+class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseEstimator):
     """Regressor with prediction intervals that cover the target with a probability of your choice.
 
     Some rows are set aside and the estimator is fitted to the others. A quantile of its absolute errors on the rows set

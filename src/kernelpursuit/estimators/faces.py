@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +22,7 @@ from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.estimators._training import check_centers, check_training, training_data
 from kernelpursuit.estimators._units import in_units
+from kernelpursuit.estimators._value_scores import ValueScore
 from kernelpursuit.estimators.regression import cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.faces import Faces, Stage
@@ -32,7 +33,7 @@ SHARED = ("fit_intercept", "memory", "random_state", "verbose")
 
 
 @described
-class PolytopeFacesRegressor(RegressorMixin, EstimatorSupport, BaseEstimator):
+class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     """Kernel regression on a few training points, chosen by walking along the faces of the polar polytope.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Kernel polytope faces pursuit

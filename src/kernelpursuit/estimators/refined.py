@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -29,6 +29,7 @@ from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, me
 from kernelpursuit.estimators._refining import errors_within_margin, of_all_targets, squared_errors, warn_of_few_rows
 from kernelpursuit.estimators._tasks import told
 from kernelpursuit.estimators._training import TrainingData, host_weights, training_data, warn_unless_counts
+from kernelpursuit.estimators._value_scores import ValueScore
 from kernelpursuit.estimators.classification import (
     as_labels,
     classes_on_shards,
@@ -42,7 +43,7 @@ from kernelpursuit.refinement.descent import softmax
 from kernelpursuit.sharded.arrays import Sharded
 
 
-class RefinedKMPRegressor(RegressorMixin, RefinedModel):
+class RefinedKMPRegressor(ValueScore, RefinedModel):
     """Kernel regression with few terms that moved to where they serve best. Nothing needs to be tuned or scaled.
 
     ``f(x) = intercept_ + Σ_j dual_coef_[j] exp(-widths_[j] Σ_d input_weights_[d]² (x_d - centers_[j, d])²)``.

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
@@ -28,6 +27,7 @@ from kernelpursuit.estimators._training import (
     training_data,
 )
 from kernelpursuit.estimators._units import Units
+from kernelpursuit.estimators._value_scores import ValueScore
 from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
 from kernelpursuit.sharded.arrays import Sharded
@@ -39,7 +39,7 @@ _FAR = 16  # times half their range: targets that float32 had better hold withou
 _ROUNDED = 0.1  # times the spread of y: where the absolute loss is a parabola, so that it has a derivative
 
 
-class RegressorModel(RegressorMixin, PursuitModel):
+class RegressorModel(ValueScore, PursuitModel):
     """What a fitted expansion says about numbers."""
 
     @lazily
