@@ -358,3 +358,32 @@ def test_another_kind_of_column_is_refused():
     source = Source("table", pa.table({"a": pa.array([1, 2], pa.timestamp("s"))}), lambda row: f"row {row + 1}")
     with pytest.raises(TableError, match="holds dates, but the model was fitted on numbers here"):
         conform(source, {"a": "number"})
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_digits_with_a_zero_in_front_are_codes(tmp_path, monkeypatch, quote):
+    """Of post offices, say: the zero is a part of them, and no code is larger than another."""
+    codes = ["01234", "98765", "", "00501"] * 10
+    lines = ["zip,month,share,date,y"]
+    lines += [f"{quote}{code}{quote},{i % 12},0.0{i},2020-01-0{1 + i % 9} 05:00,{i}.5" for i, code in enumerate(codes)]
+    path = tmp_path / "codes.csv"
+    path.write_text("\n".join(lines))
+    table = read_table(str(path), "y")
+    assert table.kinds == {"zip": "text", "month": "number", "share": "number", "date": "date"}
+    assert table.frame["zip"][:2].tolist() == ["01234", "98765"] and table.frame["zip"].isna().sum() == 10
+    assert "'zip': digits, some with a zero in front, read as text." in table.notes
+    monkeypatch.setattr("kernelpursuit.cli.sources.STREAM_BLOCK", 200)
+    parts = [conform(part, table.kinds) for part in stream_tables(str(path))]
+    assert len(parts) > 1 and [c for part in parts for c in part["zip"].fillna("")] == codes
+    numbers = [conform(part, table.kinds | {"zip": "number"})["zip"] for part in stream_tables(str(path))]
+    assert numbers[0][0] == 1234  # as a model that was fitted before takes them
+
+
+@pytest.mark.parametrize(("task", "kind"), [(None, "regression"), ("regression", "regression")])
+def test_a_target_with_zeros_in_front_is_a_quantity_if_it_has_many_values(tmp_path, task, kind):
+    path = tmp_path / "target.csv"
+    path.write_text("x,y\n" + "\n".join(f"{i},{i:04d}" for i in range(60)))
+    table = read_table(str(path), "y", task)
+    assert table.task == kind and table.y.tolist() == list(range(60))
+    path.write_text("x,y\n" + "\n".join(f"{i},0{i % 2}" for i in range(60)))
+    assert set(read_table(str(path), "y").y) == {"00", "01"}

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections import Counter
@@ -25,6 +26,7 @@ LARGEST_BLOCK = 1 << 30  # pyarrow counts the bytes of a block in 32 bits
 LARGEST_INFLATED = 4 << 30  # bytes of a .gz file when inflated
 STREAM_BLOCK = 1 << 20  # bytes of a block when rows are streamed
 MISSING = ["", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "<NA>", "#NA"]
+LEADING_ZERO = rb"(^|[^0-9.:+-])0[0-9]"  # a field that may begin so: not a part of a number, date or time
 STANDARD_INPUT = "-"
 
 
@@ -186,7 +188,42 @@ def open_csv(path: str, data: bytes) -> Source:
             raise
         problem = _ragged_row(ragged[0], lambda row: _csv_line(data, separator, row))
         raise TableError(f"{shown(path)}: {problem}") from error
+    if re.search(LEADING_ZERO, data):
+        columns = _with_codes(columns, lambda texts: arrow_csv.read_csv(io.BytesIO(text), read, parse, texts))
     return Source(path, columns, lambda row: _csv_line(data, separator, row))
+
+
+def _with_codes(columns: Any, read: Callable[[Any], Any]) -> Any:
+    """A table whose columns of digits are texts where some begin with a zero, which pyarrow has dropped."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    kinds = pa.types.is_integer, pa.types.is_floating
+    names = [field.name for field in columns.schema if any(kind(field.type) for kind in kinds)]
+    if not names or len(set(columns.column_names)) < len(columns.column_names):  # which is refused
+        return columns
+    types = {name: pa.string() for name in names}
+    given: dict[str, Any] = {"include_columns": names, "column_types": types}
+    texts = read(arrow_csv.ConvertOptions(strings_can_be_null=True, null_values=MISSING, **given))
+    for name in filter(lambda name: padded(texts.column(name)), names):
+        columns = columns.set_column(columns.column_names.index(name), name, texts.column(name))
+    return columns
+
+
+def padded(texts: Any) -> bool:
+    """Whether texts are digits, some of which begin with a zero: codes, as of post offices, and no numbers.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> padded(pa.array(["01234", None, "56789"])), padded(pa.array(["0", "10"])), padded(pa.array(["01", "2.5"]))
+    (True, False, False)
+    """
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(texts)
+    every, some = (pc.match_substring_regex(trimmed, pattern) for pattern in (r"^[0-9]+$", r"^0[0-9]+$"))
+    return bool(pc.all(every).as_py() and pc.any(some).as_py())
 
 
 def _csv_records(data: Any, separator: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelpursuit.cli import cells
-from kernelpursuit.cli.sources import Source, count_of, open_table, printable, quoted
+from kernelpursuit.cli.sources import Source, count_of, open_table, padded, printable, quoted
 
 Task = Literal["regression", "classification"]
 Kind = Literal["number", "text", "date", "zoned date", "time"]  # times of day and durations, in seconds
@@ -90,6 +90,8 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
         source.fail(f"every column but {quoted(target)} holds one and the same value")
     frame = to_frame({name: column.filter(known) for name, (_, column) in columns.items()})
     kinds = {name: kind for name, (kind, _) in columns.items()}
+    codes = [name for name, (kind, column) in columns.items() if kind == "text" and padded(column)]
+    notes += [f"{quoted(name)}: digits, some with a zero in front, read as text." for name in codes]
     notes += [f"{quoted(name)}: {what}, read as UTC." for name, what in zones(source, kinds).items()]
     return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes])
 
@@ -286,6 +288,8 @@ def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[
     category = pa.types.is_dictionary(original.type) or pa.types.is_boolean(original.type)
     as_it_is = task == "classification" or (task == "regression" and pa.types.is_string(original.type))
     kind, column = ("text", original) if as_it_is else settle(source, name)
+    if task != "classification" and pa.types.is_string(original.type) and padded(original):
+        kind, column = "number", cells.numbers(original)  # codes are classes where they are few, else quantities
     if kind == "date":
         source.fail("holds dates or times, which cannot be predicted; turn them into numbers", name)
     known = ~np.asarray(column.is_null())
