@@ -135,7 +135,7 @@ def assert_imports_of_other_packages(path):
         "saving": {"safetensors", "skops"},
         "sharded": {"dask", "distributed"},
         "estimators": {"dask", "distributed", "rich"},
-        "exporting": {"onnx", "skl2onnx"},
+        "exporting": {"onnx", "onnxruntime", "skl2onnx"},
     }.get(here, set())  # inside functions, see above
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside, path
 

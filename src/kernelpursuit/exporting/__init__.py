@@ -17,11 +17,13 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
 
     Outputs are those of the model to 1e-12 of their size (float32: 1e-4). Where large weights cancel, graph and model
     each differ from the exact sum by its rounding, 2e-16 times the sum of the absolute weights, and so from each other.
+    Warns if onnxruntime is installed and cannot load the graph.
 
     Parameters
     ----------
     model : estimator or Pipeline
-        Fitted; of this package, or a pipeline of its estimators and those that skl2onnx knows.
+        Fitted; of this package, or a pipeline of its estimators and those that skl2onnx knows. Around them may be
+        searches, calibration, bagging, stacks of probabilities, votes, `OneVsRestClassifier`, `MultiOutputRegressor`.
     dtype : {"float64", "float32"}
         Precision of inputs and outputs.
     target_opset : int, optional
@@ -35,7 +37,8 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
     Raises
     ------
     ValueError
-        For a kernel or functions of your own, which a graph cannot hold.
+        For a kernel or functions of your own, which a graph cannot hold, and for other models around ours, of which
+        no right graph is known.
 
     Examples
     --------

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cache
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.pipeline import Pipeline
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import on_host, to_host
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators.cca import SparseKernelCCA
 from kernelpursuit.estimators.classification import KMPClassifier, classification_loss, has_labels
 from kernelpursuit.estimators.conformal import ConformalRegressor
@@ -26,17 +25,28 @@ from kernelpursuit.estimators.ranker import KMPRanker
 from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.exporting.graphs import BOOL, INT64, Graph, expansion_values, kernel_values, squared_lengths
+from kernelpursuit.exporting.calibration import calibrated
+from kernelpursuit.exporting.graphs import (
+    INT64,
+    Graph,
+    expansion_values,
+    kernel_values,
+    name_classes,
+    squared_lengths,
+)
+from kernelpursuit.exporting.steps import (
+    Calibrated,
+    DecisionValues,
+    Discriminants,
+    Filled,
+    as_steps,
+    calibrated_scores,
+    last_step,
+    options_of,
+)
 from kernelpursuit.kernels import SHIFT_INVARIANT
 
 DTYPES = {"float64": "Double", "float32": "Float"}  # names of tensors in skl2onnx
-
-
-class Discriminants(TransformerMixin, BaseEstimator):
-    """A discriminant analysis as a step before others: its coordinates, not its classes."""
-
-    def __init__(self, model: Any = None):
-        self.model = model
 
 
 def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
@@ -54,8 +64,26 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
     register()
     steps = as_steps(model)
     initial = [("X", tensor_type(DTYPES[name])([None, model.n_features_in_]))]
-    options = {id(step): {"zipmap": False} for step in last_classifiers(steps)}
-    return convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options or None)
+    graph = convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options_of(steps) or None)
+    warn_if_unreadable(graph, name)
+    return graph
+
+
+def warn_if_unreadable(graph: Any, dtype: str) -> None:
+    """Say so where onnxruntime, if it is here, cannot load a graph: parts of it may be of scikit-learn."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return
+    silent = onnxruntime.SessionOptions()
+    silent.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(graph.SerializeToString(), silent, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no class in common
+        hint = (
+            "; dtype='float32' may help: it has some operators in single precision alone" if dtype == "float64" else ""
+        )
+        warn(f"onnxruntime {onnxruntime.__version__} cannot load this graph{hint}. It says: {error}")
 
 
 def tensor_type(name: str) -> Any:
@@ -65,30 +93,6 @@ def tensor_type(name: str) -> Any:
     return getattr(data_types, f"{name}TensorType")
 
 
-def as_steps(model: Any) -> Any:
-    """The model, discriminant analyses before the last step of a pipeline being transformers."""
-    if not isinstance(model, Pipeline):
-        return model
-    pipeline = copy.copy(model)
-    *before, last = model.steps
-    pipeline.steps = [*((name, transformer_of(step)) for name, step in before), (last[0], as_steps(last[1]))]
-    return pipeline
-
-
-def transformer_of(step: Any) -> Any:
-    """A step of a pipeline as one that transforms."""
-    return Discriminants(step) if isinstance(step, (SparseKernelFDA, SparseKernelFDACV)) else as_steps(step)
-
-
-def last_classifiers(model: Any) -> list[Any]:
-    """Classifiers of scikit-learn at the end of a pipeline: their probabilities shall be arrays, not dictionaries."""
-    last = model
-    while isinstance(last, Pipeline):
-        last = last.steps[-1][1]
-    is_ours = type(last).__module__.startswith("kernelpursuit.")
-    return [last] if hasattr(last, "predict_proba") and not is_ours else []
-
-
 @cache
 def register() -> None:
     """Tell skl2onnx of our estimators, once."""
@@ -96,7 +100,12 @@ def register() -> None:
 
     for kind, (outputs, convert) in CONVERTERS.items():
         update_registered_converter(
-            kind, f"Kernelpursuit{kind.__name__}", no_shapes, wrapped(convert), parser=parser_of(outputs)
+            kind,
+            f"Kernelpursuit{kind.__name__}",
+            no_shapes,
+            wrapped(convert),
+            parser=parser_of(outputs),
+            options={"zipmap": [False]} if kind in CLASSIFIERS else None,  # pipelines inside others ask for it
         )
 
 
@@ -121,7 +130,7 @@ def parser_of(outputs: Any) -> Any:
         operator = scope.declare_local_operator(f"Kernelpursuit{type(model).__name__}", model)
         number = type(inputs[0].type)
         operator.inputs = list(inputs)
-        if isinstance(model, ConformalRegressor):
+        if isinstance(model, (ConformalRegressor, Calibrated)):
             operator.inputs = [inner_prediction(scope, part, inputs) for part in parts_of(model)]
         for name, kind, width in outputs(model):
             shape = [None] if width is None else [None, width]
@@ -140,7 +149,7 @@ def inner_prediction(scope: Any, model: Any, inputs: Any) -> Any:
     found = parse_sklearn(scope, model, inputs)
     for variable in found:
         variable.init_status(is_leaf=False)
-    return found[0]
+    return found[1 if is_classifier(last_step(model)) else 0]
 
 
 def one_output(width: Any) -> Any:
@@ -173,6 +182,24 @@ def discriminants(graph: Graph, X: str, step: Any, operator: Any) -> None:
     """Discriminant coordinates."""
     coef = coordinates(step.model._discriminants)
     graph.finish(expansion_values(graph, X, step.model._expansion, coef), operator.outputs[0])
+
+
+def decision_values(graph: Graph, X: str, step: Any, operator: Any) -> None:
+    """Decision values of a classifier, in double precision whatever that of the inputs."""
+    graph.finish(expansion_values(graph, X, step.model._expansion), operator.outputs[0])
+
+
+def columns_with_numbers(step: Any) -> np.ndarray:
+    """The columns that an imputer returns."""
+    return np.flatnonzero(~np.isnan(np.asarray(step.model.statistics_, dtype=np.float64)))
+
+
+def filled(graph: Graph, X: str, step: Any, operator: Any) -> None:
+    """Missing numbers replaced; columns that had no number go."""
+    kept = columns_with_numbers(step)
+    X = graph.op("Gather", X, graph.constant(kept, np.int64), axis=1)
+    values = graph.constant(step.model.statistics_[kept][None])
+    graph.finish(graph.op("Where", graph.op("IsNaN", X), values, X), operator.outputs[0])
 
 
 def weighted(graph: Graph, X: str, model: Any, operator: Any) -> None:
@@ -217,19 +244,6 @@ def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
         q = width_of_coef(model)
         p = graph.op("Div", alone, graph.op("Gemm", alone, graph.constant(np.ones((q, 1)))))
     graph.finish(p, operator.outputs[1])
-
-
-def name_classes(graph: Graph, index: str, classes: np.ndarray, output: Any) -> None:
-    """Give the classes of indices to an output."""
-    if classes.dtype.kind in "UO":
-        table = graph.texts(classes)
-    else:
-        table = graph.constant(classes, np.float64 if classes.dtype.kind == "f" else np.int64)
-    found = graph.op("Gather", table, index)
-    kind = {"b": "Cast"}.get(classes.dtype.kind, "Identity")
-    options = {"to": BOOL} if kind == "Cast" else {}
-    name = graph.scope.get_unique_operator_name("Label")
-    graph.container.add_node(kind, [found], [output.full_name], name=name, **options)
 
 
 def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, str]:
@@ -279,10 +293,13 @@ def diagonal(graph: Graph, X: str, model: Any) -> str:
 
 
 def parts_of(model: Any) -> list[Any]:
-    """Fitted models inside a conformal one."""
+    """Fitted models inside a conformal or calibrated one, as they are to be converted."""
+    if isinstance(model, Calibrated):
+        return [calibrated_scores(fold.estimator, fold.method) for fold in model.model.calibrated_classifiers_]
     if model._columns is not None:
         raise ValueError("a ConformalRegressor of a precomputed kernel has no form in ONNX here")
-    return [model.estimator_] if model.scale_estimator_ is None else [model.estimator_, model.scale_estimator_]
+    parts = [model.estimator_] if model.scale_estimator_ is None else [model.estimator_, model.scale_estimator_]
+    return [as_steps(part) for part in parts]
 
 
 def conformal_outputs(model: Any) -> list[Any]:
@@ -311,6 +328,9 @@ CONVERTERS: dict[Any, tuple[Any, Any]] = {
     **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), expansion)),
     **dict.fromkeys(CLASSIFIERS, (class_outputs, classifier)),
     SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), canonical),
+    DecisionValues: (lambda step: [("variable", "Double", width_of_coef(step.model))], decision_values),
+    Calibrated: (lambda step: class_outputs(step.model), calibrated),
+    Filled: (one_output(lambda step: len(columns_with_numbers(step))), filled),
     Discriminants: (one_output(lambda step: step.model._n_features_out), discriminants),
     FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), weighted),
     SparseKernelNovelty: (lambda model: [("label", "Int64", None), ("scores", None, 1)], novelty),

@@ -62,6 +62,19 @@ class Graph:
         )
 
 
+def name_classes(graph: Graph, index: str, classes: np.ndarray, output: Any) -> None:
+    """Give the classes of indices to an output."""
+    if classes.dtype.kind in "UO":
+        table = graph.texts(classes)
+    else:
+        table = graph.constant(classes, np.float64 if classes.dtype.kind == "f" else np.int64)
+    found = graph.op("Gather", table, index)
+    kind = {"b": "Cast"}.get(classes.dtype.kind, "Identity")
+    options = {"to": BOOL} if kind == "Cast" else {}
+    name = graph.scope.get_unique_operator_name("Label")
+    graph.container.add_node(kind, [found], [output.full_name], name=name, **options)
+
+
 def dense(values: Any) -> np.ndarray:
     """Host values in double precision."""
     return values.toarray().astype(np.float64) if sparse.issparse(values) else to_host(values)
