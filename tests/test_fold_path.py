@@ -147,6 +147,7 @@ def test_a_class_without_weight(monkeypatch):
     assert both_ways(model, X, classes, monkeypatch, sample_weight=weights) == (6, 6)
 
 
+@pytest.mark.filterwarnings("ignore:best_score_ and cv_results_ are")  # of tiny targets
 @pytest.mark.parametrize("case", ["rank", "twins", "exact", "tol", "huge", "tiny", "constant", "outlier"])
 def test_where_paths_end_early_or_atoms_are_alike(case, monkeypatch):
     X, y = data()

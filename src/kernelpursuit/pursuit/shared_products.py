@@ -59,6 +59,13 @@ class Sums(NamedTuple):
     products: np.ndarray  # (groups, n, n), with each other
 
 
+def in_one_piece(rows: np.ndarray) -> np.ndarray | slice:
+    """Rows that follow each other as a slice, which takes no copy."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
+        return slice(rows[0], rows[-1] + 1)
+    return rows
+
+
 def pieces_of(n: int) -> list[slice]:
     """Some columns after the other, a core's cache full."""
     return [slice(start, start + _COLUMNS) for start in range(0, n, _COLUMNS)]
@@ -131,7 +138,7 @@ class Products:
         self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
         disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
-        groups = self.outside if disjoint else [*self.outside, everything]
+        groups = [in_one_piece(rows) for rows in (self.outside if disjoint else [*self.outside, everything])]
         weighed = self.V if roots is None else self.V * roots[:, None]
         spare = Spare() if spare is None else spare
         parts_of_V = list(each(lambda some: [weighed[rows].T @ K[rows, some] for rows in groups], pieces_of(n)))
@@ -146,7 +153,7 @@ class Products:
 
     def _sums_over(
         self,
-        groups: list[np.ndarray],
+        groups: Sequence[np.ndarray | slice],
         K: np.ndarray,
         roots: np.ndarray | None,
         inside: list[np.ndarray],
@@ -155,7 +162,7 @@ class Products:
     ) -> Sums:
         """Sums over several groups of rows, given the products of atoms with V there."""
         n, t = self.targets.shape
-        small = [spare.take((len(rows), n), self.dtype) for rows in groups]
+        small = [spare.take((len(self.V[rows]), n), self.dtype) for rows in groups]
         made = Sums(
             raw=np.empty((len(groups), n)),
             small=np.empty((len(groups), n)),
@@ -166,12 +173,13 @@ class Products:
 
         def split(some: slice) -> None:
             for place, rows in enumerate(groups):
-                A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
+                A, rest = K[rows, some], self.V[rows] @ self.C[:, some]
+                A = A if roots is None else A * roots[rows, None]
                 made.raw[place, some] = np.einsum("ij,ij->j", A, A)
-                A -= self.V[rows] @ self.C[:, some]
-                small[place][:, some] = A
-                made.small[place, some] = np.einsum("ij,ij->j", A, A)
-                made.of_targets[place, some] = A.T @ self.targets[rows]
+                np.subtract(A, rest, out=rest)
+                small[place][:, some] = rest
+                made.small[place, some] = np.einsum("ij,ij->j", rest, rest)
+                made.of_targets[place, some] = rest.T @ self.targets[rows]
 
         list(each(split, pieces_of(n)))
         pairs = zip(small, made.products, strict=True)
