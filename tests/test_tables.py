@@ -213,6 +213,67 @@ def test_one_stray_cell_does_not_turn_numbers_into_categories(tmp_path):
     assert read.kinds == {"doors": "text"}
 
 
+def test_columns_that_look_like_numbers_with_a_unit_are_named(tmp_path):
+    rows = [
+        f"{i}.5%;{i} kg;{i} {'lb' if i % 4 else 'kg'};-${i}.50;EUR{i};{i % 28 + 1}/2024;u{i};{i % 2} mg;{i * 1.5}"
+        for i in range(ROWS)
+    ]
+    names = ["rate", "weight", "mixed", "price", "code", "month", "name", "dose"]
+    read = read_table(write_csv(tmp_path / "t.csv", ";".join([*names, "y"]), rows), "y")
+    assert set(read.kinds.values()) == {"text"}
+    notes = [note for note in read.notes if note.startswith("Looks like numbers")]
+    for name, unit in {"rate": "'%'", "weight": "'kg'", "mixed": "'lb' or 'kg'", "price": "'$'"}.items():
+        (note,) = (note for note in notes if f"with {unit}: '{name}', {ROWS} distinct texts such as" in note)
+        assert "write plain numbers, in one unit" in note
+    assert len(notes) == 4
+    assert [note.split("'")[1] for note in read.notes if "identifier" in note] == ["code", "name"]
+
+
+def test_a_target_that_looks_like_numbers_with_a_unit(tmp_path):
+    path = write_csv(tmp_path / "t.csv", "a,y", [f"{i},{10 * (i % 4)}%" for i in range(ROWS)])
+    assert any("Looks like numbers with '%': 'y'" in note for note in read_table(path, "y").notes)
+    assert not any("Looks like" in note for note in read_table(path, "y", "classification").notes)
+    path = write_csv(tmp_path / "t.csv", "a,y", [f"{i},{i}.5%" for i in range(120)])
+    assert "classes such as '0.5%', more than 100; --task regression takes plain numbers" in failure(path)
+
+
+@pytest.mark.parametrize("form", ["{:,}.50", "{:,}", "-{:,}.5"])
+def test_commas_between_thousands_are_refused(tmp_path, form):
+    path = write_csv(tmp_path / "t.csv", "a;y", [f"{form.format(1000 + 7 * i)};{i * 1.5}" for i in range(ROWS)])
+    message = failure(path)
+    assert f"line 2, column 'a': '{form.format(1000)}' is not a number" in message
+    assert "thousands without a comma" in message
+
+
+def test_lists_of_numbers_are_texts(tmp_path):
+    path = write_csv(tmp_path / "t.csv", "a;y", [f"{i},{i % 3},{i % 7};{i * 1.5}" for i in range(ROWS)])
+    assert read_table(path, "y").kinds == {"a": "text"}
+
+
+def test_a_rare_number_may_be_no_class(tmp_path):
+    """What is wrong with a guess is told as one."""
+    path = write_csv(tmp_path / "t.csv", "a,y", [f"{i},{0 if i % 40 else 3 if i % 80 else 1}" for i in range(200)])
+    guessed = failure(path)
+    assert "5 are needed (the task was guessed to be classification; --task regression" in guessed
+    assert "guessed" not in failure(path, task="classification")
+    assert read_table(path, "y", "regression").task == "regression"
+    words = write_csv(tmp_path / "t.csv", "a,y", [f"{i},{'b' if i % 40 else 'c'}" for i in range(100)])
+    assert "guessed" not in failure(words)
+
+
+def test_nan_is_no_class(tmp_path):
+    y = np.where(np.arange(ROWS) < 6, np.nan, np.arange(ROWS) % 2)
+    pq.write_table(pa.table({"a": np.arange(ROWS) / 2, "y": pa.array(y)}), tmp_path / "t.parquet")
+    for task in (None, "classification"):
+        read = read_table(tmp_path / "t.parquet", "y", task)
+        assert set(read.y) == {"0", "1"} and len(read.y) == ROWS - 6
+
+
+def test_instants_are_no_target(tmp_path):
+    rows = [f"{i},2024-01-{i % 28 + 1:02}T00:00:00Z" for i in range(ROWS)]
+    assert "holds dates or times, which cannot be predicted" in failure(write_csv(tmp_path / "t.csv", "a,y", rows))
+
+
 def test_decimal_commas_are_refused(tmp_path):
     path = write_csv(tmp_path / "t.csv", "a;y", [f"{i},5;{i}" for i in range(ROWS)])
     message = failure(path)

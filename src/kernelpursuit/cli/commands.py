@@ -206,6 +206,10 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
 def predict(model: str, table: str, out: str | None, probabilities: bool, intervals: float | None) -> None:
     """Predict the target of MODEL for the rows of TABLE ("-" reads standard input).
 
+    The first column that is written has the name of the target; classes keep their type (whole numbers, true and
+    false) in Parquet. Probabilities are in columns P(CLASS), ends of intervals in lower and upper. Where the target
+    itself has one of these names, its name goes before all of them: upper, upper_lower, upper_upper.
+
     Rows are read, predicted and written some thousand at a time. Columns that the model does not need are ignored. What
     is wrong is named by the line of a CSV file (the header is line 1), or by the row of a Parquet file or of standard
     input (counted from 1).

@@ -161,7 +161,7 @@ def description(model: TableModel) -> Iterator[str]:
     what = f"{model.task.capitalize()} of {model.target!r}"
     yield printable(f"{what}, fitted to {about['rows']} rows of {about['table']}.")
     if model.task == "classification":
-        yield printable("Classes: " + ", ".join(map(str, model.classes_)))
+        yield printable("Classes: " + ", ".join(model.class_names))
     yield f"{type(estimator).__name__} with {model.n_terms} terms on {estimator.n_features_in_} encoded inputs."
     yield printable("Needs the columns: " + ", ".join(f"{name} ({kind})" for name, kind in model.kinds.items()))
     yield from map(printable, about["notes"])

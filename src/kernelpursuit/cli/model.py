@@ -34,6 +34,9 @@ class TableModel:
         Of a regression: errors of rows held out, in units of the standard deviation predicted for them, sorted.
     about : dict
         What was measured when the model was fitted: plain numbers and texts, see `kernelpursuit.cli.training`.
+    labels : ndarray, optional
+        Of a classification: the classes as the column of the target has them, in the order of those of the estimator,
+        which are texts.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class TableModel:
         kinds: dict[str, Kind],
         errors: NDArray[np.float64],
         about: dict[str, Any],
+        labels: NDArray[Any] | None = None,
     ) -> None:
         self.encoder = encoder
         self.estimator = estimator
@@ -53,15 +57,16 @@ class TableModel:
         self.kinds = kinds
         self.errors = errors
         self.about = about
+        self.labels = labels
 
     def __getstate__(self) -> dict[str, Any]:
         """What a file holds: `about` is one text there, since a node for each of its numbers takes most of the time."""
         return {**vars(self), "about": json.dumps(self.about)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """The model of a file; in older files `about` is not a text."""
+        """The model of a file; in older files `about` is not a text, and classes are texts whatever they were."""
         about = state["about"]
-        vars(self).update(state, about=json.loads(about) if isinstance(about, str) else about)
+        vars(self).update({"labels": None} | state, about=json.loads(about) if isinstance(about, str) else about)
 
     def __repr__(self) -> str:
         return f"TableModel({self.task} of {self.target!r} from {len(self.kinds)} columns, {self.n_terms} terms)"
@@ -73,7 +78,12 @@ class TableModel:
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes, as texts."""
+        """The classes: numbers, true and false, or texts, as the column of the target has them."""
+        return self.class_names if self.labels is None else self.labels
+
+    @property
+    def class_names(self) -> NDArray[Any]:
+        """The classes as texts."""
         return self.estimator.classes_
 
     def encode(self, table: Any) -> NDArray[np.float64]:
@@ -116,7 +126,14 @@ class TableModel:
 
     def predict(self, table: Any) -> NDArray[Any]:
         """Predict the target, for each row of a table (see `encode`)."""
-        return self.estimator.predict(self.encode(table))
+        return self.values(self.encode(table))
+
+    def values(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        """The same for encoded rows."""
+        predicted = self.estimator.predict(X)
+        if self.labels is None:
+            return predicted
+        return self.labels[np.searchsorted(self.class_names, predicted)]
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """Probability of each class, in the order of `classes_`, for each row of a table (see `encode`)."""

@@ -45,7 +45,7 @@ def html(model: TableModel, file: str) -> str:
     about = model.about
     text = percent if model.task == "classification" else quantity
     error_name = {"classification": "wrong class", "regression": "error (RMSE)"}[model.task]
-    classes = [str(label) for label in model.classes_] if model.task == "classification" else []
+    classes = [str(label) for label in model.class_names] if model.task == "classification" else []
     shown = about["shown"]
     if model.task == "classification":
         fit = drawings.calibration(shown["calibration"])

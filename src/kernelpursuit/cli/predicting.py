@@ -27,7 +27,7 @@ def run(file: str, table: str, out: str | None, probabilities: bool, coverage: f
     with writer(out) as write:
         for part in stream_tables(table):
             if part.columns.num_rows:
-                write(predictions(model, part, probabilities, coverage))
+                write(predictions(model, part, probabilities, coverage, typed=is_parquet(out)))
                 rows += part.columns.num_rows
                 for line in remarks(model, part, told):
                     print(printable(line), file=sys.stderr)
@@ -59,18 +59,28 @@ def check(model: TableModel, probabilities: bool, coverage: float | None) -> Non
     model.intervals(np.zeros((1, model.estimator.n_features_in_)), coverage, name="--intervals")
 
 
-def predictions(model: TableModel, part: Source, probabilities: bool, coverage: float | None) -> Any:
-    """Predictions for a part of a table, as columns."""
+def predictions(
+    model: TableModel, part: Source, probabilities: bool, coverage: float | None, typed: bool = True
+) -> Any:
+    """Predictions for a part of a table, as columns; classes as texts, or of the type of the target."""
     import pyarrow as pa
 
     X = model.encode(part)
-    columns = {model.target: model.estimator.predict(X)}
+    beside: dict[str, Any] = {}
     if probabilities:
-        for label, p in zip(model.classes_, model.estimator.predict_proba(X).T, strict=True):
-            columns[f"P({label})"] = p
+        names = [f"P({name})" for name in model.class_names]
+        beside = dict(zip(names, model.estimator.predict_proba(X).T, strict=True))
     if coverage is not None:
-        columns["lower"], columns["upper"] = model.intervals(X, coverage).T
+        beside = dict(zip(["lower", "upper"], model.intervals(X, coverage).T, strict=True))
+    if model.target in beside:  # the name of the target, made longer, can be no other
+        beside = {f"{model.target}_{name}": values for name, values in beside.items()}
+    columns = {model.target: model.values(X) if typed else model.estimator.predict(X)} | beside
     return pa.table({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()})
+
+
+def is_parquet(out: str | None) -> bool:
+    """Whether a file to write is named as one of Parquet."""
+    return out is not None and out.lower().endswith((".parquet", ".pq"))
 
 
 @contextmanager
@@ -81,7 +91,7 @@ def writer(out: Any) -> Iterator[Callable[[Any], None]]:
             yield write
         return
     beside = f"{out}.part"
-    make = parquet_writer if out.lower().endswith((".parquet", ".pq")) else text_writer
+    make = parquet_writer if is_parquet(out) else text_writer
     try:
         with open(beside, "wb") as stream, make(stream) as write:
             yield write

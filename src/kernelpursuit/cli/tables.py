@@ -6,8 +6,8 @@ another table is read in the same way: a column of numbers stays one where a par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kernelpursuit.cli import cells
 from kernelpursuit.cli.sources import Source, count_of, open_table, padded, printable, quoted
+from kernelpursuit.cli.units import is_grouped, unit_note
 
 Task = Literal["regression", "classification"]
 Kind = Literal["number", "text", "date", "zoned date", "time"]  # times of day and durations, in seconds
@@ -24,6 +25,7 @@ ROWS_PER_VALUE = 20  # ... and so is one whose values are each seen in fewer row
 MOST_CLASSES = 100
 MIN_ROWS = 20
 MIN_ROWS_PER_CLASS = 5  # a 70/30 split then leaves at least 3 for training (one per fold) and 1 for testing
+GUESSED = " (the task was guessed to be classification; --task regression takes these numbers as a quantity)"
 LARGEST_NUMBER = 1e37  # skrub computes in single precision, where anything beyond 3e38 is infinite
 
 
@@ -38,11 +40,11 @@ class Table:
     task: Task
     kinds: dict[str, Kind]
     notes: list[str] = field(default_factory=list)
+    labels: NDArray[Any] | None = None  # the classes as the column has them, in the order of their texts
 
     def rows(self, chosen: NDArray[np.intp]) -> Table:
         """The same with some of the rows."""
-        frame = self.frame.iloc[chosen].reset_index(drop=True)
-        return Table(self.name, frame, self.y[chosen], self.target, self.task, self.kinds, self.notes)
+        return replace(self, frame=self.frame.iloc[chosen].reset_index(drop=True), y=self.y[chosen])
 
 
 def read_table(path: str, target: str | None, task: Task | None = None, drop: Sequence[str] = ()) -> Table:
@@ -80,9 +82,11 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
     y, decided, known = _read_target(source, target, task)
     if task is None:
         notes.append(f"Task guessed from {quoted(target)}: {decided} (--task says otherwise).")
+        notes += filter(None, [unit_note(target, *settle(source, target))])
     if not known.all():
         notes.append(f"Left out: {count_of(int((~known).sum()), 'row')} without a value of {quoted(target)}.")
-    notes += _identifiers(source, columns)
+    with_units = {name: note for name, (kind, column) in columns.items() if (note := unit_note(name, kind, column))}
+    notes += [*with_units.values(), *_identifiers(source, columns, known=with_units)]
     for name in [name for name, (_, column) in columns.items() if _is_constant(column.filter(known))]:
         notes.append(f"Left out: {quoted(name)}, which has one and the same value, or none, in all rows.")
         del columns[name]
@@ -93,7 +97,8 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
     codes = [name for name, (kind, column) in columns.items() if kind == "text" and padded(column)]
     notes += [f"{quoted(name)}: digits, some with a zero in front, read as text." for name in codes]
     notes += [f"{quoted(name)}: {what}, read as UTC." for name, what in zones(source, kinds).items()]
-    return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes])
+    labels = labels_of(source.columns.column(target), np.unique(y[known])) if decided == "classification" else None
+    return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes], labels)
 
 
 def to_frame(columns: Mapping[str, Any]) -> Any:
@@ -227,12 +232,14 @@ def _is_constant(column: Any) -> bool:
     return len(column.drop_null().unique()) <= 1 and column.null_count in (0, len(column))
 
 
-def _identifiers(source: Source, columns: Mapping[str, tuple[Kind, Any]]) -> list[str]:
+def _identifiers(source: Source, columns: Mapping[str, tuple[Kind, Any]], known: Collection[str] = ()) -> list[str]:
     """A note for each column that tells every row from every other, and so nothing about new rows."""
     import pyarrow.types as types
 
     notes = []
     for name, (kind, _) in columns.items():
+        if name in known:
+            continue
         column = source.columns.column(name)
         if (types.is_integer(column.type) or kind == "text") and not column.null_count:
             if len(column) >= MIN_ROWS and len(column.unique()) == len(column):
@@ -253,17 +260,28 @@ def _words(column: Any) -> tuple[list[str], NDArray[np.intp]]:
     return words, np.array([place[cell] for cell in cells], dtype=np.intp)
 
 
+def labels_of(column: Any, words: NDArray[Any]) -> NDArray[Any]:
+    """The texts of classes in the type of their column, where that is one of numbers or of true and false."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    type_ = cells.plain(column).type
+    if not (types.is_boolean(type_) or types.is_integer(type_) or types.is_float32(type_) or types.is_float64(type_)):
+        return words
+    return pa.array(words.tolist()).cast(type_).to_numpy(zero_copy_only=False)
+
+
 def _refuse_spoilt_numbers(source: Source, name: str, column: Any) -> None:
     """Refuse text that is numbers for the greater part: one stray cell has turned a column of numbers into text."""
     words, codes = _words(column)
     rows = np.flatnonzero(codes >= 0)
     unread = np.array([not _reads(float, word) for word in words])
-    meant = np.array([_reads(float, word.replace(",", ".")) for word in words])  # decimal commas are meant as numbers
+    meant = np.array([_reads(float, word.replace(",", ".")) or is_grouped(word) for word in words])
     if len(words) <= FEW_VALUES or not unread.any() or 2 * meant[codes[rows]].sum() <= len(rows):
         return
     row = int(rows[np.argmax(unread[codes[rows]])])
     word = words[codes[row]]
-    comma = _reads(float, word.replace(",", "."))
+    comma = _reads(float, word.replace(",", ".")) or is_grouped(word)
     hint = " (write decimals with a point, and thousands without a comma)" if comma else ""
     source.fail(f"{quoted(word)} is not a number, though most of this column is meant as numbers{hint}", name, row)
 
@@ -283,14 +301,17 @@ def _decodes(value: bytes) -> bool:
 def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[Any], Task, NDArray[np.bool_]]:
     """Return the target, the task, and which rows have one."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     original = source.columns.column(name)
+    if pa.types.is_float32(original.type) or pa.types.is_float64(original.type):
+        original = pc.if_else(pc.is_nan(original), pa.scalar(None, original.type), original)  # no class of its own
     category = pa.types.is_dictionary(original.type) or pa.types.is_boolean(original.type)
     as_it_is = task == "classification" or (task == "regression" and pa.types.is_string(original.type))
     kind, column = ("text", original) if as_it_is else settle(source, name)
     if task != "classification" and pa.types.is_string(original.type) and padded(original):
         kind, column = "number", cells.numbers(original)  # codes are classes where they are few, else quantities
-    if kind == "date":
+    if "date" in kind:
         source.fail("holds dates or times, which cannot be predicted; turn them into numbers", name)
     known = ~np.asarray(column.is_null())
     if (rows := int(known.sum())) < MIN_ROWS:
@@ -302,7 +323,8 @@ def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[
     numbers = None if kind == "text" or (category and task is None) else column.to_numpy()
     decided = task or _guess_task(None if numbers is None else numbers[known])
     if decided == "classification":
-        return _classes(source, name, *_words(original)), decided, known
+        hint = "" if task is not None or numbers is None else GUESSED
+        return _classes(source, name, *_words(original), hint), decided, known
     assert numbers is not None
     if np.ptp(numbers[known]) == 0:
         source.fail(f"every row has the same target, {numbers[known][0]:g}", name)
@@ -318,15 +340,16 @@ def _guess_task(numbers: NDArray[np.float64] | None) -> Task:
     return "classification" if few and np.array_equal(numbers, np.round(numbers)) else "regression"
 
 
-def _classes(source: Source, name: str, words: list[str], codes: NDArray[np.intp]) -> NDArray[Any]:
+def _classes(source: Source, name: str, words: list[str], codes: NDArray[np.intp], hint: str) -> NDArray[Any]:
     if len(words) == 1:
         source.fail(f"only one class, {quoted(words[0])}", name)
     if len(words) > MOST_CLASSES:
-        source.fail(f"{len(words)} classes, more than {MOST_CLASSES}; --task regression takes numbers", name)
+        many = f"{len(words)} classes such as {quoted(words[0])}, more than {MOST_CLASSES}"
+        source.fail(f"{many}; --task regression takes plain numbers, without signs or units", name)
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
     rarest = int(np.argmin(counts))
     if counts[rarest] < MIN_ROWS_PER_CLASS:
         row = int(np.argmax(codes == rarest))
         has = f"class {quoted(words[rarest])} has {count_of(int(counts[rarest]), 'row')}"
-        source.fail(f"{has}; {MIN_ROWS_PER_CLASS} are needed", name, row)
+        source.fail(f"{has}; {MIN_ROWS_PER_CLASS} are needed{hint}", name, row)
     return np.array(words)[codes]

@@ -116,7 +116,7 @@ def fit_table(
         final = new_estimator(table, len(judged.centers_), seed, stages)
         final.fit(encoded(encoder, table.frame, fit=True), table.y)
     del judged._stages, final._stages
-    return TableModel(encoder, final, table.target, table.task, table.kinds, errors, about)
+    return TableModel(encoder, final, table.target, table.task, table.kinds, errors, about, table.labels)
 
 
 def new_estimator(table: Table, n_atoms: int | None, seed: int, stages: Any) -> Any:

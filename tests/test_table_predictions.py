@@ -1,0 +1,133 @@
+"""Predictions for tables: of the type that the target had, and each in a column of its own."""
+
+import io
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+
+from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor, load, save
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("skrub")
+pytest.importorskip("skops")
+CliRunner = pytest.importorskip("click.testing").CliRunner
+
+from kernelpursuit.cli import training  # noqa: E402
+from kernelpursuit.cli.commands import cli  # noqa: E402
+from kernelpursuit.cli.model import TableModel  # noqa: E402
+from kernelpursuit.cli.tables import read_table  # noqa: E402
+
+ROWS = 60
+A = np.random.default_rng(0).normal(size=ROWS)
+HIGH = A > 0
+WIDE = np.digitize(A, [-0.6, 0.6])  # three classes
+CLASSES = {
+    "int64": pa.array(HIGH.astype(np.int64)),
+    "int8": pa.array((9 * WIDE - 2).astype(np.int8)),  # -2, 7, 16: as texts in another order
+    "uint16": pa.array((500 * WIDE).astype(np.uint16)),
+    "missing": pa.array([None if i % 7 == 0 else int(high) for i, high in enumerate(HIGH)]),
+    "bool": pa.array(HIGH),
+    "float": pa.array(WIDE / 2),
+    "float32": pa.array((WIDE / 10).astype(np.float32)),
+    "whole floats": pa.array(HIGH.astype(float)),
+    "categories": pa.array(WIDE).dictionary_encode(),
+    "text": pa.array(np.array(["low", "middle", "high"])[WIDE]),
+    "digits": pa.array(np.array(["01", "2", "10"])[WIDE]),
+}
+
+
+def model_of(table, make=RefinedKMPClassifier):
+    """A model of the column a, as quickly as may be."""
+    encoder = ColumnTransformer([("numbers", "passthrough", ["a"])]).fit(table.frame)
+    estimator = make(3, epochs=1, random_state=0).fit(encoder.transform(table.frame), table.y)
+    return TableModel(
+        encoder, estimator, table.target, table.task, table.kinds, np.arange(20.0), {}, labels=table.labels
+    )
+
+
+def written(folder, target, name="y"):
+    pq.write_table(pa.table({"a": A, name: target}), folder / "t.parquet")
+    return str(folder / "t.parquet")
+
+
+def predicted(folder, model, *options):
+    """What the command writes as Parquet, and what it prints."""
+    save(model, folder / "m")
+    call = ["predict", str(folder / "m"), str(folder / "t.parquet"), *options]
+    printed = CliRunner().invoke(cli, call)
+    CliRunner().invoke(cli, [*call, "--out", str(folder / "out.parquet")])
+    assert printed.exit_code == 0, printed.output
+    return pq.read_table(folder / "out.parquet"), printed.stdout
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_classes_have_the_type_of_the_target(kind, tmp_path):
+    target = CLASSES[kind]
+    table = read_table(written(tmp_path, target), "y", "classification")
+    model = model_of(table)
+    out, text = predicted(tmp_path, model, "--probabilities")
+    plain = target.dictionary_decode() if kind == "categories" else target
+    assert out["y"].type == plain.type
+    known = [value for value in plain.to_pylist() if value is not None]
+    assert set(out["y"].to_pylist()) <= set(known)
+    right = np.mean([one == other for one, other in zip(out["y"].to_pylist(), plain.to_pylist(), strict=True)])
+    assert right > 0.6  # as what they are; as texts none would be
+    for predictor in (model, load(tmp_path / "m")):
+        assert predictor.predict({"a": A}).tolist() == out["y"].to_pylist()
+        assert sorted(predictor.classes_.tolist()) == sorted(set(known))
+        best = predictor.classes_[predictor.predict_proba({"a": A}).argmax(axis=1)]
+        assert np.mean(best == predictor.predict({"a": A})) > 0.9
+    # As texts they are what pyarrow makes of the column, in names and in CSV.
+    names = sorted(set(plain.drop_null().cast(pa.string()).to_pylist()))
+    assert out.column_names == ["y", *(f"P({name})" for name in names)]
+    lines = text.splitlines()
+    assert lines[0] == ",".join(out.column_names)
+    assert [line.split(",")[0] for line in lines[1:]] == [
+        f'"{name}"' for name in out["y"].cast(pa.string()).to_pylist()
+    ]
+
+
+def test_the_command_fits_whole_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "RefinedKMPClassifier", lambda n, **options: RefinedKMPClassifier(n, epochs=1))
+    call = ["fit", written(tmp_path, CLASSES["int8"]), "--target", "y", "--n-atoms", "3", "--out", str(tmp_path / "m")]
+    result = CliRunner().invoke(cli, call)
+    assert result.exit_code == 0, result.output
+    model = load(tmp_path / "m")
+    found = model.predict({"a": A})
+    assert found.dtype == np.int8 and np.mean(found == CLASSES["int8"].to_numpy()) > 0.6
+    assert "Classes: -2, 16, 7\n" in CliRunner().invoke(cli, ["describe", str(tmp_path / "m")]).stdout
+
+
+@pytest.mark.parametrize("kind", ["int64", "bool"])
+def test_older_files_give_texts(kind, tmp_path, monkeypatch):
+    model = model_of(read_table(written(tmp_path, CLASSES[kind]), "y"))
+    now = model.predict({"a": A})
+    state = model.__getstate__()
+    del state["labels"]
+    monkeypatch.setattr(TableModel, "__getstate__", lambda self: state)
+    out, _ = predicted(tmp_path, model, "--probabilities")
+    older = load(tmp_path / "m")
+    assert out["y"].type == pa.string() and older.classes_.dtype.kind == "U"
+    assert older.predict({"a": A}).tolist() == out["y"].to_pylist() == pa.array(now).cast(pa.string()).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["lower", "upper"])
+def test_ends_of_intervals_beside_a_target_of_their_name(name, tmp_path):
+    model = model_of(read_table(written(tmp_path, pa.array(np.sin(A)), name), name), RefinedKMPRegressor)
+    ends = model.predict_interval({"a": A}, 0.8)
+    out, text = predicted(tmp_path, model, "--intervals", "0.8")
+    for frame in (out.to_pandas(), pd.read_csv(io.StringIO(text))):
+        assert list(frame) == [name, f"{name}_lower", f"{name}_upper"]
+        np.testing.assert_allclose(frame, np.column_stack([model.predict({"a": A}), ends]), rtol=1e-12)
+
+
+def test_probabilities_beside_a_target_of_their_name(tmp_path):
+    name = "P(low)"
+    model = model_of(read_table(written(tmp_path, CLASSES["text"], name), name))
+    out, _ = predicted(tmp_path, model, "--probabilities")
+    assert out.column_names == [name, *(f"P(low)_P({label})" for label in ("high", "low", "middle"))]
+    assert out[name].to_pylist() == model.predict({"a": A}).tolist()
+    np.testing.assert_allclose(out.to_pandas().iloc[:, 1:], model.predict_proba({"a": A}))
