@@ -102,6 +102,16 @@ def test_calibration_at_and_between_the_knots_and_far_outside():
     assert len(np.unique(np.round(model.predict_proba(rows)[:, 1], 6))) > 10  # lines, not steps alone
 
 
+def test_calibrated_where_a_fold_lacks_a_class():
+    known, rows = np.flatnonzero(THREE != "high"), np.arange(len(X))
+    model = CalibratedClassifierCV(CLASSIFIER, cv=[(known, rows), (rows[::2], rows[1::2])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, THREE)
+    assert len(model.calibrated_classifiers_[0].estimator.classes_) == 2
+    assert_right(model)
+
+
 def test_calibrated_where_no_class_has_any_probability():
     """Then scikit-learn gives all classes the same."""
     model = CalibratedClassifierCV(CLASSIFIER, method="isotonic", cv=2).fit(X, THREE)
@@ -124,7 +134,7 @@ def test_calibrated_where_no_class_has_any_probability():
         StackingClassifier([("a", CLASSIFIER), ("b", LogisticRegression())]),
         StackingClassifier([("a", PIPELINE), ("b", AFTER_DISCRIMINANTS)], final_estimator=CLASSIFIER),
         StackingClassifier([("a", GridSearchCV(PIPELINE, {"kmpclassifier__n_atoms": [2, 4]}, cv=2))], passthrough=True),
-        VotingClassifier([("a", PIPELINE), ("b", CLASSIFIER)], voting="soft", weights=[1, 3], flatten_transform=False),
+        VotingClassifier([("a", PIPELINE), ("b", CLASSIFIER)], voting="soft", weights=[1, 3]),
         GridSearchCV(CLASSIFIER, ATOMS, cv=2),
         GridSearchCV(PIPELINE, {"kmpclassifier__n_atoms": [2, 4]}, cv=2),
         GridSearchCV(CalibratedClassifierCV(CLASSIFIER), {"cv": [2, 3]}, cv=2),
@@ -162,7 +172,7 @@ def test_regressors_around_others(model, dtype):
 
 def test_a_vote_of_labels():
     voters = [("a", CLASSIFIER), ("b", PIPELINE), ("c", LogisticRegression())]
-    model = VotingClassifier(voters, flatten_transform=False).fit(X, THREE)
+    model = VotingClassifier(voters).fit(X, THREE)
     for dtype in TOLERANCE:
         np.testing.assert_array_equal(run(model, NEW, dtype)["label"], model.predict(NEW))
 
@@ -177,6 +187,7 @@ def test_a_frozen_model_is_the_model():
         (FixedThresholdClassifier(CLASSIFIER, threshold=0.7), "FixedThresholdClassifier.*estimator_"),
         (TunedThresholdClassifierCV(CLASSIFIER, cv=2), "TunedThresholdClassifierCV"),
         (make_pipeline(SparseKernelPCA(5), TunedThresholdClassifierCV(LogisticRegression(), cv=2)), "TunedThreshold"),
+        (GridSearchCV(CLASSIFIER, ATOMS, cv=2, refit=False), "GridSearchCV.*refitted"),
         (OneVsOneClassifier(CLASSIFIER), "OneVsOneClassifier"),
         (AdaBoostClassifier(CLASSIFIER, n_estimators=2), "AdaBoostClassifier"),
         (StackingClassifier([("a", CLASSIFIER)], stack_method="decision_function"), "stack_method.*decision_function"),

@@ -139,13 +139,15 @@ def trusted(model: Any) -> Any:
     if not isinstance(model, TRUSTED):
         known = ", ".join(sorted(known.__name__ for known in (CalibratedClassifierCV, *TRUSTED)))
         raise ValueError(
-            f"to_onnx knows no right graph of {kind} around another model; it knows pipelines, searches, "
+            f"to_onnx knows no right graph of {kind} around another model; it knows pipelines, refitted searches, "
             f"{known}. Give the fitted models inside (estimator_, estimators_) one by one"
         )
     if isinstance(model, StackingClassifier) and {*model.stack_method_} != {"predict_proba"}:
         methods = ", ".join(sorted({*model.stack_method_}))
         raise ValueError(f"to_onnx knows a right graph of stack_method='predict_proba' alone, here it is {methods}")
     changes: dict[str, Any] = {"estimators_": [as_steps(part) for part in model.estimators_]}
+    if isinstance(model, VotingClassifier):
+        changes["flatten_transform"] = False  # of its `transform` alone; skl2onnx refuses the default
     if getattr(model, "weights", None) is not None:
         changes["weights"] = np.asarray(model.weights)
     final = []
