@@ -19,14 +19,16 @@ from kernelpursuit.dictionaries.dense import worth_one_triangle
 from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._checkpoint import LEG, Checkpoint, Leg, legs
 from kernelpursuit.estimators._memory import limit_spare, plan_memory
-from kernelpursuit.estimators._placement import is_collection, refuse_collections
+from kernelpursuit.estimators._placement import host_dtype, is_collection, refuse_collections
 from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.estimators._units import Units
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
+from kernelpursuit.pursuit.cca import CanonicalCorrelation
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import OtherPath, Path, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.rayleigh import Rayleigh
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
@@ -176,7 +178,9 @@ def run(
         task.end()
     if path.reason == "interrupted" and not (path.steps or path.discarded):
         raise KeyboardInterrupt(path.sentence)
-    warn_if_short(path, wanted, name)
+    if not getattr(ready, "indefinite", False):  # else who runs it says what that means
+        by_pivots = isinstance(ready, Rayleigh | CanonicalCorrelation)  # the others compute in float64 what is left
+        warn_if_short(path, wanted, name, by_pivots and host_dtype(data.X) == np.float32)
     return Pursued(path, ready, dictionaries)
 
 
@@ -335,11 +339,12 @@ def progress(verbose: int, unit: float, criterion: Any) -> Callable[[Path], None
     return callback
 
 
-def warn_if_short(path: Path, wanted: int | None, name: str) -> None:
-    """ConvergenceWarning when a number of atoms was asked for that the data cannot give."""
+def warn_if_short(path: Path, wanted: int | None, name: str, single: bool = False) -> None:
+    """ConvergenceWarning when a number of atoms was asked for that the data cannot give; `single`: they are float32."""
     if wanted is not None and path.reason == "exhausted" and len(path) < wanted:
+        digits = ", to the digits of float32 (X in float64 has more of them)" if single else ""
         warn(
-            f"{name}={wanted} was asked for but {path.sentence}: the other atoms lie in their span. Ask for fewer, or "
-            "use a kernel that tells more points apart (a larger gamma, say)",
+            f"{name}={wanted} was asked for but {path.sentence}: the other atoms lie in their span{digits}. Ask for "
+            "fewer, or use a kernel that tells more points apart (a larger gamma, say)",
             ConvergenceWarning,
         )

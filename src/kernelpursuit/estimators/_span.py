@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import Array, namespace
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
+from kernelpursuit._warning import warn
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._atoms import atoms_of
@@ -21,7 +23,7 @@ from kernelpursuit.estimators._placement import model_precision, rows_between, w
 from kernelpursuit.estimators._training import TrainingData, refuse_weights
 from kernelpursuit.gaussian import all_finite
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
-from kernelpursuit.pursuit.loop import Path, StopRule
+from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 from kernelpursuit.sharded.arrays import Sharded
@@ -34,6 +36,10 @@ SPAN_CONSTRAINTS: dict[str, list] = {
     **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "tol", "memory")},
     **{name: PURSUIT_CONSTRAINTS[name] for name in ("random_state", "verbose")},
 }
+POSITIVE = (
+    "Use a kernel that is, such as 'rbf', 'laplacian' or 'cosine', or a precomputed matrix whose negative eigenvalues "
+    "are set to 0"
+)
 OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
 
 
@@ -142,10 +148,23 @@ def rayleigh(
     """The criterion, if there is anything to choose from."""
     criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng, elsewhere=far)
     if not criterion.alive.any():
-        raise ValueError("kernel gives k(x, x) = 0 at every row of X: there is nothing to span")
+        found = "k(x, x) < 0 or = 0" if criterion.indefinite else "k(x, x) = 0"
+        raise ValueError(f"kernel gives {found} at every row of X: there is nothing to span")
     if selection == "rayleigh" and criterion.diagonal.max() < np.sqrt(np.finfo(float).tiny):  # no score would be left
         raise ValueError("kernel gives values on X whose squares vanish: scale X, or change kernel or gamma")
     return criterion
+
+
+def indefinite(kernel: Any) -> str:
+    """Beginning of a sentence about a kernel with negative eigenvalues.
+
+    Examples
+    --------
+    >>> indefinite("sigmoid")
+    "kernel='sigmoid' is not positive semidefinite on X: its matrix has negative eigenvalues"
+    """
+    name = getattr(kernel, "__name__", None) or repr(kernel)
+    return f"kernel={name} is not positive semidefinite on X: its matrix has negative eigenvalues"
 
 
 class SpanParameters:
@@ -199,6 +218,15 @@ class SpanParameters:
             wanted=self.n_atoms,
             steps=self.n_atoms,
         )
+        if criterion.indefinite:
+            if not path.steps:
+                raise ValueError(f"{indefinite(self.kernel)}, so that no row can be chosen. {POSITIVE}")
+            few = f"only {count(len(path), 'atom')} could be chosen, and " if path.reason == "exhausted" else ""
+            warn(
+                f"{indefinite(self.kernel)}, so that {few}distances to the span of the atoms count as 0 where they are "
+                f"negative. {POSITIVE}",
+                ConvergenceWarning,
+            )
         atoms = path.atoms
         inverse = solve_triangular(criterion.factor_at(atoms)[:, : len(atoms)], np.eye(len(atoms)), lower=True)
         coef = np.concatenate([np.zeros((1, len(atoms))), inverse.T])

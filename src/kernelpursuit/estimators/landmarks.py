@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from kernelpursuit._array import Array, eps, gather, in_double, to_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
+from kernelpursuit._warning import warn
+from kernelpursuit.cholesky import pivot_limit
 from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
 from kernelpursuit.estimators._atoms import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
 from kernelpursuit.estimators._collections import lazily, rows_on_cluster
@@ -31,16 +34,18 @@ from kernelpursuit.estimators._placement import (
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._span import SpanParameters, elsewhere, finite_values, rayleigh
+from kernelpursuit.estimators._span import POSITIVE, SpanParameters, elsewhere, finite_values, indefinite, rayleigh
 from kernelpursuit.estimators._targets import TASKS, columns_on_shards, target_columns
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data, warn_unless_counts
 from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
-from kernelpursuit.pursuit.loop import Path, StopRule
+from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, tolerance
 from kernelpursuit.sharded.arrays import Sharded
+
+_LARGE = 1e-2  # share of the largest eigenvalue that those of a kernel count from that has negative ones too
 
 
 @described
@@ -56,7 +61,8 @@ class PursuitNystroem(
     ----------
     kernel : str or callable, default="rbf"
         The kernel, as for `Nystroem`. A function may also take two matrices. "precomputed" works with any
-        `n_components`.
+        `n_components`. It should be positive semidefinite. Where it is not ("sigmoid"), a warning says so, and
+        landmarks that cannot be chosen are drawn; the features are of its part with positive eigenvalues.
     gamma : float, default=None
         Parameter of the kernel. None leaves it to the kernel, as for `Nystroem`: 1 / n_features, for chi2 1.
     coef0 : float, default=None
@@ -91,13 +97,13 @@ class PursuitNystroem(
     components_ : {ndarray, CSR array} of shape (n_components, n_features)
         The landmarks. There are fewer than asked for when the others lie in their span.
     component_indices_ : ndarray of shape (n_components,)
-        Their indices among the training rows, in the order of choice.
+        Their indices among the training rows, in the order of choice, drawn ones last.
     normalization_ : ndarray of shape (n_components, n_components)
         Inverse root of the kernel matrix of the landmarks.
     gamma_
     path_
     residual_trace_ : ndarray of shape (n_components + 1,)
-        Trace of K - K̃, what is left of the kernel matrix, after 0, 1, ... landmarks.
+        Trace of K - K̃, what is left of the kernel matrix, after 0, 1, ... landmarks that were chosen.
     n_features_in_
     feature_names_in_
 
@@ -190,8 +196,8 @@ class PursuitNystroem(
             check_consistent_length(X, labels)
         data = training_data(X, labels, sample_weight)
         self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(data.X)
-        self.path_, dictionary = self._choose_landmarks(data, Settings.of(self))
-        self._set(data, dictionary, data.total, None, data.weights)
+        self.path_, atoms, dictionary = self._choose_landmarks(data, Settings.of(self))
+        self._set(data, atoms, dictionary, data.total, None, data.weights)
         return self
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> PursuitNystroem:
@@ -208,15 +214,16 @@ class PursuitNystroem(
             family = AtomFamily(centres, settings.rng, kernel="linear", gamma="auto")
             family.kernels = [self._kernel]
             shared = ShardedAtoms(data.X, family, positions)
-            self.path_, dictionary = self._choose_landmarks(data, settings, shared)
-            self._set(centres, dictionary, data.total, *elsewhere(data, shared))
+            self.path_, atoms, dictionary = self._choose_landmarks(data, settings, shared)
+            self._set(centres, atoms, dictionary, data.total, *elsewhere(data, shared))
         return self
 
     def _choose_landmarks(
         self, data: TrainingData, settings: Settings, shared: ShardedAtoms | None = None
-    ) -> tuple[Path, Dictionary]:
+    ) -> tuple[Path, np.ndarray, Dictionary]:
         """Landmarks by y as long as they promise to fit new data better, the rest by the kernel alone.
 
+        Where that is not positive semidefinite the rest is drawn, as by `Nystroem`: the atoms are more than the path's.
         `shared` are the atoms on rows that are on shards.
         """
         far, weights = (None, data.weights) if shared is None else elsewhere(data, shared)
@@ -248,7 +255,7 @@ class PursuitNystroem(
             worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(targets, data)] if supervised else []
             return [n_atoms(self.n_components), *worth]
 
-        path, _, (ready,) = run(
+        path, pursued, (ready,) = run(
             [dictionary],
             criterion,
             rules,
@@ -262,9 +269,15 @@ class PursuitNystroem(
             steps=self.n_components,
         )
         if supervised and len(path) < self.n_components and path.reason != "interrupted":
-            path = fill(rayleigh(ready, "rayleigh", weights, far=far), path, self.n_components, settings)
-            warn_if_short(path, self.n_components, "n_components")
-        return path, ready
+            pursued = rayleigh(ready, "rayleigh", weights, far=far)
+            path = fill(pursued, path, self.n_components, settings)
+            if not pursued.indefinite:
+                warn_if_short(path, self.n_components, "n_components", host_dtype(X) == np.float32)
+        atoms = path.atoms
+        if getattr(pursued, "indefinite", False) and path.reason != "interrupted":
+            others = np.setdiff1d(np.arange(ready.shape[1]), atoms)
+            atoms = np.concatenate([atoms, settings.rng.permutation(others)[: self.n_components - len(atoms)]])
+        return path, atoms, ready
 
     @lazily
     def transform(self, X: Any) -> Array:
@@ -289,16 +302,21 @@ class PursuitNystroem(
         return np.array(self._chosen, dtype=np.intp)
 
     def _set(
-        self, data: TrainingData, dictionary: Any, total: float, far: Elsewhere | None, weights: np.ndarray | None
+        self,
+        data: TrainingData,
+        atoms: np.ndarray,
+        dictionary: Any,
+        total: float,
+        far: Elsewhere | None,
+        weights: np.ndarray | None,
     ) -> None:
         """Attributes, as `Nystroem` computes them; `data` are the points to choose from, of `total` rows.
 
         `far` is what is known of these rows where they are on shards, and `weights` are those of the points.
         """
-        X, atoms = data.X, self.path_.atoms
+        X = data.X
         self._chosen = data.rows[atoms].tolist()
-        U, S, V = np.linalg.svd(dictionary.gram(atoms, atoms))
-        self.normalization_ = beside(U / np.sqrt(np.maximum(S, 1e-12)) @ V, X)
+        self.normalization_ = beside(self._inverse_root(dictionary.gram(atoms, atoms)), X)
         self.components_ = take_rows(X, atoms)
         self.residual_trace_ = follow(self._traces(dictionary, far, weights) * total, X)
         if self._kernel is None:
@@ -309,6 +327,26 @@ class PursuitNystroem(
         self._expansion.coef = np.concatenate([np.zeros((1, len(weights))), weights])
         self.gamma_ = gamma_of(self._expansion.kernels)
         self._n_features_out = len(atoms)
+
+    def _inverse_root(self, gram: np.ndarray) -> np.ndarray:
+        """K[A, A]^(-1/2), as `Nystroem` has it; of a kernel with negative eigenvalues that of the large ones alone.
+
+        The smallest come near 0 by chance there, where columns of the kernel matrix do not: their inverses are wrong.
+        """
+        eigenvalues, U = np.linalg.eigh(in_double(gram))
+        largest = max(eigenvalues[-1], 0.0)
+        drawn = len(gram) - len(self.path_)
+        if not drawn and eigenvalues[0] >= -np.sqrt(pivot_limit(eps(gram))) * largest:
+            U, S, V = np.linalg.svd(gram)
+            return U / np.sqrt(np.maximum(S, 1e-12)) @ V
+        chosen = f"only {count(len(self.path_), 'landmark')} could be chosen and {drawn} were drawn at random. "
+        warn(
+            f"{indefinite(self.kernel)}{', so that ' + chosen if drawn else '. '}"
+            f"The features are of its part with positive eigenvalues. {POSITIVE}",
+            ConvergenceWarning,
+        )
+        large = eigenvalues > _LARGE * largest
+        return (U[:, large] / np.sqrt(eigenvalues[large])) @ U[:, large].T
 
     def _traces(self, dictionary: Any, far: Elsewhere | None, weights: np.ndarray | None) -> np.ndarray:
         """Mean of the diagonal of K - K̃ after each landmark; the path of landmarks chosen by y has other losses."""

@@ -16,6 +16,8 @@ from kernelpursuit.pursuit.rounding import stale, ties
 from kernelpursuit.pursuit.taking import Taking
 
 SELECTIONS = ("rayleigh", "diagonal", "random")
+_INDEFINITE = 30  # times the root of the limit of pivots: a share of k(x, x) that is no rounding error
+_MOST_REFUSED = 100  # atoms passed over one after the other, after which the rest is not tried
 
 
 class Waiting(NamedTuple):
@@ -72,7 +74,10 @@ class Rayleigh(Taking):
     diagonal : ndarray of shape (n,)
         d, squared distances to the span, times the weights.
     alive : ndarray of bool, shape (n,)
-        Points not chosen whose squared distance is above 1e-10 (float32: 1e-5) of what it was.
+        Points not chosen whose squared distance is above 1e-10 (float32: 1e-5) of what it was. One that would take
+        more off another than there is left, because rounding errors have grown, is passed over.
+    indefinite : bool
+        Whether one would have done so by more than rounding can, or k(x, x) is negative: K has negative eigenvalues.
     passes : float
 
     Examples
@@ -124,6 +129,9 @@ class Rayleigh(Taking):
         self._start = np.maximum(start, 0)
         self.diagonal = self._start.copy()
         self.alive = self._start > 0
+        self._refused = 0  # atoms passed over since the last one that was taken
+        self._scale = float(np.max(self._start / self._weights, initial=0.0))  # largest k(x, x)
+        self.indefinite = bool(np.min(start, initial=0.0) < -np.sqrt(self._limit) * self._scale)
         self._h: np.ndarray | None = None  # running ‖K⁽ᵗ⁾eᵢ‖²
         self._reference = np.zeros(0)  # the largest number that went into it since it was last exact
         self._chosen: list[int] = []
@@ -204,7 +212,9 @@ class Rayleigh(Taking):
     def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
         cholesky, before = self._cholesky, len(self._chosen)
         columns = self.D.columns(np.array(block))
-        count = len(cholesky.extend(columns, block, self._limit * self._start[block]))
+        cholesky.extend(columns, block, self._limit * self._start[block])
+        count = self._possible(cholesky.here(before), block)
+        cholesky.truncate(before + count)
         if not count:
             return [], Waiting(np.zeros((0, 0)), None, None, np.zeros(0))
         l = cholesky.rows[before:, :]  # noqa: E741
@@ -215,6 +225,32 @@ class Rayleigh(Taking):
             left = raw - cholesky.explained_here(l.T, before).T
             self.passes += 1
         return block[:count], Waiting(cholesky.here(before), raw, left, to_host(lengths))
+
+    def _possible(self, directions: np.ndarray, block: list[int]) -> int:
+        """How many of `directions` come before one that takes more off a row than there is left, lⱼ² > dⱼ.
+
+        Then the entries of what is left of K at i, the atom, and at j have an eigenvalue that is negative, about
+        dᵢ(lⱼ² - dⱼ) / (dᵢ + dⱼ) below 0. Rounding errors make small ones where next to nothing is left of i. If that
+        atom were taken they would grow, step by step, into a Nyström matrix that has nothing in common with K.
+        """
+        left = self.diagonal.copy()
+        for place, (direction, atom) in enumerate(zip(directions, block, strict=False)):
+            excess = direction * direction - left
+            if np.any(excess > self._limit * self._start + self._eps * self._scale * self._weights):
+                if place == 0:
+                    self._refuse(left / self._weights, excess / self._weights, atom)
+                return place
+            left = np.maximum(-excess, 0)
+            left[atom] = 0.0
+        return len(directions)
+
+    def _refuse(self, left: np.ndarray, excess: np.ndarray, atom: int) -> None:
+        """Note that an atom is passed over, whose direction takes `excess` more off the rows than is `left` of them."""
+        negative = float(np.max(left[atom] * excess / (left[atom] + left)))
+        self.indefinite |= negative > _INDEFINITE * np.sqrt(self._limit) * self._scale
+        self._refused += 1
+        if self._refused == _MOST_REFUSED:
+            self.alive[:] = False
 
     def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
         l = waiting.directions[place]  # noqa: E741
@@ -227,6 +263,7 @@ class Rayleigh(Taking):
             self._h += length * squares - 2 * l * waiting.left[place]
             self._reference += 2 * np.abs(l * waiting.raw[place])  # what was subtracted before it cancelled
         self._chosen.append(atom)
+        self._refused = 0
         self.diagonal = np.maximum(self.diagonal - squares, 0)
         self.diagonal[atom] = 0.0
         self.alive &= self.diagonal > self._limit * self._start
