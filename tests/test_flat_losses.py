@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
@@ -56,6 +57,17 @@ def test_a_model_that_ran_into_the_flat_says_so(options):
     X, _, y, _ = train_test_split(*moons(), random_state=0)
     with pytest.warns(ConvergenceWarning, match="loss='doom2' hardly changes any more.*larger alpha"):
         KMPClassifier(20, loss="doom2", **options).fit(X, y)
+
+
+def test_the_basic_variant_says_that_it_has_no_ridge():
+    X, new, y, expected = train_test_split(*iris(), random_state=0)
+    model = KMPClassifier(20, loss="doom2", variant="basic")
+    with pytest.warns(ConvergenceWarning, match=r"variant='basic' has no ridge under alpha='auto'.*such as 0\.1"):
+        plain = clone(model).fit(X, y)
+    advised = clone(model).set_params(alpha=0.1).fit(X, y)  # a warning is an error
+    assert advised.score(new, expected) > plain.score(new, expected)
+    assert 5 * np.max(np.abs(advised.dual_coef_)) < np.max(np.abs(plain.dual_coef_))
+    clone(model).set_params(loss="tanh").fit(X, y)
 
 
 def test_a_loss_that_fits_is_not_called_flat():

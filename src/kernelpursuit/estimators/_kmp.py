@@ -368,7 +368,7 @@ class KernelMatchingPursuit:
             snapshot=snapshot,
         )
         if loss is not None and not loss.convex and not self._for_scores:
-            warn_if_flat(self.loss, path, ready)
+            warn_if_flat(self, path, ready)
         return fitted_after(path, ready)
 
     def _fitted(

@@ -228,13 +228,26 @@ def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
     return path
 
 
-def warn_if_flat(loss: Any, path: Path, criterion: Any) -> None:
-    """ConvergenceWarning when a loss is flat at all values of a model that does not fit, and so says no way to go."""
-    if path.steps and criterion.flatness() < _FLAT and path.steps[-1].loss > _FITTED * path.start.loss:
-        name = f"loss={loss!r}" if isinstance(loss, str) else "the loss"
+def warn_if_flat(estimator: Any, path: Path, criterion: Any) -> None:
+    """ConvergenceWarning when a loss is flat at all values of a model that does not fit, and so says no way to go.
+
+    Or when it is about to become so: "doom2" wants values as large as can be, and nothing keeps those of the basic
+    variant small.
+    """
+    loss = estimator.loss
+    if not path.steps or path.steps[-1].loss <= _FITTED * path.start.loss:
+        return
+    name = f"loss={loss!r}" if isinstance(loss, str) else "the loss"
+    if criterion.flatness() < _FLAT:
         warn(
             f"{name} hardly changes any more with the values of the model, which have become too large: its slope no "
             "longer says which atoms would help. A larger alpha keeps them small; or take another loss: 'tanh' wants "
             "values near 1, 'logistic' never becomes flat at a row that is wrong",
+            ConvergenceWarning,
+        )
+    elif loss == "doom2" and estimator.variant == "basic" and estimator.alpha == "auto":
+        warn(
+            f"{name} with variant='basic' has no ridge under alpha='auto', and values grow until the loss is flat: few "
+            "rows then say which atoms would help. Give a number for alpha, such as 0.1, or take variant='backfit'",
             ConvergenceWarning,
         )
