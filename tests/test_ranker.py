@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 from scipy.stats import kendalltau
 from sklearn import config_context
 from sklearn.base import clone
@@ -206,25 +205,6 @@ def test_general_criterion_with_the_squared_loss_of_pairs(weights):
     found = pursue(general, n_atoms(5))
     np.testing.assert_array_equal(found.atoms, path.atoms)
     np.testing.assert_allclose(general.coef(), criterion.coef(), rtol=1e-4)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_under_a_ridge_the_first_atom_is_nearly_the_best_for_the_logistic_loss(weighted):
-    """It is chosen for a loss that bends as this one does: hardly, where few rows are relevant."""
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(60, 2))
-        y = (np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=60) > 1.3).astype(float)
-        w = rng.uniform(0.5, 2.0, size=60) if weighted else None
-        loss, K = pairwise_logistic(np.repeat(np.arange(6), 10), w), rbf_kernel(X, gamma=0.5)
-
-        def objective(c, d, loss=loss, y=y, w=w):
-            return float(np.sum((1.0 if w is None else w) * loss.value(y[:, None], c * d[:, None])[:, 0]) + c * c)
-
-        drops = [objective(0.0, d) - minimize_scalar(objective, args=(d,)).fun for d in K]
-        model = KMPRanker(1, gamma=0.5, loss="logistic", variant="prefit", alpha=1.0)
-        atom = model.fit(X, y, group=[10] * 6, sample_weight=w).support_[0]
-        assert drops[atom] > 0.95 * max(drops), seed
 
 
 def test_groups_of_all_sizes_are_centred():

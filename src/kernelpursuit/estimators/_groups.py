@@ -69,13 +69,3 @@ def curvature_along(loss: Loss, targets: np.ndarray, values: np.ndarray, weights
     step = 1e-4
     slopes = [np.sum(w * loss.gradient(targets, (1 + h) * values) * values) for h in (step, -step)]
     return float((slopes[0] - slopes[1]) / (2 * step))
-
-
-def curvature_of_equals(data: TrainingData, groups: np.ndarray) -> float:
-    """How much the logistic loss of pairs bends, on average, where all values are equal; the squared one bends by 2.
-
-    A pair whose order counts bends by a quarter, one of equal targets not at all. Where there are only such it is 2.
-    """
-    y = data.y.astype(np.float64)
-    of_rows = PAIRWISE["logistic"](groups, data.weights).value(y, np.zeros_like(y))[:, 0] / (0.5 * np.log(2))
-    return 0.25 * float(np.average(of_rows, weights=data.weights)) or 2.0

@@ -16,7 +16,6 @@ from kernelpursuit.estimators._groups import (
     certified_order,
     check_certifiable,
     check_pairs,
-    curvature_of_equals,
     split_groups,
     translated,
 )
@@ -369,8 +368,7 @@ class KMPRanker(RankingParameters, PursuitModel):
             if loss == "squared":
                 return Squares(dictionary, targets, **options)
             of_pairs = PAIRWISE[loss](groups, data.weights)
-            bend = curvature_of_equals(data, groups)
-            return Gradient(dictionary, targets, of_pairs, refit_every=self.refit_every, curvature=bend, **options)
+            return Gradient(dictionary, targets, of_pairs, refit_every=self.refit_every, **options)
 
         def stop_rules(criterion: Any) -> list[StopRule]:
             largest = float(np.max(np.abs(data.y), initial=0))
