@@ -279,3 +279,22 @@ def test_wrong_arguments_are_named():
         SparseKernelCCA().fit(X, Y[:5])
     with pytest.raises(ValueError, match="requires y"):
         SparseKernelCCA().fit(X, None)
+
+
+def test_columns_of_y_are_checked_as_those_of_x():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(Y, columns=["one", "two"])
+    model = SparseKernelCCA(n_atoms=5).fit(X, table)
+    for method in (model.transform, model.score):
+        with pytest.raises(ValueError, match=r"Of y: The feature names .*\n.*same order"):
+            method(X, table[["two", "one"]])
+        with pytest.raises(ValueError, match=r"Of y: The feature names .*\n.*unseen"):
+            method(X, table.rename(columns={"two": "three"}))
+        with pytest.warns(UserWarning, match="y does not have valid feature names"):
+            method(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.score(X, table) == SparseKernelCCA(n_atoms=5).fit(X, Y).score(X, Y)
+        GridSearchCV(SparseKernelCCA(5), {"alpha": [0.1, 0.2]}, cv=2).fit(X, table)
+    with pytest.warns(UserWarning, match="y has feature names, but SparseKernelCCA was fitted"):
+        model.fit(X, Y).transform(X, table)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
     "ignore:.*distinct rows, which count as:UserWarning",
     "ignore:.*calibration rows are too few:UserWarning",
+    "ignore:.*atoms, left out:UserWarning",
     # fewer rows of a class than folds,
     "ignore:The least populated class:UserWarning",
     # or fit on frames and transform arrays.

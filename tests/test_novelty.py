@@ -1,5 +1,8 @@
 """SparseKernelNovelty: scores and thresholds."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -100,6 +103,7 @@ def test_huge_values_are_refused():
     assert np.all(SparseKernelNovelty(gamma=0.1).fit(rows).predict(rows * 1e200) == -1)
 
 
+@pytest.mark.filterwarnings("ignore:.*validation_fraction")
 @pytest.mark.parametrize("share", [0.05, 0.123, 0.5])
 def test_threshold_by_the_training_rows_is_a_quantile(share):
     X = normal(90)
@@ -116,3 +120,29 @@ def test_threshold_is_the_score_of_the_rank_below(share, rank):
     assert len(held_out) == 50
     assert model.offset_ == pytest.approx(np.sort(model.score_samples(X[held_out]))[rank - 1], abs=1e-8)
     assert np.sum(model.predict(X[held_out]) == -1) == rank - 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(50, 5), (80, 10), (100, 10), (200, 10)])
+def test_a_span_of_most_rows_is_named_with_what_new_rows_will_meet(shape, weighted):
+    """The share that the warning names is about that of new rows."""
+    rng = np.random.default_rng(1)
+    X, new = rng.normal(size=shape), rng.normal(size=(2000, shape[1]))
+    weights = np.ones(len(X)) if weighted else None
+    with pytest.warns(UserWarning, match="validation_fraction") as caught:
+        model = SparseKernelNovelty(random_state=0).fit(X, sample_weight=weights)
+    named = float(re.search(r"about (\d+)%", str(caught[0].message)).group(1)) / 100
+    assert abs(named - np.mean(model.predict(new) == -1)) < 0.15
+    assert model.contamination + 0.15 < named
+
+
+def test_spans_of_few_rows_and_rows_held_out_do_not_warn():
+    X = np.random.default_rng(1).normal(size=(80, 10))
+    copies = np.repeat(X[:40], 10, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SparseKernelNovelty(validation_fraction=0.3, random_state=0).fit(X)
+        SparseKernelNovelty(10, gamma=0.01, random_state=0).fit(X)
+        SparseKernelNovelty(random_state=0).fit(copies)
+        SparseKernelNovelty(random_state=0).fit(X[:40], sample_weight=np.full(40, 10))
+        SparseKernelNovelty(random_state=0).fit(np.random.default_rng(0).normal(size=(1000, 10)))

@@ -105,6 +105,8 @@ def test_the_picture_of_a_pipeline_and_of_other_columns(model):
         MovedCentersDisplay.from_estimator(whole, wide, features=(0, 4))
     with pytest.raises(ValueError, match="X must have the 2 features of the fit"):
         MovedCentersDisplay.from_estimator(model, wide)
+    with pytest.raises(ValueError, match="fitted to 1 feature, and the picture needs two"):
+        MovedCentersDisplay.from_estimator(RefinedKMPRegressor(3, random_state=0).fit(X[:, :1], Y), X[:, :1])
     with pytest.raises(TypeError, match="must be a fitted refined model, got KMPRegressor"):
         MovedCentersDisplay.from_estimator(KMPRegressor(n_atoms=2).fit(SCALED, Y), SCALED)
     mpl.pyplot.close("all")

@@ -219,8 +219,6 @@ class SpanParameters:
             steps=self.n_atoms,
         )
         if criterion.indefinite:
-            if not path.steps:
-                raise ValueError(f"{indefinite(self.kernel)}, so that no row can be chosen. {POSITIVE}")
             few = f"only {count(len(path), 'atom')} could be chosen, and " if path.reason == "exhausted" else ""
             warn(
                 f"{indefinite(self.kernel)}, so that {few}distances to the span of the atoms count as 0 where they are "

@@ -22,12 +22,14 @@ from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import (
     as_dtype,
+    check_names_of_y,
     check_new,
     columns_of,
     follow,
     is_precomputed,
     move_beside,
     take_rows,
+    text_names,
     validated,
     x_options,
 )
@@ -273,6 +275,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         if y is None:
             return x_scores
         check_consistent_length(X, y)
+        check_names_of_y(self, y, getattr(self, "_y_names", None))  # older model files have none
         Y = _as_view(move_beside(y, X), self.kernel_y, self.y_support_vectors_.dtype)
         if Y.shape[1] != self._n_features_y:
             raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
@@ -335,7 +338,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         names = getattr(self, "feature_names_in_", None), columns_of(y) or None
         warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, sample_weight, columns=names[0], width="gamma_x=1")
         warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, sample_weight, "y", names[1], "gamma_y=1")
-        self._n_features_y = Y.shape[1]
+        self._n_features_y, self._y_names = Y.shape[1], text_names(y)
         return X, Y
 
     def _families(self, data: TrainingData, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:

@@ -11,12 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._array import Array, namespace, on_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
+from kernelpursuit._warning import warn
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._placement import check_new, host_dtype
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
-from kernelpursuit.estimators._training import check_training, training_data
+from kernelpursuit.estimators._training import TrainingData, check_training, training_data
 from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
+
+_MORE = 0.15  # share of new rows called outliers beyond `contamination` that is worth a warning
 
 
 @described
@@ -52,7 +55,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         the span comes from the others, and the threshold is the ⌊contamination (m + 1)⌋-th lowest score of those held
         out, less rounding error. A new point that is exchangeable with them is called an outlier with probability at
         most `contamination` (or 1 / (m + 1), if that is more). None holds out nothing and promises nothing, because the
-        chosen rows themselves lie in the span.
+        chosen rows themselves lie in the span. A warning says where that is many of them, so that far more than the
+        share `contamination` of new rows would be called outliers.
     candidates
     weakness
     memory
@@ -160,7 +164,30 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         # Less what rounding may change: a row that sets the threshold must not fall below it in another batch.
         slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps)) * float(np.max(on_host(self._span.diagonal(X))))
         self.offset_ = float(below + (place - np.floor(place)) * (above - below)) - slack
+        if self.validation_fraction is None:
+            self._warn_if_rows_are_the_span(scores, aside)
         return self
+
+    def _warn_if_rows_are_the_span(self, scores: np.ndarray, data: TrainingData) -> None:
+        """Warn where atoms, left out of the span one at a time, say that the threshold will not do for new rows.
+
+        Rows that are atoms have distance 0, whatever the data. The squared distance of one to the span of the others
+        is 1 / (K[A, A]⁻¹)ᵢᵢ: that is what it would have had as a new row.
+        """
+        coef, atoms = self._span.expansion.coef, self.path_.atoms
+        assert coef is not None
+        left_out = scores.copy()
+        left_out[atoms] = -1 / np.sum(coef[1:] ** 2, axis=1)
+        counts = np.ones(len(scores)) if data.weights is None else data.weights.copy()
+        counts[atoms] = np.minimum(counts[atoms], 1)  # of several copies of an atom the others have distance 0
+        share = float(np.sum(counts[left_out < self.offset_]) / data.total)
+        if share > self.contamination + _MORE:
+            warn(
+                f"about {share:.0%} of new rows like those of X will be called outliers, not "
+                f"contamination={self.contamination:g}: so says each of the {len(atoms)} atoms, left out. They are "
+                f"{len(atoms)} of {len(scores)} rows and lie in the span, so that training rows say little of new "
+                "ones. Set validation_fraction (0.3, say), or make n_atoms or gamma smaller"
+            )
 
     def score_samples(self, X: Any) -> Array:
         """Minus the squared distance to the span: the lower, the more abnormal.

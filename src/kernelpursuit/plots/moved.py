@@ -84,8 +84,10 @@ class MovedCentersDisplay:
         names = getattr(X_last, "columns", names)
         points = to_host(X_last if hasattr(X_last, "dtype") else np.asarray(X_last))
         weights = to_host(last.input_weights_)
-        if points.ndim != 2 or points.shape[1] != len(weights) or len(weights) < 2:
-            raise ValueError(f"X must have the {len(weights)} features of the fit, two at least, got {points.shape}")
+        if len(weights) < 2:
+            raise ValueError("estimator was fitted to 1 feature, and the picture needs two to draw centres on")
+        if points.ndim != 2 or points.shape[1] != len(weights):
+            raise ValueError(f"X must have the {len(weights)} features of the fit, got shape {points.shape}")
         if features is None:
             features = tuple(sorted(np.argsort(-weights * points.std(axis=0), kind="stable")[:2].tolist()))
         J = np.asarray(features)

@@ -239,7 +239,8 @@ class Rayleigh(Taking):
             if np.any(excess > self._limit * self._start + self._eps * self._scale * self._weights):
                 if place == 0:
                     self._refuse(left / self._weights, excess / self._weights, atom)
-                return place
+                if place or self._chosen:  # the first atom of all is as good as any
+                    return place
             left = np.maximum(-excess, 0)
             left[atom] = 0.0
         return len(directions)
