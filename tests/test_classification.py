@@ -12,6 +12,7 @@ from problems import classes, data, quiet_fit
 ALL_LOSSES = [*LOSSES, "huber"]
 
 
+@pytest.mark.filterwarnings("ignore:loss='doom2' with variant='basic'")  # which has no ridge by default, and says so
 @pytest.mark.parametrize(("loss", "n_classes", "variant"), pairwise(ALL_LOSSES, [2, 3], ["prefit", "backfit", "basic"]))
 def test_every_loss_classifies(loss, n_classes, variant):
     X, _ = data(80)
