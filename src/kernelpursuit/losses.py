@@ -5,7 +5,7 @@ Labels of the classification losses are -1 and +1. Each loss is scaled so that t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from kernelpursuit._array import Array, namespace
 
 __all__ = ["LOG", "LOSSES", "Link", "Loss", "by_target", "huber", "poisson", "quantile"]
 
+_ROUNDED = 0.05  # times the spread of residuals: where a rounded loss is a parabola, so that it has a derivative
 _TANH_TARGET = 0.65  # keeps the target off the saturated part of tanh
 
 
@@ -38,6 +39,9 @@ class Loss(NamedTuple):
         Whether the loss is convex in f, so that a best constant exists to start from.
     link : Link, optional
         What stands between f and the targets, where f is not of their kind: a model predicts ``link.mean(f)``.
+    rounded : callable, optional
+        Of a loss with a corner: ``rounded(spreads)``, the loss rounded off in proportion to how far the residuals of
+        each target spread, which is what a fit minimises. It narrows as the residuals do.
 
     Examples
     --------
@@ -52,6 +56,7 @@ class Loss(NamedTuple):
     log_odds: Callable | None = None
     convex: bool = True
     link: Link | None = None
+    rounded: Callable | None = None
 
 
 def _squared(y: Array, f: Array) -> Array:
@@ -93,6 +98,20 @@ def _quantile(y: Array, f: Array, tilt: float, width: float) -> Array:
 
 def _quantile_gradient(y: Array, f: Array, tilt: float, width: float) -> Array:
     return namespace(f).clip((f - y) / width, -1, 1) - tilt
+
+
+def _check(y: Array, f: Array, tilt: float) -> Array:
+    r = y - f
+    return namespace(f).abs(r) + tilt * r
+
+
+def _check_gradient(y: Array, f: Array, tilt: float) -> Array:
+    return namespace(f).sign(f - y) - tilt
+
+
+def _rounded_check(spreads: Iterable[float], share: float) -> Loss:
+    """All quantiles of what has no spread are its median. The rounded loss of another would be least beside it."""
+    return by_target([quantile(share, _ROUNDED * size) if size > 0 else quantile(0.5, _ROUNDED) for size in spreads])
 
 
 def _same(f: Array) -> Array:
@@ -200,23 +219,28 @@ def huber(delta: float) -> Loss:
     return Loss(partial(_huber, delta=delta), partial(_huber_gradient, delta=delta))
 
 
-def quantile(share: float, width: float) -> Loss:
+def quantile(share: float, width: float | None = None) -> Loss:
     """Twice the check loss, whose expectation is least at a quantile: a parabola within `width`, then linear.
 
-    The absolute loss is that of the median, ``quantile(0.5, width)``.
+    The absolute loss is that of the median, ``quantile(0.5)``. None for `width` leaves the corner in the loss. A fit
+    then minimises the loss with a width that follows the residuals: a fortieth to a twentieth of their spread. A fixed
+    width has to be small beside the residuals: within it the loss is squared, which is no loss of quantiles.
 
     Examples
     --------
     >>> import numpy as np
-    >>> above, below = quantile(0.9, 0.1).value(np.array([3.0, -3.0]), np.zeros(2))
+    >>> above, below = quantile(0.9).value(np.array([3.0, -3.0]), np.zeros(2))
     >>> round(float(above / below))  # misses above cost nine times as much
     9
     """
     if not 0 < share < 1:
         raise ValueError(f"share must lie between 0 and 1, got {share!r}")
-    if not width > 0:
-        raise ValueError(f"width must be positive, got {width!r}")
     tilt = 2 * share - 1
+    if width is None:
+        sharp = partial(_check, tilt=tilt), partial(_check_gradient, tilt=tilt)
+        return Loss(*sharp, rounded=partial(_rounded_check, share=share))
+    if not width > 0:
+        raise ValueError(f"width must be positive or None, got {width!r}")
     return Loss(partial(_quantile, tilt=tilt, width=width), partial(_quantile_gradient, tilt=tilt, width=width))
 
 

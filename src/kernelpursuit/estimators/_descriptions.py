@@ -166,9 +166,11 @@ DESCRIPTIONS = {
     "value_loss": """loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
         What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of each target on,
         so that outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute"
-        estimates medians and "quantile" other quantiles; both are rounded off within a tenth of that spread, and
-        ``losses.quantile(share, width)`` within a width of your own. "poisson" is for counts and other targets from 0
-        on: the expansion is the logarithm of the mean, `predict` returns the mean, and the loss is the deviance.""",
+        estimates medians and "quantile" other quantiles. So that they can be minimised, both are rounded off within a
+        twentieth of the spread of the residuals, or less, and narrow with these as the fit gets better; the losses in
+        `path_` are the rounded ones. ``losses.quantile(share, width)`` has a fixed width of your own. "poisson" is for
+        counts and other targets from 0 on: the expansion is the logarithm of the mean, `predict` returns the mean, and
+        the loss is the deviance.""",
     "class_loss": """loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, \
 default="squared"
         What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see

@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
 from kernelpursuit._array import namespace, on_host, to_host
+from kernelpursuit._medians import medians, spreads
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.estimators._collections import lazily, rows_on_cluster
 from kernelpursuit.estimators._descriptions import described
@@ -36,7 +37,6 @@ REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile",
 LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
 LINEAR = ("absolute", "quantile")  # losses that grow as residuals do, and not as their squares
 _FAR = 16  # times half their range: targets that float32 had better hold without their middle
-_ROUNDED = 0.1  # times the spread of y: where the absolute loss is a parabola, so that it has a derivative
 
 
 class RegressorModel(ValueScore, PursuitModel):
@@ -288,18 +288,9 @@ def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Los
     if loss == "poisson":
         check_counts(data.y)
         return poisson()
-    share = quantile if loss == "quantile" else 0.5
-    return by_target([robust_loss(loss, share, size) for size in spreads(data.y, data.weights)])
-
-
-def robust_loss(loss: str, share: float, spread: float) -> Loss:
-    """Huber's loss or that of a quantile for a target of this spread.
-
-    All quantiles of a target without any spread are its median. The rounded loss of another would be least beside it.
-    """
     if loss == "huber":
-        return huber(1.345 * (spread or 1.0))
-    return quantile_loss(share, _ROUNDED * spread) if spread > 0 else quantile_loss(0.5, _ROUNDED)
+        return by_target([huber(1.345 * (size or 1.0)) for size in spreads(data.y, data.weights)])
+    return quantile_loss(quantile if loss == "quantile" else 0.5)
 
 
 def link_of(loss: Any) -> Link | None:
@@ -319,42 +310,12 @@ def check_counts(y: np.ndarray) -> None:
         raise ValueError(f"loss='poisson' needs targets up to {LARGEST_COUNT:g}, got {np.max(y):g} in y: scale them")
 
 
-def spreads(y: np.ndarray, weights: np.ndarray | None) -> list[float]:
-    """Standard deviations of normal targets, from weighted medians of |y - median|; 0 for targets that are constant.
-
-    Where most rows are tied the median says nothing. Then it is the square of the mean root, in which few rows that are
-    far from the others count for little.
-    """
-    weights = np.ones(len(y)) if weights is None else weights.astype(np.float64)
-    sizes = []
-    for column in y.T.astype(np.float64):
-        deviation = np.abs(column - weighted_median(column, weights))
-        typical = 1.4826 * weighted_median(deviation, weights)
-        sizes.append(float(typical or np.average(np.sqrt(deviation), weights=weights) ** 2))
-    return sizes
-
-
 def without_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Targets that stay within three standard deviations of their median, by a robust estimate of these."""
     middle = medians(y, weights)
     scale = medians(np.abs(y - middle), weights)
     reach = np.where(scale > 0, 3 * 1.4826 * scale, np.inf)
     return np.clip(y, middle - reach, middle + reach).astype(y.dtype)
-
-
-def medians(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Weighted medians of columns."""
-    weights = np.ones(len(y)) if weights is None else weights
-    return np.array([weighted_median(column, weights) for column in y.T])
-
-
-def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Value with half of the weight below it; the middle of two where that is so of all between them."""
-    order = np.argsort(values, kind="stable")
-    values, cumulative = values[order], np.cumsum(weights[order], dtype=np.float64)
-    half, rounding = 0.5 * cumulative[-1], 4 * np.finfo(np.float64).eps * len(values) * cumulative[-1]
-    low, high = np.searchsorted(cumulative, [half - rounding, half + rounding])
-    return float(0.5 * (values[low] + values[min(high, len(values) - 1)]))
 
 
 def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

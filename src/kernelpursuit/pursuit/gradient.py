@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from kernelpursuit._array import Array, from_host, in_double, namespace, padded, squared_norms, to_host
+from kernelpursuit._medians import spreads
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.losses import Loss
@@ -13,6 +14,8 @@ from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.squares import atoms_of_variant
 from kernelpursuit.pursuit.taking import TakingDirections
+
+_LEAST_SPREAD = 1e-6  # of residuals, as a share of the first: a loss is not rounded off more narrowly than by this
 
 
 class Gradient(TakingDirections):
@@ -27,8 +30,10 @@ class Gradient(TakingDirections):
 
     A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. Both
     begin at the current model; for a loss that is not convex at least squares too, and the lower end is taken. For the
-    squared loss this is `Squares` at a higher price. A step costs one column, one ``correlate`` of 1 + n_targets
-    vectors, and O(n k) for each iteration of the optimiser.
+    squared loss this is `Squares` at a higher price. A loss with a corner that can be `rounded` is rounded off by the
+    spread of the residuals, again each time that this has halved; losses of steps are then the rounded ones.
+
+    A step costs one column, one ``correlate`` of 1 + n_targets vectors, and O(n k) for each iteration of the optimiser.
 
     Parameters
     ----------
@@ -88,18 +93,22 @@ class Gradient(TakingDirections):
         self._variant = variant
         self._refit_every = refit_every if self.atoms.orthogonal else None
         self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage
-        self._form = loss
         self._y = targets
         self._f = namespace(targets).zeros_like(targets)
         self._f_tail = np.zeros((0, targets.shape[1]))
         self._theta = np.zeros((0, targets.shape[1]))  # coordinates of the fit along the directions
         self._thetas: list[np.ndarray] = []  # the same after each step
         self._chosen: list[int] = []
+        self._form, self._sharp = loss, loss  # what is minimised now, and what was asked for
+        self._weights = None if weights is None else to_host(weights)
+        self._spreads = np.full(targets.shape[1], np.inf)  # of residuals, by which the loss is rounded off
+        self._least_spreads = np.zeros(targets.shape[1])
         self._size = 1.0
         if intercept:
             self._start_at_mean()
-        # Losses are minimised in a unit near the first one, to which an optimiser's tolerances refer.
-        self._size = float(2.0 ** np.frexp(self._loss())[1])
+        self._round_off()
+        self._least_spreads = _LEAST_SPREAD * self._spreads
+        self._set_unit()
         if intercept and loss.convex:
             self._refit()  # the best constant
         self._first_slope = self._slope()
@@ -122,6 +131,10 @@ class Gradient(TakingDirections):
         self._theta = np.concatenate([self._theta, length])
         if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
             self._refit()
+            while self._round_off():
+                self._refit()
+        else:
+            self._round_off()
         self.atoms.chosen(atom)
         self._chosen.append(atom)
         self._thetas.append(self._theta)
@@ -167,6 +180,26 @@ class Gradient(TakingDirections):
             mean = to_host(self._form.link.of_mean(mean * unit)) / unit
         self._move(constant, no_tail, mean)
         self._theta = mean
+
+    def _round_off(self) -> bool:
+        """Round the loss off by the residuals where their spread is half of what it was; whether it is another loss.
+
+        Within its rounding a loss is squared, so that what it estimates there is nearer to a mean than to a quantile.
+        """
+        if self._sharp.rounded is None:
+            return False
+        now = np.maximum(spreads(to_host(self.residual()), self._weights), self._least_spreads)
+        narrower = now < self._spreads / 2
+        if not np.any(narrower):
+            return False
+        self._spreads = np.where(narrower, now, self._spreads)
+        self._form = self._sharp.rounded(self._spreads)
+        self._set_unit()
+        return True
+
+    def _set_unit(self) -> None:
+        """Minimise losses in a unit near the one now, to which an optimiser's tolerances refer."""
+        self._size = float(2.0 ** np.frexp(self._loss())[1])
 
     def _refit(self) -> None:
         """Minimise over all coordinates, from the current ones."""

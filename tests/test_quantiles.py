@@ -1,0 +1,100 @@
+"""Quantiles: how many rows lie below the predictions, however well the target is predicted."""
+
+import numpy as np
+import pytest
+
+from kernelpursuit import KMPRegressor, KMPRegressorCV, losses
+from tests.pairwise import pairwise
+
+NOISES = {"normal": np.random.Generator.normal, "exponential": np.random.Generator.exponential}
+MODELS = {
+    "plain": {},
+    "prefit": {"variant": "prefit", "refit_every": 3},
+    "auto": {"n_atoms": "auto", "patience": 3},
+    "no ridge": {"alpha": 0},
+}
+
+
+def rows(noise="normal", size=0.03, n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(n, 1))
+    return X, np.sin(X[:, 0]) + NOISES[noise](rng, scale=size, size=n)
+
+
+def share_below(model, X, y, weights=None):
+    return np.average(y <= model.predict(X), axis=0, weights=weights)
+
+
+@pytest.mark.parametrize(
+    "share, size, noise, options",
+    pairwise([0.05, 0.1, 0.5, 0.9, 0.95], [0.01, 0.03, 0.1, 1.0], NOISES, MODELS),
+)
+def test_the_share_of_rows_below_is_the_one_asked_for(share, size, noise, options):
+    X, y = rows(noise, size)
+    model = KMPRegressor(**{"n_atoms": 12, "gamma": 0.5, **MODELS[options]}, loss="quantile", quantile=share)
+    assert abs(share_below(model.fit(X, y), X, y) - share) < 0.02
+
+
+@pytest.mark.parametrize("size", [0.01, 0.1])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_half_of_the_rows_lie_below_medians_of_skewed_noise(size, dtype):
+    X, y = rows("exponential", size)
+    X = X.astype(dtype)
+    assert abs(share_below(KMPRegressor(12, gamma=0.5, loss="absolute").fit(X, y), X, y) - 0.5) < 0.02
+
+
+def test_each_target_has_its_own_share():
+    X, y = rows(size=0.01)
+    targets = np.c_[y, 300 * rows(size=0.5)[1], 7 + 0 * y]
+    model = KMPRegressor(12, gamma=0.5, loss="quantile", quantile=0.9).fit(X, targets)
+    np.testing.assert_allclose(share_below(model, X, targets)[:2], 0.9, atol=0.02)
+
+
+def test_rows_with_weights_count_by_them():
+    X, y = rows()
+    weights = np.random.default_rng(1).uniform(0, 2, size=len(y)) * (1 + 9 * (X[:, 0] > 1))
+    model = KMPRegressor(12, gamma=0.5, loss="quantile", quantile=0.1).fit(X, y, weights)
+    assert abs(share_below(model, X, y, weights) - 0.1) < 0.02
+
+
+def test_every_stage_of_a_path_has_the_share():
+    X, y = rows()
+    model = KMPRegressor(10, gamma=0.5, alpha=0, loss="quantile", quantile=0.9).fit(X, y)
+    for values in model.staged_predict(X):
+        assert abs(np.mean(y <= values) - 0.9) < 0.03
+
+
+def test_a_loss_without_a_width_is_that_of_the_name():
+    X, y = rows()
+    named, given = (
+        KMPRegressor(8, alpha=0, **loss).fit(X, y).predict(X)
+        for loss in ({"loss": "quantile", "quantile": 0.9}, {"loss": losses.quantile(0.9)})
+    )
+    np.testing.assert_allclose(given, named, atol=1e-6)
+
+
+def test_path_losses_do_not_rise_as_the_rounding_narrows():
+    X, y = rows()
+    path = KMPRegressor(12, gamma=0.5, alpha=0, loss="quantile", quantile=0.9).fit(X, y).path_
+    assert np.all(np.diff(path.values("loss")) <= 1e-9)
+
+
+def test_without_noise_the_fit_goes_on():
+    X = np.linspace(-3, 3, 200)[:, None]
+    model = KMPRegressor(15, gamma=0.5, alpha=0, loss="quantile", quantile=0.9).fit(X, np.sin(X[:, 0]))
+    assert np.max(np.abs(model.predict(X) - np.sin(X[:, 0]))) < 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_a_search_is_scored_by_the_loss_without_rounding(share):
+    X, y = rows(n=300)
+    model = KMPRegressorCV(10, gammas=[0.5], cv=2, loss="quantile", quantile=share).fit(X, y)
+    assert abs(share_below(model, X, y) - share) < 0.02
+    half = len(y) // 2
+    found = []
+    for train, test in ((slice(half, None), slice(half)), (slice(half), slice(half, None))):
+        part = KMPRegressor(10, gamma=model.gamma_, loss="quantile", quantile=share).fit(X[train], y[train])
+        r = y[test] - list(part.staged_predict(X[test]))[-1]
+        found.append(-2 * np.mean(np.maximum(share * r, (share - 1) * r)))
+    np.testing.assert_allclose(model.cv_results_["mean_test_score"][-1], np.mean(found), rtol=1e-3)
