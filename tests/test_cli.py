@@ -278,6 +278,7 @@ def test_comparison_of_a_table(run, task):
         assert 0.8 * spread < errors["chance (no inputs)"] < 1.3 * spread
     for words in ("has not seen", "of the terms", "HistGradientBoosting (", "always naming"):
         assert words in result.stdout
+    assert "balanced" not in result.stdout  # neither a column nor a word about one
 
 
 @pytest.mark.usefixtures("few_settings")
@@ -293,6 +294,7 @@ def test_comparison_as_json(run):
     assert first["rows"] == ROWS and first["conclusion"].startswith("In words")
     text = run("compare", "t.parquet", "--target", "y", "--repeats", "1").stdout
     assert "balanced" in next(line for line in text.splitlines() if line.startswith("model "))
+    assert '"balanced" is the' in text
 
 
 @pytest.mark.usefixtures("few_settings")

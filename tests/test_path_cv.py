@@ -8,7 +8,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, mean_squared_error
+from sklearn.metrics import accuracy_score, get_scorer, mean_squared_error
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
 
@@ -182,6 +182,24 @@ def test_scorer_by_name_equals_the_default(weighted):
     accuracy = KMPClassifierCV(MOST, **options, scoring="accuracy").fit(X, labels(X), sample_weight=w)
     plain = KMPClassifierCV(MOST, **options).fit(X, labels(X), sample_weight=w)
     np.testing.assert_allclose(splits(accuracy), splits(plain))
+
+
+@pytest.mark.parametrize("kind", ["values", "two targets", "basic", "two classes", "three classes", "labels", "fisher"])
+def test_the_metric_by_name_is_what_its_scorer_gives(kind, monkeypatch):
+    """It is computed for all numbers of atoms at once; the scorer itself is called for each of them."""
+    X, y = data(targets=2 if kind == "two targets" else None)
+    make, name = (KMPRegressorCV, "neg_mean_squared_error")
+    if kind in ("two classes", "three classes", "labels", "fisher"):
+        y = np.digitize(y, [0.0] if kind == "two classes" else [-0.3, 0.3])
+        y = np.stack([y > 0, X[:, 0] > 0], axis=1).astype(int) if kind == "labels" else y
+        make, name = (SparseKernelFDACV if kind == "fisher" else KMPClassifierCV, "accuracy")
+    options = {"gammas": GAMMAS, "cv": FOLDS} | ({"variant": "basic"} if kind == "basic" else {})
+    called = make(MOST, scoring=get_scorer(name), **options).fit(X, y)
+    monkeypatch.setattr("kernelpursuit.estimators._search.check_scoring", None)  # so that none is made
+    named = make(MOST, scoring=name, **options).fit(X, y)
+    for key, scores in called.cv_results_.items():
+        np.testing.assert_allclose(named.cv_results_[key], scores, rtol=1e-10, atol=1e-15)
+    assert named.best_n_atoms_ == called.best_n_atoms_ and named.gamma_ == called.gamma_
 
 
 def test_kernels_without_a_width():

@@ -28,8 +28,12 @@ except ImportError:
 # Before, scikit-learn's own checks of data let only few estimators keep arrays of other libraries where they are.
 ARRAY_API_SUPPORT = parse_version(sklearn.__version__) >= parse_version("1.9")
 
+# Attributes that an estimator has from when callbacks are told of a fit until they have been told of its end.
+CALLBACKS_UNDER_WAY = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+
 __all__ = [
     "ARRAY_API_SUPPORT",
+    "CALLBACKS_UNDER_WAY",
     "EstimatorSupport",
     "HasMethods",
     "Interval",

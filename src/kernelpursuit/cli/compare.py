@@ -53,7 +53,7 @@ def run(
         Takes a line, as soon as it is known.
     """
     tables = shipped_tables() if path is None else [read_table(path, target, task, drop)]
-    found = []
+    found, unequal = [], False
     for table in tables:
         table, drawn = draw_rows(table, max_rows, seed)
         notes = [*summary(table), *drawn]
@@ -64,6 +64,7 @@ def run(
         splits = f"{repeats} random splits" if repeats > 1 else "One random split"
         aloud(f"{splits}, 70 % to train; this takes {duration(expected_seconds(rows, repeats))}.")
         records = compare_table(table, seed, repeats, aloud)
+        unequal |= has_unequal_classes(table)
         words = conclusion(records, table.task)
         for line in words:
             aloud(line)
@@ -72,7 +73,7 @@ def run(
     if as_json:
         say(json.dumps(found[0] if path is not None else found, indent=1))
     else:
-        say(footnote())
+        say(footnote(unequal))
 
 
 def shipped_tables() -> list[Table]:
@@ -89,6 +90,11 @@ def shipped_tables() -> list[Table]:
     ]
 
 
+def has_unequal_classes(table: Table) -> bool:
+    """Whether a table has classes of which some are much rarer than others."""
+    return table.task == "classification" and are_unequal(table.y)
+
+
 def expected_seconds(rows: int, repeats: int) -> float:
     """About what the comparison takes."""
     return repeats * (10 + 0.012 * rows)
@@ -96,7 +102,7 @@ def expected_seconds(rows: int, repeats: int) -> float:
 
 def compare_table(table: Table, seed: int, repeats: int, say: Say) -> list[Record]:
     """Measure all models on all splits; each line is said when it is known."""
-    unequal = table.task == "classification" and are_unequal(table.y)
+    unequal = has_unequal_classes(table)
     listed = list(contenders(table.task))
     records = []
     say(heading(table.task, unequal))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,17 +86,18 @@ def row(record: Record, task: Task, unequal: bool) -> str:
     return f"{record.model:<22}{error:>18}{more}{terms:>7}{record.fit_seconds:>8.2f}{record.predict_us:>8.1f}"
 
 
-def footnote() -> str:
-    """What the columns mean."""
-    return f"""\
-Errors are of rows not trained on: the mean over the splits, ± half of the
-distance from the lowest to the highest. Terms are kernel evaluations for a
-prediction: atoms, support vectors, training rows, landmarks. "balanced" is the
-mean over the classes of the share that was found. Times are those of one fit
-and one row, on one thread, without the search for settings. SVM, KernelRidge,
-Nystroem and KMP have an RBF kernel on standardised inputs, its width and the
-penalty from 3-fold cross-validation on at most {ROWS_FOR_SETTINGS} training rows. Refined KMP
-and HistGradientBoosting are as they come."""
+def footnote(unequal: bool) -> str:
+    """What the columns mean; `unequal`: of classes of unequal size too."""
+    balanced = '"balanced" is the mean over the classes of the share that was found. ' if unequal else ""
+    return fill(
+        "Errors are of rows not trained on: the mean over the splits, ± half of the distance from the lowest to the "
+        "highest. Terms are kernel evaluations for a prediction: atoms, support vectors, training rows, landmarks. "
+        f"{balanced}Times are those of one fit and one row, on one thread, without the search for settings. SVM, "
+        "KernelRidge, Nystroem and KMP have an RBF kernel on standardised inputs, its width and the penalty from "
+        f"3-fold cross-validation on at most {ROWS_FOR_SETTINGS} training rows. Refined KMP and HistGradientBoosting "
+        "are as they come.",
+        width=80,
+    )
 
 
 def conclusion(records: Sequence[Record], task: Task) -> list[str]:

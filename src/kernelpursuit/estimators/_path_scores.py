@@ -76,6 +76,22 @@ def path_scores(
     return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
 
 
+def scored_by_metric(estimator: Any, X: Any, weights: np.ndarray | None) -> bool:
+    """Whether the metric of a search is what `scoring` asks for, by name too: it takes all numbers of atoms at once.
+
+    Weights of rows count in the metric; whether they do in a scorer is for scikit-learn to say. In float32 the scores
+    of wide kernels would differ in the fifth digit from those of the models' own predictions.
+    """
+    if estimator.scoring is None:
+        return True
+    if is_classifier(estimator):
+        name = "accuracy"
+    else:
+        name = "neg_mean_squared_error" if estimator.loss == "squared" else ""
+    named = isinstance(estimator.scoring, str) and estimator.scoring == name
+    return named and weights is None and host_dtype(X) == np.float64
+
+
 def quick(model: Any, scorer: Any, place: Any) -> bool:
     """Whether scores are all that is asked of a path: no scorer wants its models, nobody hears of its steps."""
     return scorer is None and place is None and not model.verbose

@@ -252,7 +252,7 @@ def fits(method: Callable) -> Callable:
         with threads_for(X):
             method(self, *args, **kwargs)
         if self.path_.reason == "interrupted":
-            raise KeyboardInterrupt(f"{self.path_.sentence}; what was finished by then is the model")
+            self._interrupt = KeyboardInterrupt(f"{self.path_.sentence}; what was finished by then is the model")
         return self
 
     return fit

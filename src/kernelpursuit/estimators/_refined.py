@@ -142,9 +142,9 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
 
     def _done(self, outcome: Outcome) -> Self:
-        """The fitted estimator; an interrupt that came meanwhile is raised now that there is a model."""
+        """The fitted estimator; an interrupt that came meanwhile is raised when all is done."""
         if outcome.interrupted:
-            raise KeyboardInterrupt
+            self._interrupt = KeyboardInterrupt()
         return self
 
     def _say(self, sentence: str) -> None:

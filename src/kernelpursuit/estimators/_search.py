@@ -33,6 +33,7 @@ from kernelpursuit.estimators._path_scores import (
     path_scores,
     quick,
     quiet_path_scores,
+    scored_by_metric,
     weight_option,
 )
 from kernelpursuit.estimators._pipeline import say
@@ -222,7 +223,7 @@ def cross_validate(
 ) -> Scored:
     """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
     most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
-    scorer = None if estimator.scoring is None else check_scoring(prototype, scoring=estimator.scoring)
+    scorer = None if scored_by_metric(estimator, X, weights) else check_scoring(prototype, scoring=estimator.scoring)
     told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
     ending = Ending()
     learned = [] if widths is None else learned_in_folds(widths, estimator, X, y, weights, folds, verbose)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kernelpursuit._sklearn import shows_bars
+from kernelpursuit._sklearn import CALLBACKS_UNDER_WAY, shows_bars
 from kernelpursuit.pursuit.loop import Path
 
 Snapshot = Callable[[Path, Any], dict[str, Any]]  # attributes of the model after the steps of a path, and its criterion
@@ -89,25 +89,47 @@ class PursuitTask:
 
 
 def told(method: Callable) -> Callable:
-    """Decorator of `fit`: callbacks, where there are any, hear when it begins and when it has ended."""
+    """Decorator of every `fit`: callbacks, where there are any, hear when it begins and when it has ended.
+
+    One that fails leaves nothing, see `all_or_nothing`.
+    """
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not hasattr(self, "_skl_callbacks"):
-            return method(self, *args, **kwargs)
+            return all_or_nothing(method, self, *args, **kwargs)
         given = signature.bind(self, *args, **kwargs).arguments
         weights = given.get("sample_weight")
         metadata = None if weights is None else {"sample_weight": weights}
         task = self._fit_task = FitTask(self, given["X"], given.get("y"), metadata)
         try:
-            result = method(self, *args, **kwargs)
+            result = all_or_nothing(method, self, *args, **kwargs)
         finally:
             del self._fit_task
         task.end()
         return result
 
     return fit
+
+
+def all_or_nothing(method: Callable, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Fit. By an exception the estimator becomes what it was: else new classes, say, would go with an old model.
+
+    An interrupt that has left a model is given in the attribute `_interrupt`, and is raised here.
+    """
+    before = dict(vars(estimator))
+    try:
+        result = method(estimator, *args, **kwargs)
+    except BaseException:
+        under_way = {name: value for name, value in vars(estimator).items() if name in CALLBACKS_UNDER_WAY}
+        vars(estimator).clear()
+        vars(estimator).update(before | under_way)
+        raise
+    interrupt = vars(estimator).pop("_interrupt", None)
+    if interrupt is not None:
+        raise interrupt
+    return result
 
 
 def lines_wanted(estimator: Any) -> int:

@@ -210,7 +210,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         if np.isinf(self.quantile_):
             warn(self._why_infinite(residuals))
         if interrupt is not None:
-            raise interrupt
+            self._interrupt = interrupt
         return self
 
     def _why_infinite(self, residuals: np.ndarray) -> str:

@@ -54,7 +54,8 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     cv
     scoring : str, callable or None, default=None
         None is minus the mean of the loss that is fitted, for "squared" the negative mean squared error, computed for
-        all numbers of atoms at once. A scorer of scikit-learn is called for each number.
+        all numbers of atoms at once, also where it is asked for by name. Another scorer of scikit-learn is called for
+        each number.
     one_standard_error
     n_jobs
     kernels
@@ -200,9 +201,10 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
     cv
     scoring : str, callable or None, default=None
         None is the accuracy, as in scikit-learn's searches, whatever the loss. It is computed for all numbers of atoms
-        at once. A scorer of scikit-learn, such as "neg_log_loss", is called for each number. Scores of probabilities
-        are near those of `cross_val_score` but not the same: the probabilities are calibrated for about two numbers of
-        atoms in each doubling, and in between by interpolation. The final model is calibrated for its own number.
+        at once, as is "accuracy". Another scorer of scikit-learn, "neg_log_loss" say, is called for each number. Scores
+        of probabilities are near those of `cross_val_score` but not the same: the probabilities are calibrated for
+        about two numbers of atoms in each doubling, and in between by interpolation. The final model is calibrated for
+        its own number.
     one_standard_error
     n_jobs
     kernels

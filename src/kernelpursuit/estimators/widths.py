@@ -201,11 +201,14 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         try:
             with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them
                 climbs.run()
-        finally:
-            if climbs.best is not None:
-                unit[varies] *= np.exp(climbs.log_weights)
-                self.weights_ = follow(unit, X)
-                self.noise_, self.evidence_, self.n_iter_ = climbs.best.noise, climbs.best.value, climbs.iterations
+        except KeyboardInterrupt as interrupt:
+            if climbs.best is None:
+                raise
+            self._interrupt = interrupt
+        assert climbs.best is not None
+        unit[varies] *= np.exp(climbs.log_weights)
+        self.weights_ = follow(unit, X)
+        self.noise_, self.evidence_, self.n_iter_ = climbs.best.noise, climbs.best.value, climbs.iterations
         return self
 
     def transform(self, X: Any) -> Array:
