@@ -72,7 +72,7 @@ class FoldPursuit:
         self._energy = float(np.sum(products.targets[rows] ** 2))
         self._X, self._Y = np.zeros((most + 1, r)), np.zeros((most + 1, most + 1))  # Y: products of small parts
         # Of small parts with W, then of what W leaves of directions with what it leaves of the small parts of atoms.
-        self._P = np.empty((r + most + 1, len(rows)))
+        self._P = products.spare.take((r + most + 1, len(rows)), np.float64)
         self._P[:r], self._P[r] = N, 0.0
         self._lengths = np.zeros((most + 1, y.shape[1]))
         self._size = 0
@@ -215,6 +215,10 @@ class FoldPursuit:
         self._set_reference()
         self._a = self._rv.T @ self._g + self._yh - self._lengths[:k].T @ P
 
+    def give_back(self) -> None:
+        """The end: others may use the memory again."""
+        self._of.spare.give_back(self._P)
+
     @property
     def far_down(self) -> bool:
         """Whether what is left of the loss is not known well."""
@@ -254,4 +258,5 @@ def foresee(
         atoms.append(atom)
         gains.append(gain / run.first)
         errors.append(SAME * error)
+    run.give_back()
     return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains), np.array(errors))

@@ -140,7 +140,7 @@ class Products:
         disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
         groups = [in_one_piece(rows) for rows in (self.outside if disjoint else [*self.outside, everything])]
         weighed = self.V if roots is None else self.V * roots[:, None]
-        spare = Spare() if spare is None else spare
+        self.spare = spare = Spare() if spare is None else spare
         parts_of_V = list(each(lambda some: [weighed[rows].T @ K[rows, some] for rows in groups], pieces_of(n)))
         inside = [np.concatenate(one, axis=1) for one in zip(*parts_of_V, strict=True)]
         self.C, self.dtype = reduce(np.add, inside) if disjoint else inside[-1], np.dtype(dtype)
@@ -173,13 +173,14 @@ class Products:
 
         def split(some: slice) -> None:
             for place, rows in enumerate(groups):
-                A, rest = K[rows, some], self.V[rows] @ self.C[:, some]
-                A = A if roots is None else A * roots[rows, None]
+                A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
+                rest = np.matmul(self.V[rows], self.C[:, some], out=spare.take(A.shape, A.dtype))
                 made.raw[place, some] = np.einsum("ij,ij->j", A, A)
                 np.subtract(A, rest, out=rest)
                 small[place][:, some] = rest
                 made.small[place, some] = np.einsum("ij,ij->j", rest, rest)
                 made.of_targets[place, some] = rest.T @ self.targets[rows]
+                spare.give_back(rest)
 
         list(each(split, pieces_of(n)))
         pairs = zip(small, made.products, strict=True)
