@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit import KMPRegressor, KMPRegressorCV, losses
 from tests.pairwise import pairwise
@@ -98,3 +99,12 @@ def test_a_search_is_scored_by_the_loss_without_rounding(share):
         r = y[test] - list(part.staged_predict(X[test]))[-1]
         found.append(-2 * np.mean(np.maximum(share * r, (share - 1) * r)))
     np.testing.assert_allclose(model.cv_results_["mean_test_score"][-1], np.mean(found), rtol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{"variant": "basic"}, {"fit_intercept": False, "gamma": 50.0}])
+def test_a_share_that_is_another_is_said(options):
+    X, y = rows()
+    model = KMPRegressor(3, loss="quantile", quantile=0.9, **options)
+    with pytest.warns(ConvergenceWarning, match=next(iter(options))):
+        model.fit(X, y - 5)
+    assert abs(share_below(model, X, y - 5) - 0.9) > 0.05

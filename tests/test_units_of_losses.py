@@ -45,6 +45,7 @@ def literal_loss(loss, y, weights, residuals):
     return losses.quantile(SHARES[loss], 0.025 * spreads(residuals[:, None], weights)[0])
 
 
+@pytest.mark.filterwarnings("ignore:the share of training rows")  # few steps, and not all of them refitted
 @pytest.mark.parametrize("rule, offset, loss", pairwise(RULES, [-3.0, 2000.0, 1e6], ["huber", "absolute", "high"]))
 def test_a_constant_that_is_added_to_y_is_added_to_predictions(loss, rule, offset):
     X, y = rows()
@@ -65,6 +66,7 @@ def test_single_precision_beside_y_far_from_zero(loss):
     np.testing.assert_allclose(moved.dual_coef_, model.dual_coef_, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the share of training rows")
 @pytest.mark.parametrize(
     "rule, scale, loss",
     pairwise(["auto", "prefit", "chosen", "certificate"], [1e-6, 0.37, 1e6], ["huber", "absolute", "low"]),

@@ -36,9 +36,9 @@ from kernelpursuit.estimators._rules import (
     no_rules,
     path_rule,
     validation_rule,
+    warn_if_astray,
     warn_if_constant,
     warn_if_cut,
-    warn_if_flat,
 )
 from kernelpursuit.estimators._training import (
     TrainingData,
@@ -367,8 +367,8 @@ class KernelMatchingPursuit:
             steps=limit,
             snapshot=snapshot,
         )
-        if loss is not None and not loss.convex and not self._for_scores:
-            warn_if_flat(self, path, ready)
+        if loss is not None and not self._for_scores:
+            warn_if_astray(self, loss, path, ready)
         return fitted_after(path, ready)
 
     def _fitted(

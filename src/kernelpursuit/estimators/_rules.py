@@ -30,6 +30,7 @@ from kernelpursuit.pursuit.stopping import (
 from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
+_OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
 Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
@@ -226,6 +227,32 @@ def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
     keep = int(np.argmin(bounds))
     path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
     return path
+
+
+def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> None:
+    """ConvergenceWarning when a model is not what its loss is for."""
+    if not loss.convex:
+        warn_if_flat(estimator, path, criterion)
+    if loss.rounded is not None:
+        warn_if_off_quantile(estimator, criterion)
+
+
+def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
+    """ConvergenceWarning when the share of rows below a model of quantiles is another, as no refit has balanced it."""
+    off = criterion.imbalance() / 2
+    if abs(off) <= _OFF_QUANTILE:
+        return
+    if estimator.variant == "basic":
+        advice = "variant='basic' never fits a weight again. Take more steps, or variant='backfit'"
+    elif not estimator.fit_intercept:
+        advice = "take fit_intercept=True, or more atoms"
+    else:
+        advice = "take refit_every=1, or an n_atoms that it divides"
+    warn(
+        f"the share of training rows below the predictions is {abs(off):.2f} {'above' if off > 0 else 'below'} the "
+        f"quantile that was asked for: {advice}",
+        ConvergenceWarning,
+    )
 
 
 def warn_if_flat(estimator: Any, path: Path, criterion: Any) -> None:

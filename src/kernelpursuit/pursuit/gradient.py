@@ -167,6 +167,11 @@ class Gradient(TakingDirections):
         """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
         return self._slope() / (self._first_slope or 1.0)
 
+    def imbalance(self) -> float:
+        """Mean slope of the loss over the rows, of the target where it is largest: 0 where no constant would help."""
+        slopes = to_host(self._form.gradient(self._y, self._f))
+        return float(max(np.average(slopes, axis=0, weights=self._weights), key=abs))
+
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
         return self._y - self._f
