@@ -1,9 +1,12 @@
 """scikit-learn's callbacks: what they hear of a fit, how they end it, and lines where bars cannot be drawn."""
 
+import warnings
+
 import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,10 +15,12 @@ import kernelpursuit
 from kernelpursuit import (
     ConformalRegressor,
     KMPClassifier,
+    KMPClassifierCV,
     KMPRanker,
     KMPRegressor,
     KMPRegressorCV,
     RefinedKMPRegressor,
+    SparseKernelFDACV,
     SparseKernelPCA,
 )
 from registry import CLASSES, DEFAULTS, SMALLER, targets
@@ -141,11 +146,72 @@ def test_a_callback_ends_a_pursuit(model):
     assert len(stop.begun("step")) == 3
 
 
-def test_a_number_chosen_on_rows_held_out_has_two_pursuits():
+@pytest.mark.parametrize("alpha, pursuits", [("auto", 3), (0.1, 2)])
+def test_a_number_chosen_on_rows_held_out_has_a_pursuit_for_the_choice(alpha, pursuits):
+    """And one with the squared loss, where that finds the ridge; its models are none of this loss."""
     X, y = data()
     heard = Heard()
-    KMPRegressor(loss="huber").set_callbacks(heard).fit(X, y)
-    assert len(heard.begun("pursuit")) == 2
+    model = KMPRegressor(5, stop="validation", loss="huber", alpha=alpha).set_callbacks(heard).fit(X, y)
+    assert len(heard.begun("pursuit")) == pursuits and model.path_.reason == "validation"
+    assert len(heard.begun("step")) == 5 * (pursuits - 1) + len(model.path_)
+    assert len(heard.models) == 5 + len(model.path_) + 1
+
+
+def after(calls, tasks=("step",)):
+    """Callback that asks to stop from a number of ends of tasks on, as one does whose time is up."""
+    ended = []
+
+    def stop(context):
+        ended.append(context.task_name in tasks)
+        return sum(ended) >= calls
+
+    return Heard(stop)
+
+
+CHOSEN_ON_HELD_OUT_ROWS = [
+    KMPRegressor(30, stop="validation", random_state=0),
+    KMPRegressor(loss="huber", random_state=0),
+    KMPRegressor(loss="huber", alpha=0.1, random_state=0),
+    KMPRegressor(variant="basic", random_state=0),
+    KMPClassifier(loss="logistic", random_state=0),
+    KMPRanker(loss="logistic", random_state=0),
+    KMPRanker(10, stop="validation", random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", CHOSEN_ON_HELD_OUT_ROWS, ids=repr)
+@pytest.mark.parametrize("calls", [1, 4])
+def test_a_callback_that_ends_a_choice_leaves_the_best_known_by_then(model, calls):
+    X, y = data(120)
+    stop = after(calls)
+    with pytest.warns(ConvergenceWarning, match=f"a callback ended it after {calls} step.*may be worse"):
+        model = fitted(clone(model).set_callbacks(stop), X, targets(model, X, y))
+    assert model.path_.reason == "callback" and f"a callback ended it after {calls} step" in model.path_.sentence
+    assert len(model.support_) == len(model.path_) <= calls
+    assert len(stop.begun("pursuit")) == 2  # the one that was ended, and that on all rows
+    assert len(stop.begun("step")) == calls + len(model.path_)
+
+
+def test_the_number_kept_is_that_of_the_lowest_error_so_far():
+    X, y = data(120)
+    one = KMPRegressor(stop="validation", alpha=0.0, gamma=5.0, patience=20, random_state=0)
+    whole = clone(one).fit(X, y)
+    stop = after(len(whole.path_) + 10)
+    model = clone(one).set_callbacks(stop).fit(X, y)
+    assert model.path_.reason == "callback"
+    np.testing.assert_array_equal(model.support_, whole.support_)
+
+
+def test_a_callback_does_not_end_the_fit_of_what_was_chosen():
+    X, y = data(120)
+    one = KMPRegressor(20, stop="validation", random_state=0)
+    whole = clone(one).set_callbacks(heard := Heard()).fit(X, y)
+    stop = after(len(heard.begun("step")) - len(whole.path_) + 1)  # the first step of the second pursuit
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = clone(one).set_callbacks(stop).fit(X, y)
+    assert model.path_.reason == "validation"
+    np.testing.assert_array_equal(model.support_, whole.support_)
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
@@ -172,6 +238,70 @@ def test_a_callback_ends_a_search(jobs):
     assert sorted(set(model.cv_results_["param_gamma"])) == gammas[:2]
     alone = KMPRegressorCV(4, gammas=gammas[:2], cv=3).fit(X, y)
     assert model.gamma_ == alone.gamma_ and model.best_n_atoms_ == alone.best_n_atoms_
+    assert model.path_.reason == "callback" and "after 6 of 9 paths" in model.path_.sentence
+
+
+SEARCHES = [
+    KMPRegressorCV(6, gammas=[0.5, 2.0], cv=3),
+    KMPRegressorCV(6, gammas=[0.5, 2.0], cv=3, loss="huber"),
+    KMPRegressorCV(6, gammas=[0.5, 2.0], cv=3, scoring="r2"),
+    KMPClassifierCV(6, gammas=[0.5, 2.0], cv=3),
+    SparseKernelFDACV(6, gammas=[0.5, 2.0], cv=3),
+]
+
+
+@pytest.mark.parametrize("calls", [1, 5, 10, 16, 21])
+@pytest.mark.parametrize("model", SEARCHES, ids=repr)
+def test_a_search_ends_in_the_fold_at_hand(model, calls):
+    """The paths that are complete decide, or the steps of the first one, and all rows are fitted with as many atoms."""
+    X, y = data()
+    stop = after(calls)
+    with pytest.warns(ConvergenceWarning, match="a callback ended the search"):
+        one = clone(model).set_callbacks(stop).fit(X, targets(model, X, y))
+    assert one.path_.reason == "callback" and "a callback ended the search after" in one.path_.sentence
+    assert len(one.support_) == one.best_n_atoms_
+    in_folds = len(stop.begun("step")) - one.best_n_atoms_
+    assert calls <= in_folds <= -(-calls // 6) * 6  # a path of known atoms is finished
+    done = in_folds // 6
+    assert f"after {done} of 6 paths" in one.path_.sentence
+    if done == 0:
+        assert one.best_n_atoms_ == in_folds == calls and np.isnan(one.best_score_)
+    else:
+        assert one.best_score_ == np.nanmax(one.cv_results_["mean_test_score"]) and one.gamma_ == 0.5
+    if done >= 3:  # the width that is complete
+        alone = clone(model).set_params(gammas=[0.5]).fit(X, targets(model, X, y))
+        assert one.best_n_atoms_ == alone.best_n_atoms_
+        np.testing.assert_array_equal(one.support_, alone.support_)
+
+
+@pytest.mark.parametrize("calls", [1, 10, 21])
+@pytest.mark.parametrize("model", SEARCHES, ids=repr)
+def test_folds_side_by_side_end_too(model, calls):
+    X, y = data()
+    with parallel_config(backend="threading"):
+        one = clone(model).set_params(n_jobs=2).set_callbacks(after(calls)).fit(X, targets(model, X, y))
+    assert one.path_.reason == "callback" and len(one.support_) == one.best_n_atoms_
+
+
+def test_a_search_without_a_score_yet_takes_the_steps_it_had():
+    """The first fold has no weight, the second is ended."""
+    X, y = data()
+    weights = np.ones(len(y))
+    weights[:20] = 0
+    model = KMPRegressorCV(6, gammas=[0.5], cv=3, loss="huber").set_callbacks(after(4))
+    model.fit(X, y, sample_weight=weights)
+    assert model.path_.reason == "callback" and model.best_n_atoms_ == len(model.support_) == 4
+
+
+@pytest.mark.parametrize("model", SEARCHES, ids=repr)
+def test_a_callback_that_asks_to_stop_when_all_is_scored_changes_nothing(model):
+    X, y = data()
+    plain = clone(model).fit(X, targets(model, X, y))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*callback")
+        told = clone(model).set_callbacks(after(36)).fit(X, targets(model, X, y))
+    assert told.path_.reason == plain.path_.reason
+    np.testing.assert_array_equal(told.support_, plain.support_)
 
 
 def test_a_search_in_a_pipeline_in_a_search():

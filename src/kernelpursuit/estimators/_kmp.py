@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from kernelpursuit._array import to_host
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
 from kernelpursuit.estimators._copies import warn_if_copies
-from kernelpursuit.estimators._model import Fitted
+from kernelpursuit.estimators._model import Fitted, attributes_of, only_for_ridge
 from kernelpursuit.estimators._orthogonal import (
     OrthogonalFit,
     before_ridge,
@@ -35,6 +35,8 @@ from kernelpursuit.estimators._rules import (
     most_steps,
     no_rules,
     path_rule,
+    say_chosen,
+    several_classes,
     validation_rule,
     warn_if_astray,
     warn_if_constant,
@@ -67,6 +69,7 @@ class Penalty(NamedTuple):
 
     alpha: float | str
     curvature: float = 2.0
+    ended: Path | None = None  # the path of the squared loss by which the ridge was found, if a callback ended it
 
 
 class KernelMatchingPursuit:
@@ -134,7 +137,8 @@ class KernelMatchingPursuit:
             warn_unless_counts(self, data)
         shared: dict[str, Any] = {"centers": centers, "units": units}
         if stop != "certificate":
-            penalty = self._penalty(data, calm(targets), loss, settings, limit=limit, **shared)
+            told = stop == "validation"
+            penalty = self._penalty(data, calm(targets), loss, settings, limit=limit, told=told, **shared)
             if isinstance(penalty, Fitted):
                 return units.restored(penalty)
             shared["penalty"] = penalty
@@ -184,12 +188,15 @@ class KernelMatchingPursuit:
         centers: Any,
         limit: int | None,
         units: Units,
+        told: bool = False,
     ) -> Penalty | Fitted:
         """The ridge of the parameter `alpha`, and how the loss bends beside it.
 
         A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
         curvatures of the two at this fit: there the two objectives then bend alike. If this fit is interrupted it is
         the model, and is returned. A fit that goes on keeps the ridge under which its steps were taken.
+        Callbacks are `told` of this fit, and may end it, where a choice of the number of steps comes next: it is over
+        too then. Not with a checkpoint, in which the order of the pursuits is that of every fit.
         """
         if isinstance(self.alpha, str) and (self.variant == "basic" or self.stop == "bound"):
             return Penalty(0.0)  # no joint fit; a statement about the fit without a ridge
@@ -201,7 +208,10 @@ class KernelMatchingPursuit:
         if settings.path is not None:
             return Penalty(self.alpha_ * units.ridge, bend)
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
-        quiet = replace(settings, verbose=0, fit_task=None, path=None, rng=deepcopy(settings.rng))
+        task = settings.fit_task if told and settings.checkpoint is None else None
+        if task is not None:
+            task.begin(3)
+        quiet = replace(settings, verbose=0, fit_task=task, path=None, rng=deepcopy(settings.rng))
         options: dict[str, Any] = {"centers": centers, "limit": limit, "units": units._replace(linear=False)}
         squares = self._fit_once(data, targets, None, quiet, rules=rules, penalty=Penalty("auto"), **options)
         if squares.path.reason == "interrupted":
@@ -212,7 +222,8 @@ class KernelMatchingPursuit:
             least = LEAST_MEAN * np.average(targets, axis=0, weights=data.weights)
             values = to_host(loss.link.of_mean(np.maximum(values, least)))
         there = mean_curvature(loss, targets.astype(np.float64), values, data.weights)
-        return Penalty(float(squares.alpha or 0) * there / 2, bend)
+        ended = squares.path if squares.path.reason == "callback" else None
+        return Penalty(float(squares.alpha or 0) * there / 2, bend, ended)
 
     def _fit_validated(
         self,
@@ -227,6 +238,9 @@ class KernelMatchingPursuit:
         units: Units,
     ) -> Fitted:
         """Choose the number of steps on rows held out, then fit that many on all rows."""
+        shared: dict[str, Any] = {"penalty": penalty, "centers": centers, "units": units}
+        if penalty.ended is not None:
+            return self._fit_chosen(penalty.ended, data, targets, loss, settings, **shared)
         if settings.fit_task is not None:
             settings.fit_task.begin(2)
         # Drawn alike in every fit unless a seed says otherwise: a model that cannot be had again helps nobody.
@@ -248,10 +262,18 @@ class KernelMatchingPursuit:
         if first.path.reason == "interrupted":
             return first
         warn_if_cut(first.path)
-        shared: dict[str, Any] = {"penalty": penalty, "centers": centers, "units": units}
-        fitted = self._fit_once(data, targets, loss, settings, limit=len(first.path), **shared)
-        if fitted.path.reason != "interrupted" and (first.path.steps or first.path.reason != "tolerance"):
-            fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
+        return self._fit_chosen(first.path, data, targets, loss, settings, **shared)
+
+    def _fit_chosen(
+        self, choice: Path, data: TrainingData, targets: np.ndarray, loss: Loss | None, settings: Settings, **more: Any
+    ) -> Fitted:
+        """Fit as many steps as the path `choice` has; callbacks do not end it."""
+        if settings.fit_task is not None:
+            settings.fit_task.noted = []
+        fitted = self._fit_once(data, targets, loss, settings, limit=len(choice), **more)
+        if fitted.path.reason != "interrupted" and (choice.steps or choice.reason != "tolerance"):
+            by = "on held-out rows" if more["penalty"].ended is None else "with the squared loss"
+            say_chosen(fitted.path, choice, by)
         return fitted
 
     def _fit_certified(
@@ -365,7 +387,7 @@ class KernelMatchingPursuit:
             wanted=wanted,
             unit=units.loss,
             steps=limit,
-            snapshot=snapshot,
+            snapshot=None if loss is None and self.loss != "squared" else snapshot,  # that of a ridge is no model
         )
         if loss is not None and not self._for_scores:
             warn_if_astray(self, loss, path, ready)
@@ -396,22 +418,3 @@ class KernelMatchingPursuit:
         if fit is not None:
             return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data, apart))
         return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data, apart))
-
-
-def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
-    """What `fitted` makes of an estimator, which stays as it is."""
-    model = copy(estimator)
-    model._set(fitted)
-    model._fit_task = None  # which holds the data
-    return {name: value for name, value in vars(model).items() if value is not vars(estimator).get(name)}
-
-
-def only_for_ridge(estimator: Any) -> bool:
-    """Whether a fit was interrupted while the squared loss chose its ridge: its path is of that loss."""
-    taken = getattr(estimator, "_taken", None)
-    return taken is not None and taken.pursued is not None and taken.path.reason == "interrupted"
-
-
-def several_classes(estimator: Any, targets: Any) -> bool:
-    """Whether the targets are three classes or more, of which each row has one."""
-    return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels

@@ -133,3 +133,17 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, method)
         yield from self._expansion.staged(X, islice(self._weights, 1, None))
+
+
+def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
+    """What `fitted` makes of an estimator, which stays as it is."""
+    model = copy.copy(estimator)
+    model._set(fitted)
+    model._fit_task = None  # which holds the data
+    return {name: value for name, value in vars(model).items() if value is not vars(estimator).get(name)}
+
+
+def only_for_ridge(estimator: Any) -> bool:
+    """Whether a fit was interrupted while the squared loss chose its ridge: its path is of that loss."""
+    taken = getattr(estimator, "_taken", None)
+    return taken is not None and taken.pursued is not None and taken.path.reason == "interrupted"

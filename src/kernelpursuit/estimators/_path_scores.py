@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -29,6 +29,13 @@ class Interrupted(KeyboardInterrupt):
         self.steps = steps
 
 
+class Ended(NamedTuple):
+    """A path at which a callback asked to stop the search."""
+
+    scores: np.ndarray | None  # None where it was ended before they were known
+    steps: int
+
+
 def path_scores(
     model: Any,
     X: Any,
@@ -41,11 +48,12 @@ def path_scores(
     label: str = "",
     place: Any = None,
     foreseen: Any = None,
-) -> np.ndarray:
+) -> np.ndarray | Ended:
     """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
 
     The scores are nan where all test rows have weight 0. A line with `label` says what came out. `place` is where
     callbacks hear of the fit, see `inside`. `foreseen` are the atoms of the path, or its scores, or what finds them.
+    A callback does not end a path whose atoms are known: most of the work is done.
     """
     began = time.perf_counter()
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
@@ -60,10 +68,12 @@ def path_scores(
     pairwise = is_precomputed(model.kernel)
     X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
     try:
-        with inside(place, model, X_train, y[train]):
+        with inside(place, model, X_train, y[train], settled=foreseen is not None) as noted:
             model.fit(X_train, y[train], **weight_option(w_train))
     except KeyboardInterrupt as interrupt:
         raise (Interrupted(len(model.path_)) if hasattr(model, "path_") else interrupt) from None
+    if model.path_.reason == "callback":
+        return Ended(None, len(model.path_))
     options = weight_option(w_test)
     if scorer is None:
         predictions = list(model.staged_predict(X_test)) or [model.predict(X_test)]  # nothing to fit: the constant
@@ -73,7 +83,8 @@ def path_scores(
         models = [model.truncate(k) for k in range(1, len(model.path_) + 1)] or [model]
         scores = [scorer(one, X_test, y_test, **options) for one in models]
     say_best(label, scores, began)
-    return np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
+    known = np.array(scores + [scores[-1]] * (model.n_atoms - len(scores)))
+    return Ended(known, len(model.path_)) if noted else known
 
 
 def scored_by_metric(estimator: Any, X: Any, weights: np.ndarray | None) -> bool:
@@ -105,7 +116,7 @@ def say_best(label: str, scores: Any, began: float) -> None:
         say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
 
 
-def quiet_path_scores(*job: Any) -> np.ndarray:
+def quiet_path_scores(*job: Any) -> np.ndarray | Ended:
     """The same without warnings of the fit: that to all rows says it again."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

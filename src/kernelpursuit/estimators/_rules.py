@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import from_host, in_double, namespace, to_host
@@ -63,6 +64,23 @@ def warn_if_cut(path: Path) -> None:
             "does; a larger tol ends earlier",
             ConvergenceWarning,
         )
+
+
+def warn_of_choice(path: Path, known: str) -> None:
+    """ConvergenceWarning that a callback has ended the choice of a number of atoms; `known` says what decided."""
+    warn(
+        f"{path.sentence}: {known}, and the model may be worse than one of a choice that was finished. Let the "
+        "callback wait longer, or ask for less: fewer atoms, widths or folds",
+        ConvergenceWarning,
+    )
+
+
+def say_chosen(path: Path, choice: Path, by: str = "on held-out rows") -> None:
+    """Have the path of a fit on all rows say how its number of steps was chosen: `by` another path."""
+    path.reason, path.sentence = "validation", f"{by}, {choice.sentence}"
+    if choice.reason == "callback":
+        path.reason = "callback"
+        warn_of_choice(path, f"the best number of steps known by then was {len(choice)}")
 
 
 def warn_if_constant(path: Path) -> None:
@@ -152,6 +170,11 @@ def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, pa
         return [lowest_bound(current, patience)]
 
     return rules
+
+
+def several_classes(estimator: Any, targets: Any) -> bool:
+    """Whether the targets are three classes or more, of which each row has one."""
+    return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
 
 
 def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: int) -> Rules:

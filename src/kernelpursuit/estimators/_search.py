@@ -29,6 +29,7 @@ from kernelpursuit.estimators._input_weights import (
 from kernelpursuit.estimators._orthogonal import has_evidence_ridge
 from kernelpursuit.estimators._parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.estimators._path_scores import (
+    Ended,
     Interrupted,
     path_scores,
     quick,
@@ -38,6 +39,7 @@ from kernelpursuit.estimators._path_scores import (
 )
 from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import follow, is_precomputed, take_rows
+from kernelpursuit.estimators._rules import warn_of_choice
 from kernelpursuit.estimators._score_table import (
     Setting,
     best_pair,
@@ -145,8 +147,9 @@ def search(
     if is_classifier(estimator) and y_host.ndim == 1:
         check_classes(estimator, y_host, weights, folds)
     scored = cross_validate(estimator, model, metric, X, y_host, weights, settings, widths, folds)
-    table = scored.table if scored.interrupted else without_undefined_folds(scored.table)
-    settings, verbose = settings[: len(table)], lines_wanted(estimator)
+    whole = not scored.interrupted and scored.done >= len(folds)
+    table = without_undefined_folds(scored.table) if whole else scored.table
+    n_paths, settings, verbose = len(settings) * len(folds), settings[: len(table)], lines_wanted(estimator)
     chosen, k = best_known(scored, estimator.one_standard_error)
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
@@ -160,7 +163,11 @@ def search(
     path = final.path_
     if scored.interrupted and path.reason != "interrupted":
         path.reason = "interrupted"
-        path.sentence = f"interrupted after {scored.done} of {count(table[:, :, 0].size, 'path')} of the search"
+        path.sentence = f"interrupted after {scored.done} of {count(n_paths, 'path')} of the search"
+    elif scored.stopped and path.reason != "interrupted":
+        path.reason = "callback"
+        path.sentence = f"a callback ended the search after {scored.done} of {count(n_paths, 'path')}"
+        warn_of_choice(path, f"{settings[chosen]} and {count(k, 'atom')} are the best that was known by then")
     if k == estimator.max_atoms and path.reason != "interrupted":
         warn(
             f"the best number of atoms is max_atoms={k}, the largest that was tried: more may be better. Raise "
@@ -175,7 +182,7 @@ def fit_on_all_rows(
 ) -> np.ndarray:
     """Fit the model of a search, with `widths` to weighted inputs. Returns the weights of the inputs.
 
-    An interrupt that leaves a model is kept in its path.
+    An interrupt that leaves a model is kept in its path. Callbacks do not end it: all has been chosen.
     """
     options, inputs, interrupted = weight_option(weights), X, ""
     if widths is not None:
@@ -187,7 +194,7 @@ def fit_on_all_rows(
             interrupted = "input weights were learned"
         inputs = weighed(X, widths)
     try:
-        with inside(place_in(estimator, "fit on all rows"), model, inputs, y):
+        with inside(place_in(estimator, "fit on all rows"), model, inputs, y, settled=True):
             model.fit(inputs, y, **options)
     except KeyboardInterrupt:
         if not hasattr(model, "path_"):
@@ -207,7 +214,8 @@ class Scored(NamedTuple):
     done: int  # number of paths that have theirs, in the order of the table
     foreseen: dict[int, Foreseen]  # atoms of the fit on all rows with the settings that may be chosen, where known
     interrupted: bool = False
-    steps: int = 0  # of the path that was interrupted
+    stopped: bool = False  # by a callback, which is not raised again as an interrupt is
+    steps: int = 0  # of the path that was ended by either
 
 
 def cross_validate(
@@ -234,6 +242,8 @@ def cross_validate(
 
     def paths() -> Iterator[Any]:
         for (weighted, gamma), same in groupby(enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)):
+            if told.stopped:  # nothing is prepared for the next width
+                return
             yield from paths_of_width(weighted, gamma, list(same))
 
     def paths_of_width(weighted: bool, gamma: float | None, group: list[tuple[int, Setting]]) -> Iterator[Any]:
@@ -263,9 +273,7 @@ def cross_validate(
     foreseen: dict[int, Foreseen] = {}
     jobs = takewhile(lambda job: not told.stopped, paths())
     try:
-        for scores in run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending):
-            if told.stopped:  # other processes may have begun one or two more
-                continue
+        for scores in until_stopped(run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending), told):
             table[divmod(done, len(folds))] = scores
             done += 1
             if done % len(folds) == 0:
@@ -280,10 +288,23 @@ def cross_validate(
         if not (done or steps):
             raise
         return Scored(table, done, foreseen, interrupted=True, steps=steps)
-    return Scored(table[: done // len(folds)], done, foreseen)
+    known, stopped = table[: max(1, done // len(folds))], done < len(settings) * len(folds)
+    return Scored(known, done, foreseen, stopped=stopped, steps=told.steps)
 
 
-def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending) -> Iterator[np.ndarray]:
+def until_stopped(results: Iterable[Any], told: SearchTask) -> Iterator[np.ndarray]:
+    """Scores of the paths that are complete, until a callback asks to stop."""
+    for scores in results:
+        if told.stopped:  # other processes may have begun one or two more
+            continue
+        if isinstance(scores, Ended):
+            told.stopped, told.steps = True, scores.steps
+            scores = scores.scores
+        if scores is not None:
+            yield scores
+
+
+def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending) -> Iterator[Any]:
     """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`."""
     threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
     if threads > 1:
@@ -297,9 +318,7 @@ def say_how_far(table: np.ndarray, settings: list[Setting], told: SearchTask, ve
     """All folds of a setting are done: a line says what is best so far, and callbacks may stop the search."""
     if verbose:
         say(best_so_far(table, settings))
-    told.stopped = told.ended(len(table) - 1) and len(table) < len(settings)
-    if told.stopped and verbose:
-        say(f"a callback ended the search after {len(table)} of {len(settings)} settings")
+    told.stopped |= told.ended(len(table) - 1)
 
 
 def last_is_best(table: np.ndarray) -> bool:
@@ -320,16 +339,17 @@ def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
 
 
 def best_known(scored: Scored, one_standard_error: bool) -> tuple[int, int]:
-    """Index of the setting and number of atoms: the best, or what is known to be when a search was interrupted.
+    """Index of the setting and number of atoms: the best, or what is known to be when a search was ended.
 
     Then the settings of which all folds are done are compared. If there is none, the folds of the first one decide. If
-    not one path is done, it is the first setting with as many steps as its path had.
+    not one path has scores, it is the first setting with as many steps as its path had.
     """
     table = scored.table
     settings, folds = divmod(scored.done, table.shape[1])
     if settings:
         return best_pair(table[:settings], one_standard_error)
-    return best_pair(table[:1, :folds], one_standard_error) if folds else (0, scored.steps)
+    first = table[:1, :folds]
+    return (0, max(1, scored.steps)) if np.all(np.isnan(first)) else best_pair(first, one_standard_error)
 
 
 def width_grid(

@@ -25,10 +25,17 @@ class FitTask:
     estimator : estimator with callbacks
     X, y, metadata
         What `fit` was given.
+
+    Attributes
+    ----------
+    noted : list or None
+        Where this is a list, a callback that asks to stop is noted in it and ends nothing: the number of atoms is
+        settled, and fewer would be another model.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, metadata: dict[str, Any] | None):
         self.estimator = estimator
+        self.noted: list[str] | None = getattr(estimator, "_stops_noted", None)
         self.given = {"X": X, "y": y, "metadata": metadata}
         self.context: Any = None
 
@@ -77,6 +84,9 @@ class PursuitTask:
         stop = ended.call_on_fit_task_end(
             estimator=self._fit.estimator, **self._fit.given, reconstruction_attributes=attributes
         )
+        if stop and self._fit.noted is not None:
+            self._fit.noted.append("step")
+            stop = False
         if not stop:
             self._next()
         return bool(stop)
@@ -160,7 +170,7 @@ class SearchTask:
     def __init__(self, estimator: Any, settings: list[str], folds: int):
         self._fit: FitTask | None = getattr(estimator, "_fit_task", None)
         self._settings: list[Any] = []
-        self.stopped = False
+        self.stopped, self.steps = False, 0  # by a callback, at so many steps of a path
         if self._fit is None:
             return
         self._fit.begin(len(settings) + 1)
@@ -191,13 +201,21 @@ def place_in(estimator: Any, name: str) -> tuple[Any, Any] | None:
 
 
 @contextmanager
-def inside(place: tuple[Any, Any] | None, model: Any, X: Any, y: Any) -> Iterator[None]:
-    """Fit `model` as a part of another estimator's task, whose callbacks then hear of it."""
+def inside(place: tuple[Any, Any] | None, model: Any, X: Any, y: Any, *, settled: bool = False) -> Iterator[list[str]]:
+    """Fit `model` as a part of another estimator's task, whose callbacks then hear of it.
+
+    Gives a list that is not empty in the end if a callback asked to stop and the fit went on, as it does where its
+    number of atoms is `settled`, or was over.
+    """
+    noted: list[str] = []
     if place is None:
-        yield
+        yield noted
         return
     context, estimator = place
+    if settled:
+        model._stops_noted = noted
     with context.propagate_callback_context(model):
         context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-        yield
-    context.call_on_fit_task_end(estimator=estimator, X=X, y=y)
+        yield noted
+    if context.call_on_fit_task_end(estimator=estimator, X=X, y=y):
+        noted.append("fit")

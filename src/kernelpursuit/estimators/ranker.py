@@ -24,7 +24,15 @@ from kernelpursuit.estimators._orthogonal import OrthogonalFit, has_evidence_rid
 from kernelpursuit.estimators._parameters import RankingParameters
 from kernelpursuit.estimators._pipeline import Settings, fits, run
 from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
-from kernelpursuit.estimators._rules import Rules, most_steps, no_rules, validation_rule, warn_if_constant, warn_if_cut
+from kernelpursuit.estimators._rules import (
+    Rules,
+    most_steps,
+    no_rules,
+    say_chosen,
+    validation_rule,
+    warn_if_constant,
+    warn_if_cut,
+)
 from kernelpursuit.estimators._training import (
     TrainingData,
     check_centers,
@@ -311,9 +319,11 @@ class KMPRanker(RankingParameters, PursuitModel):
         if first.path.reason == "interrupted":
             return first
         warn_if_cut(first.path)
+        if settings.fit_task is not None:
+            settings.fit_task.noted = []  # what was chosen is fitted, whatever callbacks ask
         fitted = self._fit_once(data, numbers, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted":
-            fitted.path.reason, fitted.path.sentence = "validation", f"on held-out rows, {first.path.sentence}"
+            say_chosen(fitted.path, first.path)
         return fitted
 
     def _fit_certified(
