@@ -235,7 +235,7 @@ def test_shift_of_the_data_changes_nothing():
 
 def test_sampled_candidates_and_seeds():
     X, y = blobs(n_classes=2)
-    fits = [SparseKernelFDA(8, candidates=(0.05, 0.95), random_state=seed).fit(X, y) for seed in (0, 0, 1)]
+    fits = [SparseKernelFDA(8, candidates=(0.05, 0.95), memory=0, random_state=seed).fit(X, y) for seed in (0, 0, 1)]
     assert fits[0].support_.tolist() == fits[1].support_.tolist() != fits[2].support_.tolist()
     assert fits[0].path_.passes <= 8 * 60 / len(X) + 1e-9
     with pytest.raises(ValueError, match="candidates"):

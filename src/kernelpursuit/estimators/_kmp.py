@@ -21,7 +21,7 @@ from kernelpursuit.estimators._orthogonal import (
     has_evidence_ridge,
     with_evidence_ridge,
 )
-from kernelpursuit.estimators._pipeline import Settings, run
+from kernelpursuit.estimators._pipeline import Settings, follows_all, run
 from kernelpursuit.estimators._placement import beside
 from kernelpursuit.estimators._probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.estimators._rules import (
@@ -359,9 +359,8 @@ class KernelMatchingPursuit:
             options |= {"refit_every": self.refit_every, "curvature": penalty.curvature}
             return Gradient(dictionary, y, loss, **options)
 
-        floor = 0.0 if loss else least_loss(targets)
-        if loss and loss.convex and self.fit_intercept and np.all(targets == targets[:1]):
-            floor = np.inf  # nothing is better than a constant, whatever it costs
+        best_is_constant = loss and loss.convex and self.fit_intercept and np.all(targets == targets[:1])
+        floor = np.inf if best_is_constant else 0.0 if loss else least_loss(targets)
 
         def stop_rules(criterion: Any) -> list[StopRule]:
             most = most_steps(limit, self.stop, self.variant)
@@ -373,9 +372,9 @@ class KernelMatchingPursuit:
         def snapshot(path: Path, ready: Any) -> dict[str, Any]:
             return attributes_of(self, units.restored(fitted_after(replace(path), ready)))
 
-        # A ridge keeps a number for each atom with each one taken, where running scores are kept.
-        ridge = 0 if isinstance(alpha, str) or alpha == 0 or settings.candidates is not None else family.size
-        direction = 0 if self.variant == "basic" else len(data.rows)
+        ridge, n = 0 if isinstance(alpha, str) or alpha == 0 else family.size, len(data.rows)
+        follow = follows_all(settings, data, family.size, limit, numbers=n + ridge)
+        ridge, direction = ridge if follow else 0, 0 if self.variant == "basic" else n
         path, ready, _ = run(
             [family.dictionary],
             criterion,
@@ -383,11 +382,12 @@ class KernelMatchingPursuit:
             settings,
             data,
             basis=limit if ridge or direction else 1,
-            itemsize=-(-8 * (direction + ridge or len(data.rows)) // len(data.rows)),
+            itemsize=-(-8 * (direction + ridge or n) // n),
             wanted=wanted,
             unit=units.loss,
             steps=limit,
             snapshot=None if loss is None and self.loss != "squared" else snapshot,  # that of a ridge is no model
+            follow=follow,
         )
         if loss is not None and not self._for_scores:
             warn_if_astray(self, loss, path, ready)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,15 @@ from kernelpursuit.estimators._tasks import FitTask, PursuitTask, Snapshot, line
 from kernelpursuit.estimators._threads import threads_for
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.estimators._units import Units
-from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
+from kernelpursuit.pursuit.candidates import (
+    RATE,
+    START,
+    Candidates,
+    everything,
+    growing_subset,
+    random_subset,
+    sample_size,
+)
 from kernelpursuit.pursuit.cca import CanonicalCorrelation
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import OtherPath, Path, Stop, StopRule, count, pursue
@@ -112,6 +121,7 @@ def run(
     unit: float = 1.0,
     steps: int | None = None,
     snapshot: Snapshot | None = None,
+    follow: bool | None = None,
 ) -> Pursued:
     """Run one pursuit.
 
@@ -142,6 +152,8 @@ def run(
         Most steps that there will be, for callbacks; None where it is not known.
     snapshot : callable, optional
         ``snapshot(path, criterion)``: attributes of the model after the steps so far, for callbacks that want it.
+    follow : bool, optional
+        What `follows_all` says; where it is not given, of as many atoms as rows.
 
     Returns
     -------
@@ -153,7 +165,8 @@ def run(
     memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
     foreseen = settings.foreseen if settings.for_scores else None
     known = foreseen is not None and len(foreseen.atoms) == steps  # so that it is not read
-    storage = storage_for(settings, worth_keeping and not known)
+    follow = follows_all(settings, data, len(data.rows), steps) if follow is None else follow
+    storage = storage_for(settings, worth_keeping and not known, follow)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries:
         limit_spare(dictionary, data.X)
@@ -161,7 +174,7 @@ def run(
         say(getattr(dictionary, "plan", ""))
     limit = [n_atoms(most, reason="memory")] if basis is None else []
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
-    one_by_one = settings.weakness == 1 and settings.candidates is None
+    one_by_one = follow and (settings.weakness == 1 or settings.candidates is not None)
     draws = settings.rng.bit_generator.state
     for leg in legs(record, settings.path):
         settings.rng.bit_generator.state = draws  # so each leg draws as a pursuit in one piece: see `candidates_of`
@@ -171,7 +184,7 @@ def run(
         stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
         with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
             try:
-                path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task)
+                path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task, follow)
             except OtherPath as error:
                 raise (error if settings.path is None else ValueError(f"{WARM}; its {error}")) from None
     if task is not None:
@@ -213,11 +226,13 @@ def follow_criterion(
     unit: float = 1.0,
     leg: Leg | None = None,
     task: PursuitTask | None = None,
+    follow: bool = True,
 ) -> Path:
     """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended."""
     leg = Leg() if leg is None else leg
     taken = [] if leg.path is None else [*leg.path.steps, *leg.path.discarded]
-    look = candidates_of(settings.candidates, settings.rng, lambda: len(taken))
+    look = candidates_of(settings.candidates, settings.rng, lambda: len(taken), len(criterion.alive))
+    weakness = settings.weakness if settings.candidates is None else 1.0  # the best of a sample is taken
     report = progress(settings.verbose, unit, criterion) if settings.verbose else None
 
     def callback(path: Path) -> bool:
@@ -227,7 +242,7 @@ def follow_criterion(
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", settings.weakness, leg.path, settings.foreseen)
+    path = pursue(criterion, stop, look, callback, "auto", weakness, leg.path, settings.foreseen, follow)
     if settings.verbose and path.reason != LEG:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path
@@ -283,19 +298,21 @@ def earlier_path(estimator: Any, units: Units) -> Path | None:
     return replace(path, steps=taken[: len(path)], discarded=taken[len(path) :])
 
 
-def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[], int]) -> Candidates:
-    """What each step looks at, from the parameter `candidates`; `steps` says how many have been taken.
+def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[], int], size: int) -> Candidates:
+    """What each step looks at of `size` atoms, from `candidates`; `steps` says how many have been taken.
 
     The draws of a step depend on the state of `rng` here and on the number of steps before it, and on no other draw:
     so a path that goes on draws as one that was never interrupted.
     """
     if candidates is None:
         return everything
-    size, seed = sample_of(candidates), int(rng.integers(2**63))
+    sample, seed = sample_of(candidates), int(rng.integers(2**63))
+    if sample is not None and sample >= size:
+        return everything
 
     def draw(alive: np.ndarray) -> np.ndarray | None:
         own = np.random.default_rng([seed, steps()])
-        return (growing_subset(own, first_step=steps()) if size is None else random_subset(size, own))(alive)
+        return (growing_subset(own, first_step=steps()) if sample is None else random_subset(sample, own))(alive)
 
     return draw
 
@@ -311,12 +328,42 @@ def sample_of(candidates: Any) -> int | None:
     return sample_size(*candidates) if isinstance(candidates, tuple) else candidates
 
 
-def storage_for(settings: Settings, worth_keeping: bool = True) -> str:
+LARGE = 40  # a sample is large from one atom in so many on,
+TWICE = 2  # if the path looks at so many columns for each one of the matrix
+_TYPICAL = 200  # steps of a path whose number of atoms is not given
+
+
+def follows_all(
+    settings: Settings, data: TrainingData, size: int, steps: int | None, numbers: int | None = None
+) -> bool:
+    """Whether the scores of all `size` atoms may be kept: steps look at all, or at large samples if `memory` allows it.
+
+    The samples of the path must together be twice as many columns as the matrix has: fewer take less time than that.
+    `numbers` are kept for each step beside the matrix; as many as rows unless given. A ridge keeps one for each atom,
+    too, where running scores are kept.
+    """
+    if settings.candidates is None:
+        return True
+    sample, steps = sample_of(settings.candidates), _TYPICAL if steps is None else steps
+    if sample is None:
+        sample = ceil(START + RATE * steps / 2)
+    elif sample >= size:
+        return True
+    if LARGE * sample < size or sample * steps < TWICE * size or settings.memory == 0:
+        return False
+    if settings.memory is None:  # the dictionary knows, and a checkpoint keeps, how much is free
+        return True
+    beside = 8 * steps * (len(data.rows) if numbers is None else numbers)
+    return len(data.rows) * size * host_dtype(data.X).itemsize + beside <= settings.memory
+
+
+def storage_for(settings: Settings, worth_keeping: bool = True, follow: bool = False) -> str:
     """Whether the kernel matrix is kept: "auto" if it fits into `memory`, "tiles" never.
 
-    A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be.
+    A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be. `follow` is
+    what `follows_all` says.
     """
-    few = settings.candidates is not None or not worth_keeping
+    few = not (settings.candidates is None or follow) or not worth_keeping
     return "tiles" if settings.memory == 0 or (settings.memory is None and few) else "auto"
 
 

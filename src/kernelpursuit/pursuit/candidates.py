@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 Candidates = Callable[[np.ndarray], "np.ndarray | None"]
+START, RATE = 59, 1.7  # of `growing_subset`
+FIXED = 8  # what a look at an atom costs beside its products with the directions, in these
 
 
 def everything(alive: np.ndarray) -> None:
@@ -17,13 +19,31 @@ def everything(alive: np.ndarray) -> None:
     return None
 
 
-def live_sample(criterion: Any, candidates: Candidates) -> np.ndarray | None:
+def is_large(sample: int, n_atoms: int, directions: int) -> bool:
+    """Whether a look at so many atoms takes longer than to keep the scores of all up to date, by a matrix in memory.
+
+    Each atom of a sample is made orthogonal to all directions; the matrix is read once.
+
+    Examples
+    --------
+    >>> is_large(50, 1000, 0), is_large(50, 1000, 100), is_large(150, 1000, 0)
+    (False, True, True)
+    """
+    return sample * (FIXED + directions) >= n_atoms
+
+
+def live_sample(criterion: Any, candidates: Candidates, taken: int | None = None) -> np.ndarray | None:
     """Atoms that a step looks at; None: all. A sample is drawn again until none of it turns out to lie in the span.
 
-    So it depends on the steps before it, and not on which atoms earlier samples happened to look at.
+    So it depends on the steps before it, and not on which atoms earlier samples happened to look at. From the first
+    large sample on the scores of all atoms are kept, unless `taken`, the number of steps before, is None.
     """
     while criterion.alive.any() and (sample := candidates(criterion.alive)) is not None:
         before = criterion.alive[sample]
+        if taken is not None and getattr(criterion, "could_follow", False):
+            directions = min(taken, int(np.sum(~criterion.alive)))  # those taken that may be taken again are none
+            if is_large(len(sample), len(criterion.alive), directions):
+                criterion.scores()
         criterion.scores(sample)
         if np.array_equal(before, criterion.alive[sample]):
             return sample
@@ -69,7 +89,7 @@ def first_live(order: np.ndarray, alive: np.ndarray, size: int) -> np.ndarray:
     return np.sort(live[np.sort(np.unique(live, return_index=True)[1])[:size]])
 
 
-def growing_subset(rng: np.random.Generator, start: int = 59, rate: float = 1.7, first_step: int = 0) -> Candidates:
+def growing_subset(rng: np.random.Generator, start: int = START, rate: float = RATE, first_step: int = 0) -> Candidates:
     """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at draw t from `first_step` on.
 
     Late in a path fewer atoms are nearly as good as the best, so a late sample should be larger. With the defaults a

@@ -106,13 +106,7 @@ class Path:
         return len(self.steps)
 
     def __repr__(self) -> str:
-        """One line, such as ``Path(2 steps, 2 atoms, loss 4 -> 0.5: gcv was lowest after 2 of 12 steps)``.
-
-        Examples
-        --------
-        >>> Path(Step(-1, loss=2.0), [Step(3, loss=1.0)], sentence="1 step was asked for")
-        Path(1 step, 1 atom, loss 2 -> 1: 1 step was asked for)
-        """
+        """One line, such as ``Path(2 steps, 2 atoms, loss 4 -> 0.5: gcv was lowest after 2 of 12 steps)``."""
         last = self.steps[-1].loss if self.steps else self.start.loss
         size = f"{count(len(self), 'step')}, {count(len(self.atoms), 'atom')}"
         return f"Path({size}, loss {self.start.loss:.4g} -> {last:.4g}: {self.sentence or 'not over'})"
@@ -231,6 +225,7 @@ def pursue(
     weakness: float = 1.0,
     path: Path | None = None,
     foreseen: Foreseen | None = None,
+    follow: bool = True,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
@@ -261,6 +256,9 @@ def pursue(
         need not be looked for, so that this costs no pass over the data, and they keep the numbers of their record.
     foreseen : Foreseen, optional
         The first atoms, where it is known which they will be; for `Squares`.
+    follow : bool
+        Whether the scores of all atoms may be kept where samples are so large that this is faster and a pass only reads
+        a matrix in memory. The atoms are the same; `Step.weakness` then says how good they are beside all others.
 
     Returns
     -------
@@ -305,7 +303,7 @@ def pursue(
                 break
         while verdict is None:
             before = len(path)
-            sample = live_sample(criterion, candidates)
+            sample = live_sample(criterion, candidates, before if follow else None)
             block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
             if not block:
                 taken = count(len(path), "step")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import Array, squared_norms, to_host
+from kernelpursuit._array import Array, squared_norms, squared_rows, to_host
 from kernelpursuit.basis import Basis
 from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces
 from kernelpursuit.dictionaries.tiles import inner_products
 from kernelpursuit.pursuit.directions import Deflated
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge
+from kernelpursuit.pursuit.rounding import may_be_best
 
 PASS_ERROR = 0.25  # times eps times ‖d‖ ‖v‖: error of a product dᵀv in a pass (0.05 to 0.11 on average)
 _LITTLE = 1e-3  # share of ‖d‖² below which a norm in float32 is not a difference of larger ones,
@@ -38,6 +39,7 @@ class Pools:
     ridge: Ridge | None
     alive: np.ndarray
     squared: np.ndarray
+    start: np.ndarray
     single: bool
     size: int
     eps: float
@@ -47,6 +49,7 @@ class Pools:
     floor: Callable[[np.ndarray], np.ndarray]
     _xp: Any
     _raw: np.ndarray
+    _floor: np.ndarray
     _error: np.ndarray
     _reference: np.ndarray
     _ties: np.ndarray | None
@@ -56,6 +59,9 @@ class Pools:
     _read: Callable[[Array], tuple[Array, Array, Array]]
     _tails: Callable[[np.ndarray], np.ndarray]
     _narrowed: Callable[[Array], Array]
+    _recompute: Callable[[np.ndarray], Iterator[tuple[np.ndarray, Deflated]]]
+    bar: Callable[[np.ndarray, Deflated], None]
+    tie: Any
 
     def rehearsed_gram(self, J: np.ndarray) -> np.ndarray:
         """Inner products of deflated atoms `J`, (len(J), len(J)), without deflating their columns.
@@ -123,6 +129,24 @@ class Pools:
         for rows in missing:
             inside[rows] = self._products([rows], J, [self.basis.directions[rows, :] @ columns])
         return inside
+
+    def settle_sample(
+        self, J: np.ndarray, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
+    ) -> None:
+        """After passes in float32: the best of atoms `J` is to be that of the definition, and none may lie in the span.
+
+        `Deflation.settle` says what the parameters are.
+        """
+        while self.single and len(J):
+            norms, wide = (self.squared[J], self._error[J]) if jointly else (self.start[J], self.tie[J] * self.start[J])
+            best = may_be_best(np.sqrt(squared_rows(a[J])), error[J], norms, wide, self.alive[J])
+            in_span = self.alive[J] & (self.squared[J] - self._error[J] <= self._floor[J])
+            atoms = J[(best | in_span) & (error[J] + self._error[J] > 0)]
+            if not len(atoms):
+                return
+            for some, part in self._recompute(atoms):
+                a[some], error[some] = products(part), 0
+                self.bar(some, part)
 
     def little_is_left(self, J: np.ndarray) -> np.ndarray:
         """Of which of the atoms `J` inner products by differences would be wrong: columns must be deflated instead."""

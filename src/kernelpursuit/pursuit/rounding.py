@@ -61,6 +61,21 @@ def is_known(size: float, error: float, norm: float, wide: float, floor: float) 
     return high <= (1 + KNOWN) * low or not error + wide > 0
 
 
+def may_be_best(
+    size: np.ndarray, error: np.ndarray, norm: np.ndarray, wide: np.ndarray, alive: np.ndarray
+) -> np.ndarray:
+    """Which scores size² / norm of live atoms may be the best, given bounds on the errors of both.
+
+    Examples
+    --------
+    >>> no = np.zeros(3)
+    >>> may_be_best(np.array([3.0, 2.95, 2.0]), np.array([0.1, 0, 0]), no + 1, no, np.ones(3, dtype=bool))
+    array([ True,  True, False])
+    """
+    certain = np.where(alive, np.maximum(size - error, 0) ** 2 / (norm + wide), 0.0).max(initial=0.0)
+    return alive & ((size + error) ** 2 >= certain * (norm - wide))
+
+
 def doubtful(
     scores: np.ndarray,
     a: np.ndarray,

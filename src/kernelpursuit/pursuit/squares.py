@@ -104,7 +104,6 @@ class Squares(TakingDirections):
         self._shrinkage = shrinkage
         self._r = self.atoms.centre(self.atoms.weigh(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
-        self._error = np.zeros(0)  # bound on the error of the running d̃ᵀr, where passes are in float32
         self._waiting: dict[int, int] = {}  # atoms of the block under way, and which directions of the basis are theirs
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
@@ -149,6 +148,7 @@ class Squares(TakingDirections):
             if self.atoms.single:
                 self._error = self.atoms.pass_error(np.sqrt(self._energy()))
             self._settle()
+        self._settle_sample(J, self._products, jointly=self._variant == "prefit")
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from kernelpursuit.pursuit.deflation import Deflation
-from kernelpursuit.pursuit.directions import Direction
+from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step, certificate
 
@@ -38,6 +38,16 @@ class Taking(ABC):
     @abstractmethod
     def follows(self) -> bool:
         """Whether running numbers are kept, so that the score of every atom is known."""
+
+    @property
+    def could_follow(self) -> bool:
+        """Whether they are not kept yet, and a pass would only read a matrix that is kept."""
+        return self.in_memory and not self.follows
+
+    @property
+    @abstractmethod
+    def in_memory(self) -> bool:
+        """Whether a pass only reads a matrix that is kept."""
 
     @abstractmethod
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -121,6 +131,7 @@ class TakingDirections(Taking):
 
     atoms: Deflation
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
+    _error: np.ndarray = np.zeros(0)  # (n_atoms,), bound on their errors, where passes are in float32
     _refreshed_at: float  # loss when these were last computed from the definition
 
     @property
@@ -170,6 +181,12 @@ class TakingDirections(Taking):
     @abstractmethod
     def _loss(self) -> float:
         """Loss of the model now."""
+
+    def _settle_sample(self, J: np.ndarray | None, products: Callable[[Deflated], np.ndarray], jointly: bool) -> None:
+        """Where passes are in float32, make scores exact that may be the best of a sample."""
+        if J is not None and self._a is not None and self.atoms.single:
+            self._forget()
+            self.atoms.settle_sample(J, self._a, self._error, products, jointly)
 
     def _first_alone(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         """`_prepare` for criteria that know what an atom adds only once those before it are in the fit."""
