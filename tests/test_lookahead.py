@@ -391,7 +391,8 @@ def test_no_rehearsal_where_it_would_save_nothing():
         assert pursue(run, n_atoms(9), lookahead=4).passes == 0
     for name in FEW:  # moments do not run before all atoms were looked at
         assert criterion(name, "narrow").rehearse(np.arange(10)) is None
-        path = pursue(criterion(name, "narrow"), n_atoms(6), random_subset(20, np.random.default_rng(0)), lookahead=4)
+        sample = random_subset(20, np.random.default_rng(0))
+        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4, follow=False)
         assert len(path) == 6 and path.passes < 2
 
 

@@ -69,9 +69,11 @@ def assert_right(model):
 )
 def test_calibration_is_of_what_it_was_fitted_on(inner, classes, method):
     """On decision values, and not on probabilities, wherever there are some."""
-    model = CalibratedClassifierCV(inner, cv=2, method=method)
+    model, labels = CalibratedClassifierCV(inner, cv=2, method=method), CLASSES[classes]
+    if method == "temperature" and classes == "numbers":  # others make scikit-learn 1.9 read beside its arrays
+        labels = (labels + 3) // 2
     try:
-        model.fit(X, CLASSES[classes])
+        model.fit(X, labels)
     except ValueError as error:
         pytest.skip(f"this scikit-learn has no temperature: {error}")
     if method == "temperature" and isinstance(inner[-1] if hasattr(inner, "steps") else inner, GaussianNB):
