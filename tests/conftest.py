@@ -1,6 +1,7 @@
 """What the tests need to know of the libraries they run with."""
 
 import gc
+import signal
 
 import sklearn
 from _pytest.runner import runtestprotocol
@@ -12,6 +13,10 @@ collect_ignore = [] if parse_version(sklearn.__version__) >= parse_version("1.9"
 # Thousands of tests and their modules stay until the end. Looking through them again and again for garbage took a tenth
 # of the suite's time: it is not done while they are collected, and afterwards they are left out of the search.
 gc.disable()
+
+# Tests send interrupts to themselves. A shell that runs them in the background has these ignored.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish():
