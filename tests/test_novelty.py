@@ -21,8 +21,8 @@ def test_outlier_corruption():
     estimator_checks.check_outlier_corruption(int(np.sum(model.predict(X) == -1)), 30, model.decision_function(X))
 
 
-def normal(n, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, 3))
+def normal(n, seed=0, inputs=3):
+    return np.random.default_rng(seed).normal(size=(n, inputs))
 
 
 def test_scores_are_distances_to_the_span():
@@ -147,3 +147,26 @@ def test_spans_of_few_rows_and_rows_held_out_do_not_warn():
         SparseKernelNovelty(random_state=0).fit(X[:40], sample_weight=np.full(40, 10))
         SparseKernelNovelty(random_state=0).fit(np.random.default_rng(0).normal(size=(1000, 10)))
     assert not said
+
+
+@pytest.mark.parametrize("held_out", [None, 0.3])
+@pytest.mark.parametrize(
+    ("inputs", "parameters", "advice"),
+    [(2, {"gamma": 1000.0}, "gamma smaller"), (30, {"gamma": 1.0}, "gamma smaller"), (2, {"kernel": "linear"}, "rbf")],
+)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_model_that_can_call_nothing_new_says_so(inputs, parameters, advice, held_out, kind):
+    X, far = kind(normal(200, inputs=inputs)), kind(np.full((1, inputs), 1e3))
+    with pytest.warns(UserWarning, match=advice):
+        model = SparseKernelNovelty(20, validation_fraction=held_out, random_state=0, **parameters).fit(X)
+    assert model.predict(far) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_models_that_see_some_rows_as_new_do_not_say_that_they_cannot():
+    plane = normal(200, inputs=2) @ np.random.default_rng(1).normal(size=(2, 5))
+    model = SparseKernelNovelty(20, kernel="linear").fit(plane)  # all rows in the span, and room beside it
+    assert model.predict(np.ones((1, 5))) == -1
+    assert SparseKernelNovelty(1, kernel="linear").fit(normal(200, inputs=2)).predict([[-30.0, 30.0]]) == -1
+    assert SparseKernelNovelty().fit(np.ones((50, 2))).predict([[2.0, 2.0]]) == -1
+    SparseKernelNovelty(20, gamma=3.0, validation_fraction=0.3, random_state=0).fit(normal(200, inputs=2))
