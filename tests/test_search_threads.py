@@ -95,8 +95,32 @@ def test_warnings_of_folds_are_left_out_and_filters_stay_as_they_were(two_thread
 
 def test_threads_have_the_configuration_of_the_caller():
     with config_context(working_memory=7):
-        seen = list(in_threads(lambda i: (i, get_config()["working_memory"]), [(1,), (2,), (3,)], 2, Ending()))
+        seen = list(
+            in_threads(lambda i: (i, get_config()["working_memory"]), lambda each: [(1,), (2,), (3,)], 2, Ending())
+        )
     assert seen == [(1, 7), (2, 7), (3, 7)]
+
+
+def test_jobs_are_made_by_the_same_threads_and_may_wait_for_all_before():
+    """So there are never more threads at work than the machine has cores, nor two sets of shared products."""
+    seen, alive, done = set(), [], []
+
+    def work(item):
+        seen.add(threading.current_thread())
+        time.sleep(0.001)
+        return item
+
+    def jobs(each):
+        for width in range(3):
+            assert list(each(work, range(4))) == [0, 1, 2, 3]
+            yield None
+            alive.append(len(done) - 3 * width)  # of those before, all are done and have been given out
+            yield from ((3 * width + fold,) for fold in range(3))
+
+    for result in in_threads(work, jobs, 2, Ending(), waiting_jobs=5):
+        done.append(result)
+    assert done == list(range(9)) and alive == [0, 0, 0]
+    assert len(seen) <= max(2, side_by_side.usable_threads()) and threading.main_thread() not in seen
 
 
 def test_an_interrupt_ends_all_of_them(two_threads, monkeypatch):
@@ -126,7 +150,7 @@ def test_an_interrupt_ends_all_of_them(two_threads, monkeypatch):
 def test_paths_that_are_finished_count_when_the_next_width_is_interrupted():
     done, seen = threading.Event(), []
 
-    def jobs():
+    def jobs(each):
         yield from [(1,), (2,)]
         done.wait(5)
         raise KeyboardInterrupt
@@ -137,7 +161,7 @@ def test_paths_that_are_finished_count_when_the_next_width_is_interrupted():
         return i
 
     with pytest.raises(KeyboardInterrupt):
-        for one in in_threads(path, jobs(), 2, Ending(), waiting_jobs=4):
+        for one in in_threads(path, jobs, 2, Ending(), waiting_jobs=4):
             seen.append(one)
     assert seen == [1, 2]
 
@@ -156,17 +180,17 @@ def test_an_interrupted_path_says_how_far_it_came():
 
     first, second = Ending(), Ending()
 
-    def interrupting():
+    def interrupting(each):
         yield 0, first
         yield 2, first
         time.sleep(0.02)
         raise KeyboardInterrupt
 
     with pytest.raises(search.Interrupted) as caught:
-        list(in_threads(path, interrupting(), 2, first))
+        list(in_threads(path, interrupting, 2, first))
     assert caught.value.steps == 5 and sorted(begun) == [0, 2]
     with pytest.raises(ValueError, match="an error of one"):
-        list(in_threads(path, [(i, second) for i in (1, 3, 4, 5)], 2, second))
+        list(in_threads(path, lambda each: [(i, second) for i in (1, 3, 4, 5)], 2, second))
     assert second.now and 5 not in begun
 
 

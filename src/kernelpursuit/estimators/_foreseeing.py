@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kernelpursuit._array import Spare
-from kernelpursuit.dictionaries import tiles
 from kernelpursuit.estimators._fold_path import FoldPath, FoldRows
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._score_table import Setting
+from kernelpursuit.estimators._side_by_side import Each
 from kernelpursuit.estimators.classification import code_classes, code_labels
 from kernelpursuit.estimators.regression import near_zero, scale_targets
 from kernelpursuit.pursuit.foreseen import foresee
@@ -99,25 +99,29 @@ class Foreseeing:
         """Where a kernel matrix may be put that is given to `ahead` alone."""
         return self._spare.take((len(self._targets),) * 2, np.float64)
 
-    def ahead(self, K: np.ndarray, alone: bool = False) -> tuple[list[FoldPath], Callable[[], Foreseen]]:
-        """The paths of all folds, and what foresees the path on all rows, given kernel values of all rows.
+    def prepare(self, K: np.ndarray, each: Each, alone: bool = False) -> Products:
+        """What the products of a width are made of, given kernel values of all rows.
 
         Nobody else needs the matrix if they have it `alone`: its memory is used again when they are done with.
         """
         dtype = np.float64 if len(K) <= WIDE_ROWS else np.float32
-        each = partial(tiles.in_threads, parallel=K.size > tiles.FEW_ENTRIES)
         parts = [rows.train for rows in self._folds]
         given = self._targets, self._roots, parts, self._model.fit_intercept, self._twins
         shared = Products(K, *given, dtype=dtype, each=each, spare=self._spare)
         if alone:
             weakref.finalize(shared, self._spare.give_back, K).atexit = False
+        return shared
+
+    def ahead(self, K: np.ndarray, shared: Products) -> tuple[list[FoldPath], Callable[[], Foreseen]]:
+        """The paths of all folds, and what foresees the path on all rows."""
+        shared.multiply()
         how: dict[str, Any] = {"most": self._most, "jointly": self._model.variant == "prefit"}
 
         def path(part: int) -> Foreseen:
             with self._turn:
-                return foresee(shared, part, columns=lambda atoms: K[atoms].T, **how)
+                return foresee(shared, part, K=K, **how)
 
-        paths = [partial(path, part) for part in range(len(parts) + 1)]
+        paths = [partial(path, part) for part in range(len(self._folds) + 1)]
         return [FoldPath(path, K, rows) for path, rows in zip(paths, self._folds, strict=False)], paths[-1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._array import on_host
 from kernelpursuit._warning import warn
+from kernelpursuit.dictionaries import tiles
 from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
@@ -49,7 +51,7 @@ from kernelpursuit.estimators._score_table import (
     without_undefined_folds,
 )
 from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix
-from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
+from kernelpursuit.estimators._side_by_side import Each, Ending, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import (
     few_rows_rule,
@@ -232,34 +234,34 @@ def cross_validate(
     """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
     most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
     scorer = None if scored_by_metric(estimator, X, weights) else check_scoring(prototype, scoring=estimator.scoring)
-    told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
-    ending = Ending()
+    told, ending = SearchTask(estimator, [str(setting) for setting in settings], len(folds)), Ending()
     learned = [] if widths is None else learned_in_folds(widths, estimator, X, y, weights, folds, verbose)
+    foreseeing = Foreseeing.of(prototype, X, y, weights, folds, most) if shares_matrix(estimator, X) else None
+    on_all_rows = dict[int, Callable[[], Foreseen]]()
 
-    foreseeing, on_all_rows = None, dict[int, Callable[[], Foreseen]]()
-    if shares_matrix(estimator, X):
-        foreseeing = Foreseeing.of(prototype, X, y, weights, folds, most)
-
-    def paths() -> Iterator[Any]:
+    def paths(each: Each) -> Iterator[Any]:
         for (weighted, gamma), same in groupby(enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)):
             if told.stopped:  # nothing is prepared for the next width
                 return
-            yield from paths_of_width(weighted, gamma, list(same))
+            yield from paths_of_width(weighted, gamma, list(same), each)
 
-    def paths_of_width(weighted: bool, gamma: float | None, group: list[tuple[int, Setting]]) -> Iterator[Any]:
+    def paths_of_width(weighted: bool, gamma: float | None, group: list[tuple[int, Setting]], each: Each) -> Iterator:
         ahead: list[Any] = [None] * len(folds)
         plain = [without_ridge(estimator, setting) for _, setting in group]
         sees = foreseeing if any(plain) and not weighted else None
         alone = scorer is None and all(plain)  # columns of atoms are all that fits take
         room = sees.room() if sees is not None and alone else None
-        matrix = None if weighted else kernel_matrix(estimator, X, gamma, room)  # made when it is its turn
+        matrix = None if weighted else kernel_matrix(estimator, X, gamma, each, room)  # made when it is its turn
         if sees is not None and matrix is not None:
-            ahead, whole = sees.ahead(matrix.T, alone)
+            products = sees.prepare(matrix.T, each, alone)
+            yield None  # until those of the last width have given their memory back
+            ahead, whole = sees.ahead(matrix.T, products)
+            del products
             on_all_rows.update((place, whole) for (place, _), known in zip(group, plain, strict=True) if known)
             matrix = None if alone else matrix
         rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
         for (place, setting), known in zip(group, plain, strict=True):
-            for fold, (train, test) in enumerate(folds):
+            for fold, (train, test) in takewhile(lambda _: not told.stopped, enumerate(folds)):
                 label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
                 one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
                 one._for_scores, one._ending = scorer is None, ending
@@ -271,9 +273,8 @@ def cross_validate(
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
     foreseen: dict[int, Foreseen] = {}
-    jobs = takewhile(lambda job: not told.stopped, paths())
     try:
-        for scores in until_stopped(run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending), told):
+        for scores in until_stopped(run_paths(estimator, X, paths, len(folds) if widths is None else 1, ending), told):
             table[divmod(done, len(folds))] = scores
             done += 1
             if done % len(folds) == 0:
@@ -304,13 +305,19 @@ def until_stopped(results: Iterable[Any], told: SearchTask) -> Iterator[np.ndarr
             yield scores
 
 
-def run_paths(estimator: Any, X: Any, jobs: Iterable[tuple], at_once: int, ending: Ending) -> Iterator[Any]:
-    """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`."""
+def run_paths(
+    estimator: Any, X: Any, jobs: Callable[[Each], Iterable[tuple | None]], at_once: int, ending: Ending
+) -> Iterator[Any]:
+    """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`.
+
+    ``jobs(each)`` is as in `in_threads`.
+    """
     threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
     if threads > 1:
         # What all folds of the next width share is made while those of the last one are fitted.
         return in_threads(path_scores, jobs, threads, ending, waiting_jobs=max(1, at_once - threads + 1))
-    given = (delayed(quiet_path_scores)(*job) for job in jobs)
+    each = partial(tiles.in_threads, parallel=X.shape[0] ** 2 > tiles.FEW_ENTRIES)
+    given = (delayed(quiet_path_scores)(*job) for job in jobs(each) if job is not None)
     return Parallel(n_jobs=estimator.n_jobs, return_as="generator")(given)
 
 

@@ -8,21 +8,27 @@ import numpy as np
 from scipy import sparse
 
 from kernelpursuit._array import gather
-from kernelpursuit.dictionaries import tiles
 from kernelpursuit.dictionaries.dense import mirrored
 from kernelpursuit.dictionaries.passes import side_of_tiles
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._placement import is_precomputed
+from kernelpursuit.estimators._side_by_side import Each
 from kernelpursuit.kernels import Kernel, make_kernel
 
 MOST_ROWS = 5000  # of which the folds share a kernel matrix
 _AT_ONCE = 16  # columns of it that are copied at once
 
 
-def kernel_matrix(estimator: Any, X: Any, gamma: float | None, out: np.ndarray | None = None) -> np.ndarray | None:
+def kernel_matrix(
+    estimator: Any,
+    X: Any,
+    gamma: float | None,
+    each: Each = map,
+    out: np.ndarray | None = None,
+) -> np.ndarray | None:
     """Kernel values of all rows, of which every fold takes its own; None where a fold computes what it needs.
 
-    They may be asked into `out`.
+    ``each(function, items)`` is `map`, or the same in threads. The values may be asked into `out`.
     """
     if not shares_matrix(estimator, X):
         return None
@@ -36,7 +42,7 @@ def kernel_matrix(estimator: Any, X: Any, gamma: float | None, out: np.ndarray |
         K[one, other], K[other, one] = (values, values.T) if one != other else (mirrored(values),) * 2
 
     below = [(one, other) for place, one in enumerate(blocks) for other in blocks[: place + 1]]
-    tiles.in_threads(fill, below, kernel.parallel and n * n > tiles.FEW_ENTRIES)
+    list((each if kernel.parallel else map)(fill, below))
     return K.T  # the same, each column in one piece
 
 

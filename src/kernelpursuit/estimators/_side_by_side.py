@@ -21,6 +21,9 @@ FEW_ROWS = 1000
 LISTENING = 0.1  # seconds after which a wait looks up: an interrupt just before it began would be seen at its end only
 
 
+Each = Callable[..., Iterable[Any]]  # ``each(function, items)``: `map`, or the same in threads
+
+
 class Ending:
     """Whether the paths under way are to end at their next step: they cannot be interrupted from outside."""
 
@@ -45,11 +48,17 @@ def threads_of_search(estimator: Any, X: Any, folds: int) -> int:
 
 
 def in_threads(
-    function: Callable, jobs: Iterable[tuple], threads: int, ending: Ending, waiting_jobs: int = 1
+    function: Callable,
+    jobs: Callable[[Each], Iterable[tuple | None]],
+    threads: int,
+    ending: Ending,
+    waiting_jobs: int = 1,
 ) -> Iterator[Any]:
     """``function(*job)`` for each job, in their order; BLAS takes one thread in each of the threads.
 
-    So many jobs may wait for a thread, while the next one is made.
+    So many jobs may wait for a thread, while the next one is made. ``jobs(each)`` makes them, and may let the same
+    threads do some of that by ``each(function, items)``, like `map`: with more threads than cores, one that Python
+    waits for would often not be running. None in place of a job: the next one is made when all before are done.
 
     An interrupt, or an error of one of them, ends the others at their next step. Those that are finished by then still
     count. Where the one whose turn it is was interrupted by that, what it says of itself is raised.
@@ -60,12 +69,13 @@ def in_threads(
         with config_context(**config):  # each thread has its own
             return function(*job)
 
-    with warnings.catch_warnings(), one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+    with warnings.catch_warnings(), one_blas_thread(), ThreadPoolExecutor(max(threads, usable_threads())) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)  # here: filters are those of all threads
         try:
-            for job in jobs:
-                waiting.append(pool.submit(work, job))
-                if len(waiting) >= threads + waiting_jobs:
+            for job in jobs(pool.map):
+                if job is not None:
+                    waiting.append(pool.submit(work, job))
+                while len(waiting) >= (threads + waiting_jobs if job is not None else 1):
                     yield result_of(waiting[0])
                     waiting.popleft()
             while waiting:

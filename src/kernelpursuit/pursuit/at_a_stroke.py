@@ -53,9 +53,9 @@ def at_a_stroke(columns: np.ndarray, targets: np.ndarray, constants: int) -> Str
         second = np.linalg.cholesky(nearly.T @ nearly).T
         R, lengths = second @ first, np.linalg.solve(second.T, nearly.T @ targets)
     else:
-        Q, R = np.linalg.qr(columns)
-        sign = np.where(np.diagonal(R) < 0, -1.0, 1.0)
-        R, lengths = R * sign[:, None], (Q * sign).T @ targets
+        size, whole = columns.shape[1], np.asarray(np.linalg.qr(np.column_stack([columns, targets]), mode="r"))
+        sign = np.where(np.diagonal(whole)[:size] < 0, -1.0, 1.0)[:, None]
+        R, lengths = sign * whole[:size, :size], sign * whole[:size, size:]
     if not np.all(np.diagonal(R) ** 2 > in_span_limit(columns) * norms):
         return None
     # Not by the difference of squared norms, which has no digits for targets far from 0.

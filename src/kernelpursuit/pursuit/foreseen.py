@@ -7,7 +7,6 @@ product for all of them together, and then a step reads no matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ _FAR_DOWN = 1e-8  # share of the loss without atoms at which foreseeing ends
 MARGIN = {8: 1e-6, 4: 5e-4}  # by bytes of a product: scores that differ by less are computed from the atoms themselves
 _LITTLE, _LEAST = 1e-3, 1e-8  # shares of a squared norm, of the best atom or of any, at which all are computed anew
 _ROUNDING = 4  # times eps: rounding errors, which were up to 3 times what they are on average
-_OF_WHOLE = 128  # the same where products of whole atoms are kept: it was 130 at most, after 150 steps
+_OF_WHOLE = 6, 128  # the same where products of whole atoms are kept, in float32 and float64: 4.7 and 130 at most
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
@@ -45,8 +44,8 @@ class FoldPursuit:
         Atoms to take.
     jointly : bool
         Whether scores divide by the norm outside the span (pre-fitting) or outside the constant (back-fitting).
-    columns : callable
-        ``columns(atoms)``, the atoms at all rows, for scores that are too close to each other.
+    K : ndarray of shape (n, n)
+        Kernel values of all rows, for scores that are too close to each other.
     """
 
     def __init__(
@@ -56,18 +55,19 @@ class FoldPursuit:
         *,
         most: int,
         jointly: bool,
-        columns: Callable[[np.ndarray], np.ndarray],
+        K: np.ndarray,
     ):
-        self._of, self._part, self._jointly, self._columns = products, part, jointly, columns
+        self._of, self._part, self._jointly, self._K = products, part, jointly, K
         out, rows, V = products.outside[part], products.parts[part], products.V
         r, (raw, small, along, of_targets) = V.shape[1], products.over(part)
         self._smooth = r > products.intercept
         self._rows, self._raw = rows, raw[rows]
         L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
-        N = np.linalg.solve(L, along[:, rows])  # small parts along W
+        inverse = np.linalg.inv(L)  # which `well_spread` keeps well-conditioned
+        N = inverse @ along[:, rows]  # small parts along W
         self._g, self._r = L.T @ products.C[:, rows] + N, r
         self._small = np.maximum(small[rows] - np.einsum("ij,ij->j", N, N), 0.0)  # squared norms of small parts outside
-        y = np.linalg.solve(L, V[rows].T @ products.targets[rows])
+        y = inverse @ (V[rows].T @ products.targets[rows])
         self._rv, self._yh = y, of_targets[rows].T - y.T @ N  # residuals along W; products of small parts with targets
         self._energy = float(np.sum(products.targets[rows] ** 2))
         self._X, self._Y = np.zeros((most + 1, r)), np.zeros((most + 1, most + 1))  # Y: products of small parts
@@ -81,7 +81,7 @@ class FoldPursuit:
         self._a = y.T @ self._g + self._yh  # products of the residuals with atoms
         if products.intercept:
             self._basis.append(products.roots[rows])
-            x = np.linalg.solve(L, V[rows].T @ products.roots[rows])
+            x = inverse @ (V[rows].T @ products.roots[rows])
             self._X[0] = x / np.linalg.norm(x)
             self._move(self._X[0] @ self._g, self._X[0] @ y)
         self._start = self.squared.copy()
@@ -128,8 +128,8 @@ class FoldPursuit:
         """Relative error of a score: of products of small parts, of norms, and of what was taken off before."""
         squared = float(self.squared[atom])
         small, whole, before = self._small[atom] / squared, self._raw[atom] / squared, (self.first / score) ** 0.5
-        share = _ROUNDING if self._smooth else _OF_WHOLE
-        return float(_ROUNDING * self._eps * small * before + share * _EPS * (whole + whole**0.5 * before))
+        of_small, of_whole = (_ROUNDING, _ROUNDING) if self._smooth else _OF_WHOLE
+        return float(of_small * self._eps * small * before + of_whole * _EPS * (whole + whole**0.5 * before))
 
     def _closest(self, close: np.ndarray, taken: list[int]) -> int:
         """The best of atoms that are too close to each other, from the atoms themselves; the first of equal ones."""
@@ -138,7 +138,7 @@ class FoldPursuit:
         if len(close) == 1:
             return int(close[0])
         fresh = np.array(taken[len(self._spanned) :], dtype=np.intp)
-        D = (self._columns(rows[np.concatenate([fresh, close])]) * self._of.roots[:, None])[rows]
+        D = (self._K[rows[np.concatenate([fresh, close])]].T * self._of.roots[:, None])[rows]
         self._spanned = list(taken)
         columns, r = D[:, : len(fresh)], self._of.targets[rows]
         while columns.shape[1] and (added := self._basis.extend(columns)):
@@ -230,14 +230,14 @@ def foresee(
     part: int,
     most: int,
     jointly: bool,
-    columns: Callable[[np.ndarray], np.ndarray],
+    K: np.ndarray,
 ) -> Foreseen:
     """The atoms that plain pursuit takes on one of the parts, as far as it can be told.
 
     Parameters
     ----------
     products : Products
-    part, most, jointly, columns
+    part, most, jointly, K
         As in `FoldPursuit`.
 
     Returns
@@ -246,7 +246,7 @@ def foresee(
         Atoms by their places in the part.
     """
     margin = MARGIN[products.dtype.itemsize]
-    run = FoldPursuit(products, part, most=most, jointly=jointly, columns=columns)
+    run = FoldPursuit(products, part, most=most, jointly=jointly, K=K)
     atoms: list[int] = []
     gains: list[float] = []
     errors: list[float] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +56,6 @@ class Sums(NamedTuple):
     small: np.ndarray  # (groups, n), of their small parts
     along: np.ndarray  # (groups, r, n), products of the small parts with V
     of_targets: np.ndarray  # (groups, n, t), with the targets
-    products: np.ndarray  # (groups, n, n), with each other
 
 
 def in_one_piece(rows: np.ndarray) -> np.ndarray | slice:
@@ -111,9 +110,10 @@ class Products:
     dtype : type
         Of the products that are kept.
     each : callable
-        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
+        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads, which may
+        go on while the results are not yet asked for.
     spare : Spare, optional
-        Where arrays of products come from, and go when nobody needs them any more.
+        Where large arrays come from, and go when nobody needs them any more.
     """
 
     def __init__(
@@ -133,61 +133,65 @@ class Products:
         columns = smooth_directions(K, dtype) * self.roots[:, None]
         if intercept:
             columns = np.column_stack([self.roots, columns])
-        self.parts, everything = [*parts, np.flatnonzero(self.roots > 0)], np.arange(n)
-        self.outside = [np.setdiff1d(everything, rows) for rows in parts]
+        self.parts = [*parts, np.flatnonzero(self.roots > 0)]
+        self.outside = [np.delete(np.arange(n), rows) for rows in parts]
         self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
-        disjoint = len(parts) > 1 and np.array_equal(np.sort(np.concatenate(self.outside)), everything)
-        groups = [in_one_piece(rows) for rows in (self.outside if disjoint else [*self.outside, everything])]
-        weighed = self.V if roots is None else self.V * roots[:, None]
-        self.spare = spare = Spare() if spare is None else spare
-        parts_of_V = list(each(lambda some: [weighed[rows].T @ K[rows, some] for rows in groups], pieces_of(n)))
-        inside = [np.concatenate(one, axis=1) for one in zip(*parts_of_V, strict=True)]
-        self.C, self.dtype = reduce(np.add, inside) if disjoint else inside[-1], np.dtype(dtype)
-        *self._sums, self.products = self._sums_over(groups, K, roots, inside, each, spare)
+        self.dtype, self.spare, self._each = np.dtype(dtype), Spare() if spare is None else spare, each
+        everything, left_out = np.arange(n), np.concatenate(self.outside)
+        disjoint = len(parts) > 1 and np.array_equal(np.sort(left_out), everything)
+        self._groups = [in_one_piece(rows) for rows in (self.outside if disjoint else [*self.outside, everything])]
+        self._K, self._weights = K, roots
+        along = self._along_directions()
+        self.C = along.sum(axis=0) if disjoint else along[-1].copy()
+        self._small = [self.spare.take((len(self.V[rows]), n), self.dtype) for rows in self._groups]
+        groups, t = len(self._groups), self.targets.shape[1]
+        self._sums = Sums(np.empty((groups, n)), np.empty((groups, n)), along, np.empty((groups, n, t)))
+        self._splitting = each(self._split, pieces_of(n))
+        for rows, W in zip(self._groups, along, strict=True):  # of the small parts: V VᵀV C is taken out
+            W -= (self.V[rows].T @ self.V[rows]) @ self.C
         # Rows of a pursuit are those of all other groups, or all rows without those of its own.
-        own = np.eye(len(groups), dtype=self.dtype)
+        own = np.eye(groups, dtype=self.dtype)
         self._shares = np.vstack([1 - own, np.ones_like(own[:1])] if disjoint else [own[-1] - own[:-1], own[-1:]])
         self.outside.append(everything[:0])
-        weakref.finalize(self, spare.give_back, self.products).atexit = False
 
-    def _sums_over(
-        self,
-        groups: Sequence[np.ndarray | slice],
-        K: np.ndarray,
-        roots: np.ndarray | None,
-        inside: list[np.ndarray],
-        each: Callable[..., Iterable[Any]],
-        spare: Spare,
-    ) -> Sums:
-        """Sums over several groups of rows, given the products of atoms with V there."""
-        n, t = self.targets.shape
-        small = [spare.take((len(self.V[rows]), n), self.dtype) for rows in groups]
-        made = Sums(
-            raw=np.empty((len(groups), n)),
-            small=np.empty((len(groups), n)),
-            along=np.stack([W - (self.V[g].T @ self.V[g]) @ self.C for g, W in zip(groups, inside, strict=True)]),
-            of_targets=np.empty((len(groups), n, t)),
-            products=spare.take((len(groups), n, n), self.dtype),
-        )
+    def _along_directions(self) -> np.ndarray:
+        """Products of the atoms with V over the rows of each group, (groups, r, n)."""
+        V, K = self.V if self._weights is None else self.V * self._weights[:, None], self._K
+        made = self.spare.take((len(self._groups), V.shape[1], len(K)), np.float64)
+        weakref.finalize(self, self.spare.give_back, made).atexit = False
 
-        def split(some: slice) -> None:
-            for place, rows in enumerate(groups):
-                A = K[rows, some] if roots is None else K[rows, some] * roots[rows, None]
-                rest = np.matmul(self.V[rows], self.C[:, some], out=spare.take(A.shape, A.dtype))
-                made.raw[place, some] = np.einsum("ij,ij->j", A, A)
-                np.subtract(A, rest, out=rest)
-                small[place][:, some] = rest
-                made.small[place, some] = np.einsum("ij,ij->j", rest, rest)
-                made.of_targets[place, some] = rest.T @ self.targets[rows]
-                spare.give_back(rest)
+        def multiply(some: slice) -> None:
+            for rows, out in zip(self._groups, made, strict=True):
+                np.matmul(V[rows].T, K[rows, some], out=out[:, some])
 
-        list(each(split, pieces_of(n)))
-        pairs = zip(small, made.products, strict=True)
-        tasks = [partial(half, one, out) for one, out in pairs for half in (_on_diagonal, _beside)]
-        list(each(lambda task: task(), tasks))
-        spare.give_back(*small)
+        list(self._each(multiply, pieces_of(len(K))))
         return made
+
+    def _split(self, some: slice) -> None:
+        """Split some of the atoms into their two parts."""
+        sums, roots = self._sums, self._weights
+        for place, rows in enumerate(self._groups):
+            A = self._K[rows, some] if roots is None else self._K[rows, some] * roots[rows, None]
+            rest = np.matmul(self.V[rows], self.C[:, some], out=self.spare.take(A.shape, A.dtype))
+            sums.raw[place, some] = np.einsum("ij,ij->j", A, A)
+            np.subtract(A, rest, out=rest)
+            self._small[place][:, some] = rest
+            sums.small[place, some] = np.einsum("ij,ij->j", rest, rest)
+            sums.of_targets[place, some] = rest.T @ self.targets[rows]
+            self.spare.give_back(rest)
+
+    def multiply(self) -> None:
+        """Make the products of the small parts: most of the time and of the memory."""
+        list(self._splitting)
+        n = len(self.V)
+        self.products = self.spare.take((len(self._groups), n, n), self.dtype)  # over the rows of each group
+        weakref.finalize(self, self.spare.give_back, self.products).atexit = False
+        pairs = zip(self._small, self.products, strict=True)
+        tasks = [partial(half, one, out) for one, out in pairs for half in (_on_diagonal, _beside)]
+        list(self._each(lambda task: task(), tasks))
+        self.spare.give_back(*self._small)
+        del self._small, self._splitting, self._K
 
     def over(self, part: int) -> tuple[np.ndarray, ...]:
         """Sums over the rows of one pursuit, but those of products."""
