@@ -136,6 +136,25 @@ def test_a_span_of_most_rows_is_named_with_what_new_rows_will_meet(shape, weight
     assert model.contamination + 0.15 < named
 
 
+@pytest.mark.parametrize("n_atoms", [20, 100])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("validation_fraction", [None, 0.3])
+@pytest.mark.parametrize("scale", [1 / 200, 0.5, 0.9, 1e-30, 1.0, 2.0, 3.0])
+def test_a_share_does_not_depend_on_the_scale_of_weights(scale, validation_fraction, dtype, n_atoms):
+    """Neither the threshold nor what is said of it; only copies lie between order statistics of their own."""
+    X = np.random.default_rng(0).normal(size=(200, 3)).astype(dtype)
+    options = {"contamination": 0.1, "validation_fraction": validation_fraction, "random_state": 0}
+    said = []
+    for weights in (None, np.full(200, scale)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = SparseKernelNovelty(n_atoms, **options).fit(X, sample_weight=weights)
+        said.append(([str(one.message) for one in caught], np.mean(model.predict(X) == -1), model.offset_))
+    plain, weighed = said
+    assert weighed[:2] == plain[:2]
+    assert weighed[2] == pytest.approx(plain[2], rel=1e-4 if scale <= 1 else 0.05)
+
+
 def test_spans_of_few_rows_and_rows_held_out_do_not_warn():
     X = np.random.default_rng(1).normal(size=(80, 10))
     copies = np.repeat(X[:40], 10, axis=0)
@@ -144,7 +163,7 @@ def test_spans_of_few_rows_and_rows_held_out_do_not_warn():
         SparseKernelNovelty(validation_fraction=0.3, random_state=0).fit(X)
         SparseKernelNovelty(10, gamma=0.01, random_state=0).fit(X)
         SparseKernelNovelty(random_state=0).fit(copies)
-        SparseKernelNovelty(random_state=0).fit(X[:40], sample_weight=np.full(40, 10))
+        SparseKernelNovelty(random_state=0).fit(X[:60], sample_weight=np.repeat([100, 1], [20, 40]))
         SparseKernelNovelty(random_state=0).fit(np.random.default_rng(0).normal(size=(1000, 10)))
     assert not said
 

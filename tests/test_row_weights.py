@@ -83,6 +83,33 @@ def test_equal_weights_are_none(name, scale):
         np.testing.assert_allclose(values(weighed, X)[method], expected, rtol=1e-6, atol=1e-7, err_msg=method)
 
 
+LABELS = np.column_stack([Y > 1, X[:, 0] > 0]).astype(int)
+PROBABLE = {
+    "classifier": (kp.KMPClassifier(8), CLASSES),
+    "two classes": (kp.KMPClassifier(8), CLASSES > 1),
+    "class_weight": (kp.KMPClassifier(8, class_weight="balanced"), CLASSES),
+    "hinge": (kp.KMPClassifier(8, loss="squared_hinge"), CLASSES > 1),
+    "labels": (kp.KMPClassifier(8), LABELS),
+    "fda": (kp.SparseKernelFDA(8), CLASSES),
+}
+
+
+@pytest.mark.parametrize("scale", [0.9, 1 / 60, 1e-100])
+@pytest.mark.parametrize("name", PROBABLE)
+def test_weights_that_sum_to_less_than_the_rows_are_taken_in_proportion(name, scale):
+    """Equal weights of any size below 1 are no weights, in probabilities too."""
+    estimator, y = PROBABLE[name]
+    plain, weighed = clone(estimator).fit(X, y), clone(estimator).fit(X, y, sample_weight=np.full(60, scale))
+    np.testing.assert_allclose(weighed.predict_proba(X), plain.predict_proba(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PROBABLE)
+def test_probabilities_know_how_many_rows_weights_stand_for(name):
+    estimator, y = PROBABLE[name]
+    weighed, repeated = clone(estimator).fit(X, y, sample_weight=COUNTS), clone(estimator).fit(X[ROWS], y[ROWS])
+    np.testing.assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["fda", "pca", "nystroem", "nystroem-prefit"])
 def test_kernel_matrices_and_weights(name):
     estimator, y = ESTIMATORS[name]
@@ -94,6 +121,7 @@ def test_kernel_matrices_and_weights(name):
     np.testing.assert_allclose(getattr(ready, method)(K), getattr(direct, method)(X), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.*validation_fraction")
 @pytest.mark.parametrize("name", ["fda", "pca", "pca-diagonal", "nystroem", "nystroem-classes", "novelty", "cca"])
 def test_other_arrays_and_weights(name):
     """Sparse matrices, float32 and arrays of another library."""

@@ -10,7 +10,7 @@ import numpy as np
 from kernelpursuit._array import Array, gather, namespace, to_host
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._orthogonal import OrthogonalFit
-from kernelpursuit.estimators._training import TrainingData
+from kernelpursuit.estimators._training import TrainingData, row_counts
 from kernelpursuit.heads.calibration import Calibration, fit_slope, within_range
 from kernelpursuit.heads.discriminants import Discriminants
 from kernelpursuit.heads.left_out_discriminants import left_out_values
@@ -59,9 +59,10 @@ def calibrated_seen(
 
 
 def weights_and_counts(data: TrainingData, here: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Weights of the rows, and how many each stands for, where they are given."""
-    weights, counts = (None if one is None else to_host(here(one)) for one in (data.weights, data.counts))
-    return weights, counts
+    """Weights of the rows, and how many each stands for, where weights are given."""
+    if data.weights is None:
+        return None, None
+    return to_host(here(data.weights)), to_host(here(row_counts(data)))
 
 
 def rows_here(X: Any) -> Callable[[Any], Any]:
@@ -91,7 +92,7 @@ def calibrated(
     if apart:
         slopes = [
             [
-                fit_slope(opposed(value[:, None]), (target > 0).astype(np.intp), weights)
+                fit_slope(opposed(value[:, None]), (target > 0).astype(np.intp), weights, counts)
                 for value, target in zip(one.T, targets.T, strict=True)
             ]
             for one in values
@@ -122,7 +123,8 @@ def calibrated_discriminants(
     """
     here, sizes = rows_here(data.X), list(range(len(path_weights) + 1)) if each else sizes_to_calibrate(path)
     unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
-    weights, index = None if data.weights is None else to_host(here(data.weights)), here(index)
+    weights, counts = weights_and_counts(data, here)
+    index = here(index)
     seen = to_host(expansion.columns(here(data.X))) @ found.axes
     left_out = left_out_values(found, seen, index, labels, weights, sizes, unit, class_sizes)
     lengths, constants = path_weights.lengths, np.cumsum(path_weights.constants, axis=0)
@@ -131,7 +133,7 @@ def calibrated_discriminants(
         for size, one in zip(sizes, left_out, strict=True)
     )
     share = class_sizes.sum() / (len(class_sizes) * class_sizes)
-    return calibration_of(sizes, values, index, (1.0 if weights is None else weights) * share[index])
+    return calibration_of(sizes, values, index, (1.0 if counts is None else counts) * share[index])
 
 
 def calibration_of(

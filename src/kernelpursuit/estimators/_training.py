@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 
-from kernelpursuit._array import energies, from_host, namespace, to_host
+from kernelpursuit._array import energies, from_host, in_double, namespace, to_host
 from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._placement import (
@@ -261,6 +261,15 @@ def as_counts(weights: Any, n: int) -> Any:
         return weights
     weights = weights / float(to_host(xp.max(weights)))  # first, so that nothing underflows
     return weights * (n / float(to_host(xp.sum(weights))))
+
+
+def row_counts(data: TrainingData) -> Any:
+    """How many rows each stands for, in float64 and where the weights are: see `as_counts`.
+
+    What weights of classes say of errors makes no rows.
+    """
+    counts = data.weights if data.counts is None else data.counts
+    return np.ones(len(data.rows)) if counts is None else as_counts(in_double(counts), len(data.rows))
 
 
 class ClassFactors(NamedTuple):

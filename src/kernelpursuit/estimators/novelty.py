@@ -17,10 +17,11 @@ from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._pipeline import Settings, fits
 from kernelpursuit.estimators._placement import check_new, host_dtype
 from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
-from kernelpursuit.estimators._training import TrainingData, check_training, training_data
+from kernelpursuit.estimators._training import check_training, row_counts, training_data
 from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, gamma_of
 
 _MORE = 0.15  # share of new rows called outliers beyond `contamination` that is worth a warning
+_ROUNDED = 1 + 1e-9  # sums of weights that were scaled are whole numbers but for rounding
 
 
 @described
@@ -139,7 +140,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
             Normal data, or normal data with a share `contamination` of outliers.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen.
+            A row of weight w counts as w rows; a row of weight 0 is absent and cannot be chosen. Weights that sum to
+            less than the number of rows are taken in proportion.
 
         Returns
         -------
@@ -155,18 +157,17 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self.gamma_ = gamma_of(self._expansion.kernels)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
-        aside = data.subset(held_out)
-        scores = on_host(self._scores(aside.X))
+        scores, counts = on_host(self._scores(data.subset(held_out).X)), row_counts(data)[held_out]
         if self.validation_fraction is not None:
-            place = float(max(1, np.floor(self.contamination * (aside.total + 1))) - 1)
+            place = float(max(1, np.floor(self.contamination * (np.sum(counts) + 1) * _ROUNDED)) - 1)
         else:
-            place = self.contamination * (aside.total - 1)
-        below, above = (order_statistic(scores, aside.weights, i) for i in (np.floor(place), np.ceil(place)))
+            place = self.contamination * (np.sum(counts) - 1)
+        below, above = (order_statistic(scores, counts, i) for i in (np.floor(place), np.ceil(place)))
         # Less what rounding may change: a row that sets the threshold must not fall below it in another batch.
         slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps)) * float(np.max(on_host(self._span.diagonal(X))))
         self.offset_ = float(below + (place - np.floor(place)) * (above - below)) - slack
         if self.validation_fraction is None:
-            self._warn_if_rows_are_the_span(scores, aside)
+            self._warn_if_rows_are_the_span(scores, counts)
         self._warn_if_blind(scores, slack)
         return self
 
@@ -186,19 +187,20 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
                 f"the atoms, so that {share} cannot be met. Take kernel='rbf', or fewer atoms"
             )
 
-    def _warn_if_rows_are_the_span(self, scores: np.ndarray, data: TrainingData) -> None:
+    def _warn_if_rows_are_the_span(self, scores: np.ndarray, counts: np.ndarray) -> None:
         """Warn where atoms, left out of the span one at a time, say that the threshold will not do for new rows.
 
         Rows that are atoms have distance 0, whatever the data. The squared distance of one to the span of the others
-        is 1 / (K[A, A]⁻¹)ᵢᵢ: that is what it would have had as a new row.
+        is 1 / (K[A, A]⁻¹)ᵢᵢ: that is what it would have had as a new row. Only the first of several copies of an atom
+        is new. A row of a weight that most rows have is there once, whatever the unit of the weights.
         """
         coef, atoms = self._span.expansion.coef, self.path_.atoms
         assert coef is not None
         left_out = scores.copy()
         left_out[atoms] = -1 / np.sum(coef[1:] ** 2, axis=1)
-        counts = np.ones(len(scores)) if data.weights is None else data.weights.copy()
-        counts[atoms] = np.minimum(counts[atoms], 1)  # of several copies of an atom the others have distance 0
-        share = float(np.sum(counts[left_out < self.offset_]) / data.total)
+        new = counts.copy()
+        new[atoms] = np.minimum(new[atoms], np.median(counts))
+        share = float(np.sum(new[left_out < self.offset_]) / np.sum(counts))
         if share > self.contamination + _MORE:
             warn(
                 f"about {share:.0%} of new rows like those of X will be called outliers, not "
@@ -284,16 +286,15 @@ def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray
     return np.sort(order[size:]), np.sort(order[:size])
 
 
-def order_statistic(values: np.ndarray, weights: np.ndarray | None, rank: float) -> float:
-    """Value with `rank` others below it, each counting as often as its weight says.
+def order_statistic(values: np.ndarray, counts: np.ndarray, rank: float) -> float:
+    """Value with `rank` others below it, each counting as often as `counts` says.
 
     Examples
     --------
     >>> import numpy as np
-    >>> order_statistic(np.array([3.0, 1.0]), None, 1), order_statistic(np.array([3.0, 1.0]), np.array([1.0, 2.0]), 1)
-    (3.0, 1.0)
+    >>> [order_statistic(np.array([3.0, 1.0]), np.array(counts), 1) for counts in ([1.0, 1.0], [1.0, 2.0])]
+    [3.0, 1.0]
     """
     order = np.argsort(values, kind="stable")
-    counts = np.ones(len(values)) if weights is None else weights
-    place = np.searchsorted(np.cumsum(counts[order]), rank, side="right")
+    place = np.searchsorted(np.cumsum(counts[order]), rank * _ROUNDED, side="right")
     return float(values[order[min(int(place), len(values) - 1)]])

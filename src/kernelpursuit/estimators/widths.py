@@ -41,9 +41,9 @@ from kernelpursuit.estimators._placement import (
 from kernelpursuit.estimators._targets import TASKS, target_columns
 from kernelpursuit.estimators._tasks import lines_wanted, told
 from kernelpursuit.estimators._training import (
-    as_counts,
     constant_but_for_rounding,
     few_rows_rule,
+    row_counts,
     training_data,
     warn_unless_counts,
 )
@@ -183,7 +183,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         few_rows_rule(data.X, data.rows, columns=getattr(self, "feature_names_in_", None))
         warn_unless_counts(self, data)
         n, rng = data.X.shape[0], generator(self.random_state)
-        counts = np.ones(n) if data.weights is None else as_counts(data.weights.astype(np.float64), n)
+        counts = row_counts(data)
         Y = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
         rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
