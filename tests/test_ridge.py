@@ -1,16 +1,19 @@
 """The ridge that the atoms' own evidence prefers, beside the formulas written out."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import scale
 
-from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV
+from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRanker, KMPRegressor, KMPRegressorCV
 from kernelpursuit.heads.shrinkage import evidence_ridge
 
 GAMMA = 0.5
@@ -129,6 +132,39 @@ def test_the_translated_ridge_of_the_squared_loss_is_its_own():
     X, y = noisy(60)
     plain = KMPRegressor(6, gamma=GAMMA).fit(X, y)
     assert KMPRegressor(6, gamma=GAMMA, loss=LOSSES["squared"]).fit(X, y).alpha_ == pytest.approx(plain.alpha_)
+
+
+NOISE = [
+    (KMPClassifier(loss="logistic"), 2, {}),
+    (KMPClassifier(loss="exponential"), 2, {}),
+    (KMPClassifier(loss="logistic"), (2, 3), {}),  # rows with several labels
+    (KMPRegressor(loss="poisson"), 5, {}),
+    (KMPRanker(loss="logistic"), 3, {"group": np.full(10, 4)}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:the model has no atoms")
+@pytest.mark.parametrize(("model", "values", "groups"), NOISE, ids=lambda case: str(case)[:30])
+def test_noise_has_a_ridge_though_the_squared_loss_keeps_no_atom_of_it(model, values, groups):
+    kept = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(40, 3)), rng.integers(0, np.ravel(values)[0], size=(40, *np.ravel(values)[1:]))
+        fitted = clone(model).set_params(random_state=0).fit(X, y, **groups)
+        assert fitted.alpha_ > 0
+        kept.append(len(clone(model).set_params(loss="squared").fit(X, y, **groups).support_))
+    assert 0 in kept
+
+
+def test_probabilities_of_noise_are_not_certain():
+    """Without a ridge the logistic loss had decision values of 2390 here."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(20, 3)), rng.integers(0, 2, size=20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = KMPClassifier(loss="logistic", random_state=seed).fit(X, y)
+        assert np.max(np.abs(model.decision_function(rng.normal(size=(400, 3))))) < 20
 
 
 def test_bad_values_are_named():

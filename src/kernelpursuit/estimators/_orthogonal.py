@@ -112,12 +112,13 @@ def with_evidence_ridge(
 ) -> tuple[float, OrthogonalFit, WeightPath, Path]:
     """The same atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
 
-    The ridge is that of the steps which the path keeps. Scores, and what they certify, are those of the choice, which
-    was made without a ridge. `n` is the number of rows. Unless `losses`, the path stays that of the choice altogether.
+    The ridge is that of the steps which the path keeps, or of all where it keeps none: another loss may keep some under
+    it, and needs it most where all is noise. Scores, and what they certify, are those of the choice, which was made
+    without a ridge. `n` is the number of rows. Unless `losses`, the path stays that of the choice altogether.
     """
     atoms = fit.criterion.atoms
-    constants, kept, taken = int(atoms.intercept), len(path), path.truncate(len(path) + len(path.discarded))
-    size = constants + len(taken)
+    constants, taken = int(atoms.intercept), path.truncate(len(path) + len(path.discarded))
+    size, kept = constants + len(taken), len(path) or len(taken)
     R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
     G = penalty_products(atoms.D.gram, atoms.D.shape[1])(taken.atoms, taken.atoms)
     centred = atoms.centre(atoms.weigh(in_double(fit.targets)))

@@ -286,8 +286,9 @@ class KMPRanker(RankingParameters, PursuitModel):
         )
         if squares.path.reason == "interrupted":
             return squares
-        kept = squares.expansion.truncate(len(squares.path.atoms))
-        values = to_host(kept.predict(data.X, squares.weights.truncate(len(squares.path)).last(), wide=True))
+        path = squares.path if squares.path.steps else squares.path.truncate(len(squares.path.discarded))
+        kept = squares.expansion.truncate(len(path.atoms))  # along a fit without atoms nothing bends
+        values = to_host(kept.predict(data.X, squares.weights.truncate(len(path)).last(), wide=True))
         return translated(float(squares.alpha or 0), self.loss, data, numbers[data.rows], values)
 
     def _path_rule(self, stop: Any, data: TrainingData, numbers: np.ndarray, loss: str = "") -> Rules:
