@@ -7,6 +7,7 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -18,19 +19,20 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from kernelpursuit import (
     ConformalRegressor,
     KMPClassifier,
     KMPRegressor,
+    PursuitNystroem,
     RefinedKMPClassifier,
     SparseKernelFDA,
     SparseKernelPCA,
@@ -63,9 +65,10 @@ def assert_right(model):
         GridSearchCV(CLASSIFIER, ATOMS, cv=2),
         make_pipeline(SparseKernelPCA(n_atoms=5), LogisticRegression()),
         make_pipeline(SparseKernelPCA(n_atoms=5), LinearSVC()),
+        make_pipeline(SparseKernelPCA(n_atoms=5), RidgeClassifier()),
         make_pipeline(SparseKernelPCA(n_atoms=5), GaussianNB()),
     ],
-    ids=["kmp", "refined", "fda", "pipeline", "two pursuits", "search", "logistic", "svm", "probabilities"],
+    ids=["kmp", "refined", "fda", "pipeline", "two pursuits", "search", "logistic", "svm", "linear", "probabilities"],
 )
 def test_calibration_is_of_what_it_was_fitted_on(inner, classes, method):
     """On decision values, and not on probabilities, wherever there are some."""
@@ -152,6 +155,51 @@ def test_classifiers_around_others(model, classes):
     assert_right(model.fit(X, CLASSES[classes]))
 
 
+@pytest.mark.filterwarnings("ignore:Attribute `prob[AB]_` was deprecated:FutureWarning")  # read by skl2onnx
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize(
+    "last",
+    [
+        LinearDiscriminantAnalysis(),
+        LinearSVC(),
+        LinearSVC(fit_intercept=False),
+        NuSVC(nu=0.2),
+        Perceptron(),
+        RidgeClassifier(),
+        SGDClassifier(random_state=0),
+        SGDClassifier(loss="log_loss", random_state=0),
+        SVC(),
+        SVC(decision_function_shape="ovo"),
+        OneVsRestClassifier(LogisticRegression()),
+    ],
+)
+def test_classifiers_at_the_end_of_a_pipeline(last, classes):
+    """Labels always; probabilities where the model has them, and nothing that is called so where it has none."""
+    assert_right(make_pipeline(PursuitNystroem(n_components=8), last).fit(X, CLASSES[classes]))
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [CLASSIFIER, PIPELINE, SparseKernelFDA(n_atoms=5), KMPClassifier(n_atoms=4, gamma=5.0, fit_intercept=False)],
+    ids=["kmp", "pipeline", "fda", "nothing far away"],
+)
+@pytest.mark.parametrize("target", ["two", "three", "labels"])
+def test_one_against_the_rest_is_by_decision_values(inner, target):
+    """Each class has a calibration of its own: the largest probability may be of another class."""
+    rows = np.concatenate([np.random.default_rng(1).normal(size=(2000, 3)), np.full((1, 3), 100.0)])
+    rows = rows.astype(np.float32).astype(np.float64)
+    y = {"two": THREE == "low", "three": THREE, "labels": np.stack([Y > 0.5, X[:, 0] > 0.3, Y < 0], 1) * 1}[target]
+    model = OneVsRestClassifier(inner).fit(X, y)
+    assert_parity(model, rows, "float64")
+    if target == "three" and inner is CLASSIFIER:
+        assert np.any(model.classes_[model.predict_proba(rows).argmax(1)] != model.predict(rows))
+
+
+def test_a_linear_classifier_of_several_labels():
+    labels = np.stack([Y > 0.5, X[:, 0] > 0.3, Y < 0], 1) * 1
+    assert_right(make_pipeline(PursuitNystroem(n_components=8), RidgeClassifier()).fit(X, labels))
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     "model",
@@ -175,8 +223,7 @@ def test_regressors_around_others(model, dtype):
 def test_a_vote_of_labels():
     voters = [("a", CLASSIFIER), ("b", PIPELINE), ("c", LogisticRegression())]
     model = VotingClassifier(voters).fit(X, THREE)
-    for dtype in TOLERANCE:
-        np.testing.assert_array_equal(run(model, NEW, dtype)["label"], model.predict(NEW))
+    assert_right(model)
 
 
 def test_a_frozen_model_is_the_model():
@@ -196,7 +243,13 @@ def test_a_frozen_model_is_the_model():
         (StackingClassifier([("a", CLASSIFIER)], stack_method="predict"), "stack_method='predict_proba' alone"),
         (CalibratedClassifierCV(BaggingClassifier(CLASSIFIER, 2), cv=2), "CalibratedClassifierCV.*BaggingClassifier"),
         (BaggingClassifier(CalibratedClassifierCV(CLASSIFIER, cv=2), 2), "BaggingClassifier.*CalibratedClassifierCV"),
-        (CalibratedClassifierCV(make_pipeline(SparseKernelPCA(5), SGDClassifier()), cv=2), "around SGDClassifier"),
+        (CalibratedClassifierCV(make_pipeline(SparseKernelPCA(5), NuSVC()), cv=2), "around NuSVC"),
+        (BaggingClassifier(make_pipeline(SparseKernelPCA(5), SVC()), 2), "BaggingClassifier around SVC"),
+        (make_pipeline(SparseKernelPCA(5), BaggingClassifier(SVC(), 2)), "BaggingClassifier around SVC"),
+        (VotingClassifier([("a", make_pipeline(SparseKernelPCA(5), RidgeClassifier()))]), "around RidgeClassifier"),
+        (OneVsRestClassifier(make_pipeline(SparseKernelPCA(5), SVC())), "OneVsRestClassifier around SVC"),
+        (OneVsRestClassifier(REGRESSOR), "OneVsRestClassifier around KMPRegressor"),
+        (make_pipeline(LinearDiscriminantAnalysis(), CLASSIFIER), "LinearDiscriminantAnalysis as a step before"),
         (TransformedTargetRegressor(REGRESSOR), "TransformedTargetRegressor"),
         (VotingRegressor([("a", ConformalRegressor(REGRESSOR))]), "VotingRegressor around ConformalRegressor"),
         (make_pipeline(SimpleImputer(add_indicator=True), REGRESSOR), "add_indicator"),
@@ -204,9 +257,14 @@ def test_a_frozen_model_is_the_model():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_would_be_wrong_is_refused(model, match):
-    is_regressor = hasattr(model, "regressor") or "Regressor" in str(model)
+    is_regressor = "Regressor" in type(model).__name__ or "Imputer" in str(model)
     with pytest.raises(ValueError, match=match):
         to_onnx(model.fit(X, Y if is_regressor else THREE == "low"))
+
+
+def test_clipped_probabilities_that_tie_are_refused():
+    with pytest.raises(ValueError, match=r"modified_huber.*log_loss"):
+        to_onnx(make_pipeline(SparseKernelPCA(5), SGDClassifier(loss="modified_huber")).fit(X, THREE))
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -12,8 +12,9 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
 
     Kernel values and sums are computed in double precision, whatever that of the inputs: weights may be large and of
     both signs. The input is called "X". Regressors and transformers have one output, "variable"; classifiers have
-    "label" and "probabilities"; `SparseKernelNovelty` has "label" and "scores", those of `decision_function`: negative
-    for outliers; `ConformalRegressor` "variable" and, where the intervals come from rows set aside, "interval".
+    "label" and "probabilities", or "label" alone where there is no `predict_proba`; `SparseKernelNovelty` has "label"
+    and "scores", those of `decision_function`: negative for outliers; `ConformalRegressor` "variable" and, where the
+    intervals come from rows set aside, "interval".
 
     Outputs are those of the model to 1e-12 of their size (float32: 1e-4). Where large weights cancel, graph and model
     each differ from the exact sum by its rounding, 2e-16 times the sum of the absolute weights, and so from each other.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._array import on_host, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators.cca import SparseKernelCCA
-from kernelpursuit.estimators.classification import KMPClassifier, classification_loss, has_labels
+from kernelpursuit.estimators.classification import KMPClassifier
 from kernelpursuit.estimators.conformal import ConformalRegressor
 from kernelpursuit.estimators.discriminant import SparseKernelFDA, coordinates
 from kernelpursuit.estimators.discriminant_cv import SparseKernelFDACV
@@ -26,6 +26,16 @@ from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPReg
 from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.exporting.calibration import calibrated
+from kernelpursuit.exporting.classifiers import (
+    class_outputs,
+    classifier,
+    decision_values,
+    decision_width,
+    linear_classifier,
+    linear_outputs,
+    one_vs_rest,
+    width_of_coef,
+)
 from kernelpursuit.exporting.graphs import (
     INT64,
     Graph,
@@ -39,8 +49,11 @@ from kernelpursuit.exporting.steps import (
     DecisionValues,
     Discriminants,
     Filled,
+    Linear,
+    OneVsRest,
     as_steps,
     calibrated_scores,
+    decision_step,
     last_step,
     options_of,
 )
@@ -65,8 +78,17 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
     steps = as_steps(model)
     initial = [("X", tensor_type(DTYPES[name])([None, model.n_features_in_]))]
     graph = convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options_of(steps) or None)
+    if is_classifier(model) and not hasattr(model, "predict_proba"):
+        keep_labels_alone(graph)
     warn_if_unreadable(graph, name)
     return graph
+
+
+def keep_labels_alone(graph: Any) -> None:
+    """Take out the output "probabilities": skl2onnx puts decision values there, in an order of its own."""
+    labels = [output for output in graph.graph.output if output.name == "label"]
+    del graph.graph.output[:]
+    graph.graph.output.extend(labels)
 
 
 def warn_if_unreadable(graph: Any, dtype: str) -> None:
@@ -130,7 +152,7 @@ def parser_of(outputs: Any) -> Any:
         operator = scope.declare_local_operator(f"Kernelpursuit{type(model).__name__}", model)
         number = type(inputs[0].type)
         operator.inputs = list(inputs)
-        if isinstance(model, (ConformalRegressor, Calibrated)):
+        if isinstance(model, (ConformalRegressor, Calibrated, OneVsRest)):
             operator.inputs = [inner_prediction(scope, part, inputs) for part in parts_of(model)]
         for name, kind, width in outputs(model):
             shape = [None] if width is None else [None, width]
@@ -157,11 +179,6 @@ def one_output(width: Any) -> Any:
     return lambda model: [("variable", None, width(model))]
 
 
-def width_of_coef(model: Any) -> int:
-    """Number of functions that the expansion computes."""
-    return int(model._expansion.coef.shape[1])
-
-
 def expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Regressors and transformers that are nothing but an expansion."""
     values = expansion_values(graph, X, model._expansion)
@@ -184,11 +201,6 @@ def discriminants(graph: Graph, X: str, step: Any, operator: Any) -> None:
     graph.finish(expansion_values(graph, X, step.model._expansion, coef), operator.outputs[0])
 
 
-def decision_values(graph: Graph, X: str, step: Any, operator: Any) -> None:
-    """Decision values of a classifier, in double precision whatever that of the inputs."""
-    graph.finish(expansion_values(graph, X, step.model._expansion), operator.outputs[0])
-
-
 def columns_with_numbers(step: Any) -> np.ndarray:
     """The columns that an imputer returns."""
     return np.flatnonzero(~np.isnan(np.asarray(step.model.statistics_, dtype=np.float64)))
@@ -205,61 +217,6 @@ def filled(graph: Graph, X: str, step: Any, operator: Any) -> None:
 def weighted(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Inputs times their weights."""
     graph.finish(graph.op("Mul", X, graph.constant(to_host(model.weights_)[None])), operator.outputs[0])
-
-
-def class_outputs(model: Any) -> list[Any]:
-    """Classes in their own type, and probabilities."""
-    classes = on_host(model.classes_)
-    if has_labels(model):
-        return [("label", "Int64", len(classes)), ("probabilities", None, len(classes))]
-    label = {"U": "String", "O": "String", "b": "Boolean", "f": "Double"}.get(classes.dtype.kind, "Int64")
-    return [("label", label, None), ("probabilities", None, len(classes))]
-
-
-def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
-    """The class of the largest value, and probabilities."""
-    values = expansion_values(graph, X, model._expansion)
-    slope, bias, form = odds_of(model)
-    odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
-    if has_labels(model):
-        present = graph.op("Greater", values, graph.constant([[0.0]]))
-        name = graph.scope.get_unique_operator_name("Label")
-        graph.container.add_node("Cast", [present], [operator.outputs[0].full_name], name=name, to=INT64)
-        graph.finish(graph.op("Sigmoid", odds), operator.outputs[1])
-        return
-    two = width_of_coef(model) == 1
-    if two:
-        first = graph.op("Reshape", values, graph.constant([-1], np.int64))
-        index = graph.op("Cast", graph.op("Greater", first, graph.constant([0.0])), to=INT64)
-    else:
-        index = graph.op("ArgMax", values, axis=1, keepdims=0)
-    name_classes(graph, index, on_host(model.classes_), operator.outputs[0])
-    if two:
-        both = [graph.op("Sigmoid", graph.op("Neg", odds)), graph.op("Sigmoid", odds)]
-        p = graph.op("Concat", *both, axis=1)
-    elif form == "softmax":
-        p = graph.op("Softmax", odds, axis=1)
-    else:  # one against the rest, scaled to sum to 1
-        alone = graph.op("Sigmoid", odds)
-        q = width_of_coef(model)
-        p = graph.op("Div", alone, graph.op("Gemm", alone, graph.constant(np.ones((q, 1)))))
-    graph.finish(p, operator.outputs[1])
-
-
-def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, str]:
-    """Slope and bias that make log odds of values, and how these become probabilities of several classes."""
-    q, form = width_of_coef(model), "softmax"
-    if isinstance(model, RefinedKMPClassifier):
-        return np.ones(q), np.zeros(q), form
-    log_odds = None
-    if not isinstance(model, (SparseKernelFDA, SparseKernelFDACV)):
-        log_odds = classification_loss(model.loss).log_odds
-    transform = model._calibrated if log_odds is None else log_odds
-    probe = np.array([0.0, 1.0, -3.0])[:, None] * np.ones(q)
-    zero, one, other = (np.asarray(row, dtype=np.float64) for row in transform(probe))
-    if not np.allclose(other, zero - 3 * (one - zero)):
-        raise ValueError(f"loss={model.loss!r}: its probabilities have no form in ONNX here")
-    return one - zero, zero, form if log_odds is None else "one against the rest"
 
 
 def novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
@@ -293,7 +250,9 @@ def diagonal(graph: Graph, X: str, model: Any) -> str:
 
 
 def parts_of(model: Any) -> list[Any]:
-    """Fitted models inside a conformal or calibrated one, as they are to be converted."""
+    """Fitted models inside another, as they are to be converted."""
+    if isinstance(model, OneVsRest):
+        return [decision_step(as_steps(part)) for part in model.model.estimators_]
     if isinstance(model, Calibrated):
         return [calibrated_scores(fold.estimator, fold.method) for fold in model.model.calibrated_classifiers_]
     if model._columns is not None:
@@ -328,8 +287,10 @@ CONVERTERS: dict[Any, tuple[Any, Any]] = {
     **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), expansion)),
     **dict.fromkeys(CLASSIFIERS, (class_outputs, classifier)),
     SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), canonical),
-    DecisionValues: (lambda step: [("variable", "Double", width_of_coef(step.model))], decision_values),
+    DecisionValues: (lambda step: [("variable", "Double", decision_width(step.model))], decision_values),
     Calibrated: (lambda step: class_outputs(step.model), calibrated),
+    Linear: (linear_outputs, linear_classifier),
+    OneVsRest: (lambda step: class_outputs(step.model), one_vs_rest),
     Filled: (one_output(lambda step: len(columns_with_numbers(step))), filled),
     Discriminants: (one_output(lambda step: step.model._n_features_out), discriminants),
     FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), weighted),

@@ -6,9 +6,10 @@ import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
@@ -20,7 +21,7 @@ from sklearn.ensemble import (
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, RidgeClassifierCV, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
@@ -44,7 +45,9 @@ TRUSTED = (
     VotingRegressor,
 )
 THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)  # skl2onnx forgets the threshold
-DECISION_VALUES = (LinearSVC, LogisticRegression, SVC)  # those of skl2onnx are right, by its option raw_scores
+DECISION_VALUES = (LogisticRegression, SVC)  # those of skl2onnx are right, by its option raw_scores
+SIGMOID = (LogisticRegression, QuadraticDiscriminantAnalysis)  # probabilities are in the order of decision values
+LINEAR = (LinearDiscriminantAnalysis, LinearSVC, Perceptron, RidgeClassifier, RidgeClassifierCV, SGDClassifier)
 
 
 class StandIn(TransformerMixin, BaseEstimator):
@@ -60,6 +63,14 @@ class Discriminants(StandIn):
 
 class DecisionValues(StandIn):
     """A classifier whose decision values are asked for, not its classes."""
+
+
+class Linear(StandIn):
+    """A linear classifier: skl2onnx has most in single precision alone, and other probabilities for discriminants."""
+
+
+class OneVsRest(StandIn):
+    """A classifier of ours for each class: skl2onnx would name the largest probability, not the largest value."""
 
 
 class Calibrated(StandIn):
@@ -92,13 +103,24 @@ def as_steps(model: Any) -> Any:
         return changed(model, transformers_=pieces)
     if isinstance(model, CalibratedClassifierCV):
         return Calibrated(model)
+    if isinstance(model, LINEAR):
+        return linear(model)
+    if isinstance(model, OneVsRestClassifier):
+        parts = [last_step(as_steps(part)) for part in model.estimators_]
+        return OneVsRest(model) if all(is_our_classifier(part) for part in parts) else trusted(model)
+    around = (*THRESHOLDS, *TRUSTED)
     is_free = isinstance(model, SelectorMixin) or not holds_ours(model)  # a selector's columns, whoever chose them
-    return model if is_free and not isinstance(model, THRESHOLDS) else trusted(model)
+    return model if is_free and not isinstance(model, around) else trusted(model)
 
 
 def is_ours(model: Any) -> bool:
     """Whether an object is of this package."""
     return type(model).__module__.startswith("kernelpursuit.")
+
+
+def is_our_classifier(model: Any) -> bool:
+    """Whether it is a classifier of this package; not a stand-in."""
+    return is_ours(model) and is_classifier(model)
 
 
 def holds_ours(value: Any) -> bool:
@@ -122,7 +144,20 @@ def transformer_of(step: Any) -> Any:
     """A step of a pipeline as one that transforms."""
     step = as_steps(step)
     last = last_step(step)
+    if isinstance(last, Linear):
+        raise ValueError(f"to_onnx knows no right graph of {type(last.model).__name__} as a step before others")
     return with_last(step, Discriminants(last)) if isinstance(last, (SparseKernelFDA, SparseKernelFDACV)) else step
+
+
+def linear(model: Any) -> Any:
+    """A linear classifier; skl2onnx is right where there are probabilities, but for discriminant analysis."""
+    if isinstance(model, SGDClassifier) and model.loss == "modified_huber" and len(model.classes_) > 2:
+        raise ValueError(
+            "to_onnx knows no right graph of SGDClassifier(loss='modified_huber') of several classes; "
+            "loss='log_loss' has one"
+        )
+    is_right = hasattr(model, "predict_proba") and not isinstance(model, LinearDiscriminantAnalysis)
+    return model if is_right else Linear(model)
 
 
 def fills_numbers(imputer: SimpleImputer) -> bool:
@@ -156,10 +191,21 @@ def trusted(model: Any) -> Any:
         changes["final_estimator_"] = final[0]
     for part in (*changes["estimators_"], *final):
         last = last_step(part)
-        if isinstance(last, (StandIn, ConformalRegressor, *TRUSTED)) or has_labels(last):
+        if not is_right_inside(model, last):
             name = type(last.model if isinstance(last, StandIn) else last).__name__
             raise ValueError(f"to_onnx knows no right graph of {kind} around {name}: give the fitted models one by one")
     return changed(model, **changes)
+
+
+def is_right_inside(model: Any, part: Any) -> bool:
+    """Whether skl2onnx makes of a part what a trusted model around it needs."""
+    if isinstance(part, (StandIn, ConformalRegressor, *TRUSTED)) or has_labels(part):
+        return False
+    if is_classifier(part) and not hasattr(part, "predict_proba"):
+        return False  # skl2onnx takes decision values for probabilities
+    if isinstance(model, OneVsRestClassifier):
+        return is_classifier(part) and (isinstance(part, SIGMOID) or not hasattr(part, "decision_function"))
+    return True
 
 
 def last_step(model: Any) -> Any:
@@ -173,16 +219,22 @@ def calibrated_scores(model: Any, method: str) -> Any:
     """A calibrated classifier's inner one as what its calibration was fitted on."""
     model = as_steps(model)
     last = last_step(model)
-    if is_ours(last) and not isinstance(last, StandIn):
-        return with_last(model, DecisionValues(last))
+    if isinstance(last, Linear) or is_our_classifier(last):
+        return decision_step(model)
     probabilities_are_right = method != "temperature" and not hasattr(last, "decision_function")
     if isinstance(last, DECISION_VALUES) or (probabilities_are_right and not isinstance(last, (StandIn, *TRUSTED))):
         return model
     name = type(last.model if isinstance(last, StandIn) else last).__name__
     raise ValueError(
         f"to_onnx knows no right graph of CalibratedClassifierCV(method={method!r}) around {name}, but around the "
-        "classifiers of this package, LinearSVC, LogisticRegression and SVC, also at the end of a pipeline"
+        "classifiers of this package, linear ones and SVC, also at the end of a pipeline"
     )
+
+
+def decision_step(model: Any) -> Any:
+    """A classifier of ours or a linear one, also at the end of a pipeline, as its decision values."""
+    last = last_step(model)
+    return with_last(model, DecisionValues(last.model if isinstance(last, Linear) else last))
 
 
 def with_last(model: Any, last: Any) -> Any:
@@ -202,6 +254,6 @@ def options_of(steps: Any) -> dict[int, Any]:
         scores = {"raw_scores": True} if isinstance(inner[0], DECISION_VALUES) else {}
     else:
         inner = [last]
-    arrays = {} if isinstance(inner[0], LinearSVC) else {"zipmap": False}
-    has_some = hasattr(inner[0], "predict_proba") or isinstance(inner[0], (*DECISION_VALUES, VotingClassifier))
-    return {id(part): {**arrays, **scores} for part in inner} if has_some and not is_ours(inner[0]) else {}
+    if is_ours(inner[0]) or not (is_classifier(inner[0]) or hasattr(inner[0], "predict_proba")):
+        return {}
+    return {id(part): {"zipmap": False, **scores} for part in inner}
