@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
 
 from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, SparseKernelFDACV
-from kernelpursuit.estimators._search import best_pair
+from kernelpursuit.estimators._score_table import Setting, best_pair, cv_results
 from kernelpursuit.kernels import scale_gamma
 from kernelpursuit.plots.path import _cross_validated
 
@@ -63,7 +63,7 @@ def splits(model):
 
 def assert_best(model, table, gammas):
     mean = table.mean(axis=1)
-    i, k = np.unravel_index(np.argmax(mean), mean.shape)
+    k, i = np.argwhere(mean.T > mean.max() - 1e-12)[0]  # of several the fewest atoms
     assert model.best_n_atoms_ == k + 1 == len(model.path_) and model.gamma_ == pytest.approx(gammas[i])
     assert model.best_score_ == pytest.approx(mean.max())
 
@@ -156,6 +156,49 @@ def test_best_pair():
     assert best_pair(table, False) == (0, 3)
     # the best is 3.2 with a standard error of 0.1: one atom has 3.05, two reach 3.15, at the other width
     assert best_pair(table, True) == (1, 2)
+
+
+@pytest.mark.parametrize("one_standard_error", [False, True])
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e100])
+def test_ties_are_not_decided_by_rounding(size, one_standard_error):
+    """The fewest atoms, and of these the first width, have it; all of them have rank 1."""
+    better = np.zeros((5, 6), dtype=bool)
+    better[[3, 4, 1], [2, 2, 4]] = True
+    scores = np.where(better, 1.0, -99.0)[:, None] * np.array([0.1, 0.2, 0.7])[None, :, None]  # of three folds
+    table = size * scores * (1 + 1e-15 * np.random.default_rng(0).normal(size=scores.shape))
+    assert best_pair(table, one_standard_error) == (3, 3)
+    ranks = cv_results(table, [Setting(float(i)) for i in range(5)])["rank_test_score"].reshape(5, 6)
+    np.testing.assert_array_equal(ranks, np.where(better, 1, 4))
+
+
+def test_means_that_are_0_but_for_rounding_tie():
+    folds = np.random.default_rng(0).normal(size=(5, 3, 6))
+    assert best_pair(np.concatenate([folds, -folds], axis=1), False) == (0, 1)
+
+
+def test_small_differences_of_errors_are_no_ties():
+    """Errors that differ by far less than some others are."""
+    table = -np.array([[[1e6, 1.000001e-8, 1e-8]]])
+    assert best_pair(table, False) == (0, 3)
+    np.testing.assert_array_equal(cv_results(table, [Setting(1.0)])["rank_test_score"], [3, 2, 1])
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_scores_that_are_no_numbers_are_never_the_best(value):
+    assert best_pair(np.array([[[value, 1.0, 2.0, value]]]), False) == (0, 3)
+
+
+def test_a_choice_between_ties_does_not_depend_on_the_scale_of_weights():
+    X, _ = data(75)
+    y, gammas = labels(X, 2), [0.03, 0.1, 0.3, 1.0]
+    models = [
+        KMPClassifierCV(8, gammas=gammas, cv=5).fit(X, y, sample_weight=None if w is None else np.full(75, w))
+        for w in (None, 1.0, 0.1, 0.7, 1 / 75)
+    ]
+    assert (models[0].cv_results_["rank_test_score"] == 1).sum() > 1, "no tie, and nothing is tested"
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.cv_results_["rank_test_score"], models[0].cv_results_["rank_test_score"])
+        assert (model.best_n_atoms_, model.gamma_) == (models[0].best_n_atoms_, models[0].gamma_)
 
 
 def test_jobs_do_not_change_the_result():

@@ -9,6 +9,8 @@ import numpy as np
 from kernelpursuit._warning import warn
 from kernelpursuit.pursuit.loop import count
 
+_ROUNDING = 1e-12  # share of the scores by which equal ones may differ
+
 
 class Setting(NamedTuple):
     """What a path is fitted with."""
@@ -67,23 +69,41 @@ def defined_folds(table: np.ndarray) -> np.ndarray:
 
 
 def mean_scores(table: np.ndarray) -> np.ndarray:
-    """Means over the folds that have scores, (settings, numbers); nan where one of these folds has none."""
-    return defined_folds(table).mean(axis=1)
+    """Means over the folds that have scores, (settings, numbers); nan where one of these folds has none.
+
+    Means that differ by rounding alone are made equal, so that it has no part in what is chosen.
+
+    Examples
+    --------
+    >>> mean_scores(np.array([[[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2]], [[0.3, 0.4], [0.3, 0.4]]]))
+    array([[0.3, 0.3],
+           [0.3, 0.4]])
+    """
+    folds = defined_folds(table)
+    mean, size = folds.mean(axis=1), np.abs(folds).mean(axis=1)
+    order = np.argsort(-mean, axis=None)
+    order = order[np.isfinite(mean.flat[order])]
+    falling, rounding = mean.flat[order], _ROUNDING * size.flat[order]
+    apart = -np.diff(falling) > np.maximum(rounding[1:], rounding[:-1])
+    largest = np.flatnonzero(np.concatenate([[True], apart])[: len(order)])  # of each set of equal ones
+    mean.flat[order] = np.repeat(falling[largest], np.diff([*largest, len(order)]))
+    return mean
 
 
 def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
     """Index of the setting and number of atoms with the best mean score in `table` (settings, folds, numbers).
 
-    A mean that is nan is never the best.
+    Of several it is the one with the fewest atoms, and of these the first setting. A mean that is nan is never the
+    best.
     """
     mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
     if not np.any(mean > -np.inf):
         raise ValueError("no setting and number of atoms has a score in every fold: all means are nan")
-    setting, k = (int(index) for index in np.unravel_index(np.argmax(mean), mean.shape))
+    k, setting = (int(index) for index in np.unravel_index(np.argmax(mean.T), mean.T.shape))
     chosen = table[setting, :, k]
     chosen = chosen[~np.isnan(chosen)]
     if one_standard_error and len(chosen) > 1:  # one fold has no standard error
-        error = chosen.std(ddof=1) / np.sqrt(len(chosen))
+        error = chosen.std(ddof=1) / np.sqrt(len(chosen)) + _ROUNDING * np.abs(chosen).mean()
         k = int(np.argmax(np.any(mean >= mean[setting, k] - error, axis=0)))  # the fewest atoms with any setting
         setting = int(np.argmax(mean[:, k]))
     return setting, k + 1
