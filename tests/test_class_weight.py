@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 from sklearn.base import clone
+from sklearn.model_selection import KFold
 
 from kernelpursuit import (
     KMPClassifier,
     KMPClassifierCV,
     KMPRegressor,
     KMPRegressorCV,
+    RefinedKMPClassifier,
     SparseKernelFDA,
     SparseKernelFDACV,
     losses,
@@ -135,6 +137,44 @@ def test_a_search_knows_that_weights_of_classes_make_no_rows():
     plain = KMPClassifier(found.best_n_atoms_, gamma=0.5, class_weight="balanced").fit(X, y)
     assert found.alpha_ == pytest.approx(plain.alpha_, rel=1e-6)
     np.testing.assert_allclose(found.predict_proba(X), plain.predict_proba(X), rtol=1e-5)
+
+
+FEW_ROWS_OF_A_CLASS = np.repeat([0, 1, 2], [60, 57, 3])
+
+
+@pytest.mark.filterwarnings("ignore:the best number of atoms")
+@pytest.mark.parametrize(
+    "search",
+    [
+        KMPClassifierCV(3, gammas=[0.5], cv=KFold(3)),
+        KMPClassifierCV(3, gammas=[0.5], cv=KFold(3), n_jobs=1, input_weights="learned"),
+        SparseKernelFDACV(3, gammas=[0.5], cv=KFold(3)),
+    ],
+    ids=["kmp", "learned inputs", "fda"],
+)
+def test_a_fold_without_a_class_that_has_a_weight(search):
+    """Classes that are not named have weight 1 there, too."""
+    y = FEW_ROWS_OF_A_CLASS
+    X = np.random.default_rng(0).normal(size=(len(y), 2)) + y[:, None]
+    one = clone(search).set_params(class_weight={2: 5.0}).fit(X, y)
+    two = clone(search).set_params(class_weight={0: 1.0, 1: 1.0, 2: 5.0}).fit(X, y)
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    with pytest.raises(ValueError, match=r"class_weight names \[7\].*\[0, 1, 2\]"):
+        clone(search).set_params(class_weight={7: 5.0}).fit(X, y)
+
+
+@pytest.mark.parametrize("model", [*EACH, SparseKernelFDA(5), RefinedKMPClassifier(3, random_state=0)], ids=repr)
+def test_a_class_of_weight_nothing_that_has_a_weight(model):
+    y = FEW_ROWS_OF_A_CLASS
+    X = np.random.default_rng(0).normal(size=(len(y), 2)) + y[:, None]
+    one = clone(model).set_params(class_weight={2: 5.0}).fit(X, y, sample_weight=(y < 2) * 1.0)
+    assert one.classes_.tolist() == [0, 1]
+    if not isinstance(model, RefinedKMPClassifier):  # which draws other rows
+        two = clone(model).fit(X[y < 2], y[y < 2])
+        np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"class_weight names \['two'\].*\[0, 1, 2\]"):
+        clone(model).set_params(class_weight={"two": 5.0}).fit(X, y)
 
 
 @pytest.mark.parametrize("value", ["even", 3, {"absent": 2.0, "rare": -1.0}])

@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 from kernelpursuit._array import Array, on_host
 from kernelpursuit.estimators._pipeline import draw_seed
 from kernelpursuit.estimators._placement import take_rows
-from kernelpursuit.estimators._training import with_class_weight
+from kernelpursuit.estimators._training import weight_of_each, with_class_weight
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.gaussian import center_of, centred
 from kernelpursuit.kernels import make_kernel
@@ -68,14 +68,21 @@ def learned_in_folds(
         one._weights_said = True
         with warnings.catch_warnings():  # those of all rows say it again
             warnings.simplefilter("ignore", UserWarning)
-            learn(one, estimator, take_rows(X, train), y[train], None if weights is None else weights[train])
+            given = None if weights is None else weights[train]
+            learn(one, estimator, take_rows(X, train), y[train], given, labels=y)
         found.append(one)
     return found
 
 
-def learn(widths: FeatureWidths, estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
-    """Fit to rows, each with its own weight times that of its class, if the estimator of the search has such."""
-    widths.fit(X, y, with_class_weight(getattr(estimator, "class_weight", None), y, weights, X)[0])
+def learn(
+    widths: FeatureWidths, estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, labels: Any = None
+) -> None:
+    """Fit to rows, each with its own weight times that of its class, if the estimator of the search has such.
+
+    `labels` are those of all rows, where these are some: they may lack a class.
+    """
+    class_weight = weight_of_each(getattr(estimator, "class_weight", None), y if labels is None else labels)
+    widths.fit(X, y, with_class_weight(class_weight, y, weights, X)[0])
 
 
 def weighed(X: Any, widths: FeatureWidths) -> Array:

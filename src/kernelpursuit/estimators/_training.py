@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array
 
 from kernelpursuit._array import energies, from_host, in_double, namespace, to_host
@@ -295,20 +294,42 @@ def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: A
     counted = weights > 0  # rows that are absent have no say in what is balanced
     if not counted.any():
         return weights, None
-    labels = y[counted]
+    classes, index = np.unique(y[counted], return_inverse=True)
     if class_weight == "balanced":
-        classes, index = np.unique(labels, return_inverse=True)
         totals = np.bincount(index, weights=weights[counted])
-        of_rows = (totals.sum() / (len(classes) * totals))[index]
+        factors = totals.sum() / (len(classes) * totals)
     else:
-        of_rows = compute_sample_weight(class_weight, labels)
+        factors = factors_of(weight_of_each(class_weight, y), classes)
     both = np.zeros(len(y))
-    both[counted] = weights[counted] * of_rows
+    both[counted] = weights[counted] * factors[index]
     if not (np.all(np.isfinite(both)) and np.all(both >= 0) and both.sum() > 0):
         raise ValueError(f"class_weight must have non-negative numbers, not all of them zero, got {class_weight!r}")
     scale = weights.sum() / both.sum()
-    classes, first = np.unique(labels, return_index=True)
-    return both * scale, ClassFactors(classes, of_rows[first] * scale)
+    return both * scale, ClassFactors(classes, factors * scale)
+
+
+def weight_of_each(class_weight: Any, y: np.ndarray) -> Any:
+    """`class_weight` with 1 for the classes of y that it does not name, so that some of the rows may lack any of them.
+
+    As it is, where it is not a dict. A name that is not in y is taken for an error, unless all others are named, too.
+
+    Examples
+    --------
+    >>> weight_of_each({"b": 3.0}, np.array(["a", "b", "a"]))
+    {'a': 1.0, 'b': 3.0}
+    """
+    if not isinstance(class_weight, dict):
+        return class_weight
+    classes = np.unique(y).tolist()
+    unknown = [name for name in class_weight if name not in classes]
+    if unknown and not all(label in class_weight for label in classes):
+        raise ValueError(f"class_weight names {unknown}, which are not among the classes of y, {classes}")
+    return {label: class_weight.get(label, 1.0) for label in classes}
+
+
+def factors_of(class_weight: dict, classes: np.ndarray) -> np.ndarray:
+    """The weights of some classes."""
+    return np.array([class_weight[label] for label in classes.tolist()], dtype=np.float64)
 
 
 def host_weights(sample_weight: Any, X: Any) -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,8 +31,10 @@ from kernelpursuit.estimators._task_parameters import CLASS_CONSTRAINTS
 from kernelpursuit.estimators._training import (
     TrainingData,
     check_training,
+    factors_of,
     refuse_weights,
     training_data,
+    weight_of_each,
 )
 from kernelpursuit.estimators.classification import (
     ClassModel,
@@ -273,20 +274,21 @@ class SparseKernelFDA(FisherModel):
             refuse_matrix(y)
             with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
-                return self._fit_rows(data, classes)
+                return self._fit_rows(data, classes, classes)
         X, y = check_training(self, X, y, sample_weight=sample_weight)
         check_classification_targets(y)
         data = training_data(X, on_host(y), sample_weight)
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
-        return self._fit_rows(data, classes)
+        return self._fit_rows(data, classes, on_host(y))
 
-    def _fit_rows(self, data: TrainingData, classes: np.ndarray) -> SparseKernelFDA:
-        """Fit to rows wherever they are."""
+    def _fit_rows(self, data: TrainingData, classes: np.ndarray, labels: np.ndarray) -> SparseKernelFDA:
+        """Fit to rows wherever they are; `labels` are those of all rows, also of weight 0."""
+        class_weight = weight_of_each(self.class_weight, labels)
         self._one_target = len(classes) == 2
         fitted, found = self._pursue(data, elementwise(np.searchsorted, classes, data.y))
         self._projections = found.codes, found.means, found.scale
-        self._set(fitted._replace(weights=thresholds_moved(fitted, classes, self.class_weight)))
+        self._set(fitted._replace(weights=thresholds_moved(fitted, classes, class_weight)))
         return self
 
     def _pursue(self, data: TrainingData, index: np.ndarray) -> tuple[Fitted, Discriminants]:
@@ -339,7 +341,7 @@ def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> 
     if not moves_thresholds(class_weight):
         return fitted.weights
     assert fitted.calibration is not None and isinstance(fitted.weights, WeightPath)
-    costs = compute_class_weight(class_weight, classes=classes, y=classes)
+    costs = factors_of(class_weight, classes)
     if not (np.all(np.isfinite(costs)) and np.all(costs > 0)):
         raise ValueError(f"class_weight must have positive numbers, got {class_weight!r}")
     slopes = np.array([fitted.calibration.at(k)[0] for k in range(len(fitted.weights) + 1)])
