@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit import KMPClassifier, KMPRegressor, SparseKernelCCA, SparseKernelPCA
 from kernelpursuit.losses import Loss, huber
 from problems import classes, data, quiet_fit
 from test_stages import PATHS
@@ -47,6 +47,32 @@ def test_sparse_equals_dense(kernel, weighted, make):
         np.testing.assert_allclose(thin.predict(new), dense.predict(X), rtol=1e-7, atol=1e-8)
     assert sparse.issparse(thin.support_vectors_)
     np.testing.assert_array_equal(thin.support_vectors_.toarray(), dense.support_vectors_)
+
+
+def in_parts(X):
+    """A sparse matrix each of whose entries is stored as two numbers, their sum."""
+    n, d = X.shape
+    columns, starts = np.repeat(np.tile(np.arange(d), n), 2), np.arange(0, 2 * d * n + 1, 2 * d)
+    return sparse.csr_array((np.repeat(X.ravel() / 2, 2), columns, starts), shape=X.shape)
+
+
+def test_sparse_entries_in_parts_are_their_sums():
+    X, y = data()
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    parts = in_parts(X)
+    for model in (KMPRegressor(7), KMPRegressor(7, gamma=1.0, centers=20, random_state=0), SparseKernelPCA(5)):
+        one, two = clone(model).fit(sparse.csr_array(X), y), clone(model).fit(parts, y)
+        np.testing.assert_array_equal(one.support_, two.support_)
+        for each in (one, two):
+            method = each.predict if hasattr(each, "predict") else each.transform
+            np.testing.assert_allclose(method(parts), method(X), rtol=1e-7, atol=1e-8)
+    for centers in (X[:20], parts[:20]):
+        given = KMPRegressor(7, gamma=1.0, centers=centers).fit(parts, y)
+        np.testing.assert_allclose(given.predict(X), KMPRegressor(7, gamma=1.0, centers=X[:20]).fit(X, y).predict(X))
+    views = SparseKernelCCA(5, n_components=1, alpha=0.1)
+    one, two = clone(views).fit(X, X[:, :2]), clone(views).fit(parts, in_parts(X[:, :2]))
+    np.testing.assert_allclose(two.transform(parts, in_parts(X[:, :2]))[1], one.transform(X, X[:, :2])[1], rtol=1e-6)
+    assert parts.nnz == 2 * X.size  # what was given is as it was
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "linear", "poly"])

@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 from kernelpursuit._array import Array, on_host
 from kernelpursuit.estimators._pipeline import draw_seed
 from kernelpursuit.estimators._placement import take_rows
-from kernelpursuit.estimators._training import weight_of_each, with_class_weight
+from kernelpursuit.estimators._training import by_class, with_class_weight
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.gaussian import center_of, centred
 from kernelpursuit.kernels import make_kernel
@@ -81,7 +81,7 @@ def learn(
 
     `labels` are those of all rows, where these are some: they may lack a class.
     """
-    class_weight = weight_of_each(getattr(estimator, "class_weight", None), y if labels is None else labels)
+    class_weight = by_class(getattr(estimator, "class_weight", None), y if labels is None else labels)
     widths.fit(X, y, with_class_weight(class_weight, y, weights, X)[0])
 
 

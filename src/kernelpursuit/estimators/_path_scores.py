@@ -17,7 +17,7 @@ from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import host_dtype, is_precomputed, labels_beside, take_rows
 from kernelpursuit.estimators._shared_matrix import take_pairs
 from kernelpursuit.estimators._tasks import inside
-from kernelpursuit.estimators._training import weight_of_each
+from kernelpursuit.estimators._training import by_class
 from kernelpursuit.estimators._value_scores import as_predicted
 from kernelpursuit.pursuit.loop import count
 
@@ -67,7 +67,7 @@ def path_scores(
         return foreseen
     model._foreseen = foreseen
     if hasattr(model, "class_weight"):  # of all classes: a fold may lack some
-        model.class_weight = weight_of_each(model.class_weight, y)
+        model.class_weight = by_class(model.class_weight, y)
     pairwise = is_precomputed(model.kernel)
     X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
     try:

@@ -87,7 +87,21 @@ def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
             raise
         listed = ", ".join(repr(str(name)) for name in names[:10]) + (", ..." if len(names) > 10 else "")
         raise ValueError(f"{said}\nIn X: {'column' if len(names) == 1 else 'columns'} {listed}.") from error
-    return (checked[0], numeric(checked[1])) if options.get("y_numeric") else checked
+    if not isinstance(checked, tuple):
+        return summed(checked)
+    return summed(checked[0]), numeric(checked[1]) if options.get("y_numeric") else checked[1]
+
+
+def summed(X: Any) -> Any:
+    """A sparse matrix with each entry stored once, in a copy where some are stored in parts; others as they are.
+
+    SciPy takes an entry for the sum of its parts, but squares each of them for itself.
+    """
+    if not sparse.issparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def numeric(y: Any) -> Any:

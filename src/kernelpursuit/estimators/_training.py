@@ -18,6 +18,7 @@ from kernelpursuit.estimators._placement import (
     labels_on_host,
     place,
     refuse_collections,
+    summed,
     take_rows,
     validated,
     x_options,
@@ -299,7 +300,7 @@ def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: A
         totals = np.bincount(index, weights=weights[counted])
         factors = totals.sum() / (len(classes) * totals)
     else:
-        factors = factors_of(weight_of_each(class_weight, y), classes)
+        factors = factors_of(by_class(class_weight, y), classes)
     both = np.zeros(len(y))
     both[counted] = weights[counted] * factors[index]
     if not (np.all(np.isfinite(both)) and np.all(both >= 0) and both.sum() > 0):
@@ -308,14 +309,14 @@ def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: A
     return both * scale, ClassFactors(classes, factors * scale)
 
 
-def weight_of_each(class_weight: Any, y: np.ndarray) -> Any:
+def by_class(class_weight: Any, y: np.ndarray) -> Any:
     """`class_weight` with 1 for the classes of y that it does not name, so that some of the rows may lack any of them.
 
     As it is, where it is not a dict. A name that is not in y is taken for an error, unless all others are named, too.
 
     Examples
     --------
-    >>> weight_of_each({"b": 3.0}, np.array(["a", "b", "a"]))
+    >>> by_class({"b": 3.0}, np.array(["a", "b", "a"]))
     {'a': 1.0, 'b': 3.0}
     """
     if not isinstance(class_weight, dict):
@@ -348,7 +349,7 @@ def check_centers(centers: Any, X: Any) -> Any:
     """User's array of centres with the dtype and the columns of X."""
     if centers is None or isinstance(centers, Integral):
         return centers
-    centers = check_array(centers, input_name="centers", **x_options(None, centers))
+    centers = summed(check_array(centers, input_name="centers", **x_options(None, centers)))
     if place(centers) != place(X):
         raise ValueError(f"centers must be where X is, {' on '.join(place(X))}, got {' on '.join(place(centers))}")
     if centers.shape[1] != X.shape[1]:

@@ -28,6 +28,7 @@ from kernelpursuit.estimators._placement import (
     follow,
     is_precomputed,
     move_beside,
+    summed,
     take_rows,
     text_names,
     validated,
@@ -392,7 +393,7 @@ def _as_view(y: Any, kernel: Any, dtype: Any = None) -> Any:
     """Second view as a matrix; a vector is one column."""
     options = x_options(kernel, y)
     Y = check_array(y, input_name="y", ensure_2d=False, **(options if dtype is None else options | {"dtype": dtype}))
-    return Y[:, None] if Y.ndim == 1 else Y
+    return Y[:, None] if Y.ndim == 1 else summed(Y)
 
 
 def split_intercept(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:

@@ -30,11 +30,11 @@ from kernelpursuit.estimators._probabilities import calibrated_discriminants, lo
 from kernelpursuit.estimators._task_parameters import CLASS_CONSTRAINTS
 from kernelpursuit.estimators._training import (
     TrainingData,
+    by_class,
     check_training,
     factors_of,
     refuse_weights,
     training_data,
-    weight_of_each,
 )
 from kernelpursuit.estimators.classification import (
     ClassModel,
@@ -284,7 +284,7 @@ class SparseKernelFDA(FisherModel):
 
     def _fit_rows(self, data: TrainingData, classes: np.ndarray, labels: np.ndarray) -> SparseKernelFDA:
         """Fit to rows wherever they are; `labels` are those of all rows, also of weight 0."""
-        class_weight = weight_of_each(self.class_weight, labels)
+        class_weight = by_class(self.class_weight, labels)
         self._one_target = len(classes) == 2
         fitted, found = self._pursue(data, elementwise(np.searchsorted, classes, data.y))
         self._projections = found.codes, found.means, found.scale
