@@ -94,7 +94,6 @@ COUNTING = {  # where the sum of the weights is taken for a number of rows
     "both": kp.KMPRegressorCV(3, cv=2, gammas=[1.0], input_weights="both"),
     "ranker": kp.KMPRanker(),
     "ranker by pairs": kp.KMPRanker(2, loss="logistic"),
-    "widths": kp.FeatureWidths(),
     "refined": kp.RefinedKMPRegressor(3, epochs=2, random_state=0),
     "refined classes": kp.RefinedKMPClassifier(3, epochs=2, random_state=0),
     "landmarks by y": kp.PursuitNystroem(n_components=5, selection="prefit", task="regression"),

@@ -24,7 +24,9 @@ def hostile(seed):
     return X, rng
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*validation_fraction")
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*validation_fraction", "ignore:no row"
+)
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_finite_output_or_an_error_that_says_why(seed):

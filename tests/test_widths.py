@@ -116,6 +116,30 @@ def test_weights_below_one_stand_for_whole_rows(constant):
     np.testing.assert_allclose(found, FeatureWidths(30, random_state=0).fit(X, y).weights_, rtol=1e-3)
 
 
+@pytest.mark.parametrize("noise", [0.1, 0.5])
+@pytest.mark.parametrize("weight", [1.5, 2.0, 3.0, 100.0])
+@pytest.mark.filterwarnings("error")
+def test_rows_that_count_several_times_do_not_stand_alone(weight, noise):
+    """Widths of 0.01 explained all of y, noise included, where each row was a landmark and counted twice."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = np.sin(2 * X[:, 0]) + noise * rng.normal(size=100)
+    plain = FeatureWidths(random_state=0).fit(X, y)
+    counted = FeatureWidths(random_state=0).fit(X, y, sample_weight=np.full(100, weight))
+    uneven = FeatureWidths(random_state=0).fit(X, y, sample_weight=weight * rng.uniform(0.7, 1.3, size=100))
+    np.testing.assert_allclose(counted.weights_, plain.weights_, rtol=1e-6)
+    assert uneven.noise_ == pytest.approx(plain.noise_, rel=0.3)
+    assert uneven.weights_.max() < 2
+
+
+def test_copies_with_other_targets_are_rows_of_their_own():
+    """A thousand looks at ten inputs say how often a class is another one."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 10, size=(1000, 1)).astype(float)
+    y = np.where(rng.random(1000) < 0.2, X[:, 0] < 5, X[:, 0] >= 5).astype(int)
+    assert FeatureWidths(random_state=0).fit(X, y).noise_ == pytest.approx(1 - 0.6**2, abs=0.1)
+
+
 def test_bad_sample_weights():
     X, y = problem(30)
     with pytest.raises(ValueError, match="at least one"):

@@ -265,9 +265,9 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
 
 
 def _anywhere(rows: Any) -> Any:
-    """Two rows drawn at random from as far as the largest value of `rows`, in their place and kind."""
+    """Two rows drawn at random, no longer than the longest of `rows`, in their place and kind."""
     largest = float(abs(rows if sparse.issparse(rows) else on_host(rows)).max())
-    drawn = largest * np.random.default_rng(0).uniform(size=(2, rows.shape[1]))
+    drawn = largest / np.sqrt(rows.shape[1]) * np.random.default_rng(0).uniform(size=(2, rows.shape[1]))
     return sparse.csr_array(drawn) if sparse.issparse(rows) else from_host(drawn, rows)
 
 

@@ -25,6 +25,7 @@ from kernelpursuit._sklearn import (
 )
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries.tiles import one_blas_thread
+from kernelpursuit.estimators._copies import ALIKE
 from kernelpursuit.estimators._evidence import Evidence, evidence
 from kernelpursuit.estimators._pipeline import generator, say
 from kernelpursuit.estimators._placement import (
@@ -166,8 +167,9 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Classes or values, see `task`.
         sample_weight : array-like of shape (n_samples,), optional
-            How many times each row counts: weight 2 is the same as the row twice. Weights that sum to less than the
-            number of rows are taken in proportion.
+            How many times each row counts: weight 2 is the same as the row twice. Weights are taken in proportion
+            where they sum to less than the number of rows, and rows that count several times where hardly an input
+            comes with several targets: without these a copy does not show how large the noise is.
 
         Returns
         -------
@@ -181,12 +183,15 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)
         few_rows_rule(data.X, data.rows, columns=getattr(self, "feature_names_in_", None))
-        warn_unless_counts(self, data)
         n, rng = data.X.shape[0], generator(self.random_state)
         counts = row_counts(data)
         Y = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
         rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
+        if _show_noise(rows, counts):
+            warn_unless_counts(self, data)
+        else:
+            counts = counts * (len(counts) / np.sum(counts))
         landmarks, order = rng.permutation(inputs)[: self.n_landmarks], rng.permutation(order)
         rows, unit = _standardised(rows, counts, eps(data.X))
         varies = unit > 0 if np.any(unit) else np.ones(len(unit), dtype=bool)
@@ -353,6 +358,18 @@ def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndar
     _, first_input = np.unique(X, axis=0, return_index=True)
     place = place.reshape(-1)
     return X[first], Y[first], np.bincount(place, counts), place[np.sort(first_input)], place[np.sort(first)]
+
+
+def _show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether enough of the inputs that count more than once have several targets, X being those of `_distinct`.
+
+    If not, a row that counts twice is no second look at its input. A process that is told otherwise explains all of y
+    by widths that let each row stand alone: noise does not come back like that.
+    """
+    _, which, targets = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    several = targets > 1
+    repeated = several | (np.bincount(which.reshape(-1), counts) > 1)
+    return bool(np.sum(several) > ALIKE * np.sum(repeated))
 
 
 def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray) -> dict[str, Any]:
