@@ -62,7 +62,8 @@ class PursuitNystroem(
     kernel : str or callable, default="rbf"
         The kernel, as for `Nystroem`. A function may also take two matrices. "precomputed" works with any
         `n_components`. It should be positive semidefinite. Where it is not ("sigmoid"), a warning says so, and
-        landmarks that cannot be chosen are drawn; the features are of its part with positive eigenvalues.
+        landmarks that cannot be chosen are drawn; the features are of its part with positive eigenvalues, without those
+        below 1 % of the largest, which come near 0 by chance.
     gamma : float, default=None
         Parameter of the kernel. None leaves it to the kernel, as for `Nystroem`: 1 / n_features, for chi2 1.
     coef0 : float, default=None
@@ -342,7 +343,7 @@ class PursuitNystroem(
         chosen = f"only {count(len(self.path_), 'landmark')} could be chosen and {drawn} were drawn at random. "
         warn(
             f"{indefinite(self.kernel)}{', so that ' + chosen if drawn else '. '}"
-            f"The features are of its part with positive eigenvalues. {POSITIVE}",
+            f"The features are of its part with eigenvalues above {_LARGE:.0%} of the largest. {POSITIVE}",
             ConvergenceWarning,
         )
         large = eigenvalues > _LARGE * largest

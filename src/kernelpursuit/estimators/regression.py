@@ -119,8 +119,9 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges two degrees of freedom
         for an atom, one of them for having searched for it. "leave_one_out" is the exact leave-one-out error of the
         atoms as they are; it does not know that they were chosen. "validation" holds rows out and judges by the loss
-        that is fitted. "bound" is `bounds.vc_bound` on the share of rows missed by more than the standard deviation of
-        y. "certificate" fits the model to some rows and leaves it at that; the others give a limit of the same share,
+        that is fitted. "bound" is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k + 1)`` for one target, with
+        `errors` the rows missed by more than the standard deviation of y; no strict promise, as the same y are fitted.
+        "certificate" fits the model to some rows and leaves it at that; the others give a limit of the same share,
         `bounds.holdout_bound`, that holds for all numbers of atoms at once with probability 95 %. It is
         ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop | None``.
     validation_fraction
