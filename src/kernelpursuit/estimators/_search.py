@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from kernelpursuit._array import on_host
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import tiles
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
@@ -195,8 +197,10 @@ def fit_on_all_rows(
                 raise
             interrupted = "input weights were learned"
         inputs = weighed(X, widths)
+    # Where atoms are known, small products are left: on four cores they took five times as long with threads.
+    alone = nullcontext() if getattr(model, "_foreseen", None) is None else one_blas_thread()
     try:
-        with inside(place_in(estimator, "fit on all rows"), model, inputs, y, settled=True):
+        with alone, inside(place_in(estimator, "fit on all rows"), model, inputs, y, settled=True):
             model.fit(inputs, y, **options)
     except KeyboardInterrupt:
         if not hasattr(model, "path_"):
