@@ -1,6 +1,7 @@
 """Ranking: pairs written out are the oracle; groups left out, refitted one by one."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 from sklearn import config_context
@@ -421,6 +422,15 @@ def test_sizes_of_groups():
     np.testing.assert_array_equal(group_numbers(group_sizes(labels), 6), [0, 0, 0, 1, 2, 2])
     with pytest.raises(ValueError, match="stand together"):
         group_sizes(["a", "b", "a"])
+    assert group_sizes(np.array(["a", "a", 3], dtype=object)).tolist() == [2, 1]
+    for labels in (
+        pd.Series(["a", None, "b"]),
+        pd.Series(["a", "a", pd.NA], dtype="string"),
+        [1.0, np.nan, 2.0],
+        np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="datetime64[D]"),
+    ):
+        with pytest.raises(ValueError, match="1 of 3 are missing"):
+            group_sizes(labels)
     wrong = {"sum to 7, not 6": [3, 4], "from 1 on": [0, 6], "sizes": [[6]], "label": [1, 2, 3, 1, 1, 1]}
     for said, group in wrong.items():
         with pytest.raises(ValueError, match=said):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from problems import classes, data
 
 WEIGHTED = {
@@ -72,3 +72,26 @@ def test_bad_weights_are_named():
             KMPRegressor(3).fit(X, y, sample_weight=w)
     with pytest.raises(ValueError, match="y must have two classes"):
         KMPClassifier(3).fit(X, np.arange(20) % 2, sample_weight=np.arange(20) % 2)
+
+
+@pytest.mark.filterwarnings("ignore:sample_weight sums to")
+@pytest.mark.parametrize(
+    "model",
+    [
+        RefinedKMPRegressor(3, random_state=0),
+        RefinedKMPClassifier(3, random_state=0),
+        FeatureWidths(random_state=0),
+        KMPClassifier(3),
+    ],
+    ids=repr,
+)
+def test_enormous_weights(model):
+    """Nobody has so many rows; squares of these numbers overflow."""
+    X, y = data()
+    y = y if isinstance(model, RefinedKMPRegressor) else (y > 0).astype(int)
+    fits = [clone(model).fit(X, y, sample_weight=np.full(len(y), size)) for size in (1e100, 1e200, 1e305)]
+    results = [one.weights_ if isinstance(one, FeatureWidths) else one.predict(X) for one in fits]
+    for one in results[1:]:
+        np.testing.assert_allclose(one, results[0], rtol=1e-6)
+    with pytest.raises(ValueError, match="the sum of sample_weight overflows: divide"):
+        clone(model).fit(X, y, sample_weight=np.full(len(y), 1.7e308))

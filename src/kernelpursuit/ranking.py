@@ -34,10 +34,17 @@ def group_sizes(labels: Any) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) == 0:
         raise ValueError(f"labels must be one label for each row, got shape {labels.shape}")
+    if missing := sum(map(is_missing, labels.tolist())):
+        raise ValueError(f"labels must be one label for each row, {missing} of {len(labels)} are missing")
     first = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
-    if len(np.unique(labels[first])) < len(first):
+    if len(set(labels[first].tolist())) < len(first):
         raise ValueError("labels must stand together: a label comes back after another one. Sort the rows by labels")
     return np.diff(np.append(first, len(labels)))
+
+
+def is_missing(label: Any) -> bool:
+    """Whether it is None, pandas' NA, NaN or a time that is none."""
+    return label is None or type(label).__name__ == "NAType" or label != label
 
 
 def group_numbers(group: Any, n: int) -> np.ndarray:

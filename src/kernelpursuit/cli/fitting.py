@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import progress
-from kernelpursuit.cli.scores import error_text
+from kernelpursuit.cli.scores import error_text, share_text
 from kernelpursuit.cli.sources import STANDARD_INPUT, TableError, printable
 from kernelpursuit.cli.tables import Kind, Table, read_table
 from kernelpursuit.saving import load, save
@@ -116,7 +116,7 @@ def judgement(model: TableModel) -> Iterator[str]:
     else:
         yield f"With {terms} its error on {held['rows']} rows that it had not seen is {error} (root mean square;"
         yield f"on other rows {low} to {high}, with 95 % confidence). Always naming the mean would"
-        yield f"err by {chance}: {held['explained']:.0%} of the variance is explained."
+        yield f"err by {chance}: {share_text(held['explained'])} of the variance is explained."
     if not held["learned"]:
         yield "That is no better than chance, as far as these rows can tell."
     best = min((peer for peer in model.about["peers"] if peer["model"] != "chance"), key=lambda peer: peer["error"])

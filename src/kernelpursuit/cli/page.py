@@ -10,7 +10,7 @@ from typing import Any
 from kernelpursuit.cli import drawings
 from kernelpursuit.cli.fitting import judgement, summary_of_kinds
 from kernelpursuit.cli.model import TableModel
-from kernelpursuit.cli.scores import ERROR, quantity
+from kernelpursuit.cli.scores import ERROR, quantity, share_text
 from kernelpursuit.cli.sources import printable
 from kernelpursuit.saving import replace_file
 
@@ -78,7 +78,7 @@ def html(model: TableModel, file: str) -> str:
 
 def percent(value: float) -> str:
     """A share."""
-    return f"{100 * value:.1f} %"
+    return share_text(value, decimals=1).replace("%", " %")
 
 
 def lead(model: TableModel) -> str:
@@ -96,7 +96,13 @@ def tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
         {"value": str(held["terms"]), "name": "terms"},
     ]
     if model.task == "regression":
-        return [*found, {"value": percent(held["explained"]), "name": "of the variance explained"}]
+        return [
+            *found,
+            {
+                "value": percent(held["explained"]),
+                "name": "of the variance explained",
+            },
+        ]
     if held["unequal"]:
         found.append({"value": f"{held['balanced accuracy']:.3f}", "name": "balanced accuracy (classes are unequal)"})
     return [*found, {"value": f"{held['AUC']:.3f}", "name": "area under the ROC curve"}]

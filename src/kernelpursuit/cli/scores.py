@@ -48,6 +48,21 @@ def error_text(task: Task, error: float) -> str:
     return f"{error:.4f}" if task == "classification" else quantity(error)
 
 
+def share_text(share: float, decimals: int = 0) -> str:
+    """A share as a percentage, which is 100 only where it is all.
+
+    Examples
+    --------
+    >>> share_text(0.987), share_text(0.9995), share_text(1 - 1e-12), share_text(1.0), share_text(-2.0)
+    ('99%', '99.95%', '99.9999%', '100%', '-200%')
+    """
+    if share < 1:
+        share = min(share, 1 - 1e-6)
+        while f"{share:.{decimals}%}".startswith("100"):
+            decimals += 1
+    return f"{share:.{decimals}%}"
+
+
 def losses_of(task: Task, y: NDArray[Any], predicted: NDArray[Any]) -> NDArray[np.float64]:
     """Loss of each row: 0 or 1, or the squared error."""
     return (predicted != y).astype(np.float64) if task == "classification" else (predicted - y) ** 2

@@ -50,6 +50,7 @@ class TrainingData(NamedTuple):
 
 
 FEW_ROWS = 10  # which say nothing about variances
+MOST_COUNTED = 1e100  # rows, by their weights
 MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
@@ -238,6 +239,9 @@ def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingD
     rows = np.flatnonzero(weights > 0)
     if len(rows) == 0:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.sum(weights, dtype=np.float64)):
+            raise ValueError("the sum of sample_weight overflows: divide the weights by their mean")
     if len(rows) < n:
         X, y, weights = take_rows(X, rows), y[rows], weights[rows]
     return TrainingData(X, y, weights, rows, n)
@@ -255,12 +259,16 @@ def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
 
 
 def as_counts(weights: Any, n: int) -> Any:
-    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows."""
+    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows.
+
+    And of sum `MOST_COUNTED` at most: squares of larger numbers would overflow.
+    """
     xp = namespace(weights)
-    if float(to_host(xp.sum(weights))) >= n:
+    total = float(to_host(xp.sum(weights)))
+    if n <= total <= MOST_COUNTED:
         return weights
     weights = weights / float(to_host(xp.max(weights)))  # first, so that nothing underflows
-    return weights * (n / float(to_host(xp.sum(weights))))
+    return weights * (min(max(total, n), MOST_COUNTED) / float(to_host(xp.sum(weights))))
 
 
 def row_counts(data: TrainingData) -> Any:
