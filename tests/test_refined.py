@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import config_context
+from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelpursuit.estimators._refining as refining
-from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, refine
 from kernelpursuit.estimators._refining import frame_of
 from kernelpursuit.refinement.evidence import Rise
 
@@ -51,6 +52,34 @@ def test_the_frame_of_the_inputs():
         rare = (np.arange(n) < 2).astype(float)
         frame = frame_of(np.column_stack([np.full(n, 9.1), 5 * rare, rng.normal(size=n)]), None)
         assert np.isinf(frame.spread[0]) and frame.spread[1] == 5 and frame.spread[2] == pytest.approx(1, abs=0.1)
+
+
+def predicted(model, X, y, new, start=None):
+    """What a model says of new rows: of values with their deviation, of classes their probabilities."""
+    if start is not None:
+        return refine(start.fit(X, y), X, y, random_state=0).predict(new)
+    model.fit(X, y)
+    return np.array(model.predict(new, return_std=True)) if is_regressor(model) else model.predict_proba(new)
+
+
+@pytest.mark.parametrize(
+    ("rows", "model", "start"),
+    [
+        (120, RefinedKMPRegressor(8, random_state=0), None),
+        (120, None, KMPRegressor(6, gamma=0.5)),
+        (120, RefinedKMPClassifier(8, random_state=0), None),
+        (1600, RefinedKMPClassifier(8, epochs=3, random_state=0), None),  # by mini-batches
+    ],
+)
+def test_constant_inputs_change_nothing(rows, model, start):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(rows, 3)), rng.normal(size=(50, 3))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=rows)
+    y = y > 0 if start is None and is_classifier(model) else y
+    wide = [np.column_stack([Z[:, :1], np.full(len(Z), 7.0), Z[:, 1:], np.zeros((len(Z), 20))]) for Z in (X, new)]
+    plain = predicted(model, X, y, new, start)
+    np.testing.assert_allclose(predicted(model, wide[0], y, wide[1], start), plain, atol=1e-4)
+    assert start is not None or np.array_equal(np.flatnonzero(model.input_weights_), [0, 2, 3])
 
 
 def test_noise_alone_is_left_alone():

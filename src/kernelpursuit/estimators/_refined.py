@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._array import Array, to_host
+from kernelpursuit._array import Array, gather, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._by_descent import by_descent
@@ -49,6 +49,7 @@ from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
 from kernelpursuit.estimators._training import TrainingData, as_counts, few_rows_rule
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
 
@@ -116,11 +117,16 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
     def _refine_here(
         self, task: Task, wanted: int | None, strata: np.ndarray, loss: str, rng: np.random.Generator, stages: Stages
     ) -> Outcome:
-        """The same for rows of this process, standardised."""
-        Y = task.Y
+        """The same for rows of this process, standardised; inputs that vary alone have weights to be found."""
+        Y, spread, d = task.Y, self._frame.spread, task.X.shape[1]
+        J = np.flatnonzero(np.isfinite(spread))
+        if 0 < len(J) < d:
+            task, spread = of_inputs(task, J), spread[J]
         if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
-            return by_evidence(task, wanted, strata, rng, self._say, stages)
-        return by_descent(task, wanted, strata, loss, self.epochs, self._frame.spread, rng, self._say, stages)
+            outcome = by_evidence(task, wanted, strata, rng, self._say, stages)
+        else:
+            outcome = by_descent(task, wanted, strata, loss, self.epochs, spread, rng, self._say, stages)
+        return of_all_inputs(outcome, J, d) if 0 < len(J) < d else outcome
 
     def _keep(self, X: Array, outcome: Outcome) -> None:
         """Atoms in the units of X, in double precision: far from 0 single precision has no numbers where they moved."""
@@ -162,6 +168,32 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
     def _values(self, X: Array) -> Array:
         """Values of the expansion, (n, q), with the dtype of X."""
         return self._expansion.predict(X)
+
+
+def of_inputs(task: Task, J: np.ndarray) -> Task:
+    """Task with the inputs `J` alone."""
+    given = task.given
+    if given is not None:
+        given = Atoms(given.centers[:, J], given.log_widths, given.log_weights[J])
+    return task._replace(X=gather(task.X, J, axis=1), given=given)
+
+
+def of_all_inputs(outcome: Outcome, J: np.ndarray, d: int) -> Outcome:
+    """Outcome of a fit to the inputs `J`, in which the others of `d` inputs are 0."""
+
+    def widened(values: np.ndarray) -> np.ndarray:
+        out = np.zeros((*values.shape[:-1], d))
+        out[..., J] = values
+        return out
+
+    def wide(atoms: Atoms) -> Atoms:
+        return Atoms(widened(atoms.centers), atoms.log_widths, widened(atoms.log_weights))
+
+    model, fit, start = outcome.model, outcome.fit, outcome.start
+    if fit is not None:
+        fit = fit._replace(evidence=fit.evidence._replace(atoms=wide(fit.evidence.atoms)))
+    start = None if start is None else widened(start)
+    return outcome._replace(model=model._replace(atoms=wide(model.atoms)), fit=fit, start=start)
 
 
 def few_rows(task: Task) -> bool:
