@@ -1,11 +1,21 @@
-"""Copies of rows under n_atoms="auto": what fits noise because of them is said, and what does not is left in peace."""
+"""Copies of rows held out or left out: what fits noise because of them is said, what does not is left in peace."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
-from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit import (
+    ConformalRegressor,
+    KMPClassifier,
+    KMPRanker,
+    KMPRegressor,
+    RefinedKMPClassifier,
+    RefinedKMPRegressor,
+)
 from kernelpursuit.estimators._copies import row_numbers
 
 COPIES = "distinct rows, which count as"
@@ -71,6 +81,96 @@ def test_what_is_as_it_should_be_is_not(kind):
         assert len(np.unique(np.column_stack([X, y > 0.5]), axis=0)) < len(X) / 4
         KMPClassifier(gamma=2.0).fit(X, y > 0.5)
     KMPRegressor(40 if kind == "given" else "auto", gamma=2.0).fit(X, y)
+
+
+CHOOSERS = {
+    "huber": KMPRegressor(loss="huber", gamma=2.0),
+    "basic": KMPRegressor(variant="basic", gamma=2.0),
+    "validation": KMPRegressor(stop="validation", gamma=2.0),
+    "ranker": KMPRanker(gamma=2.0),
+    "ranker by groups": KMPRanker(gamma=2.0, stop="validation", random_state=0),
+    "groups left out": KMPRanker(gamma=2.0, stop="leave_one_group_out"),
+    "refined": RefinedKMPRegressor(random_state=0),
+    "refined classes": RefinedKMPClassifier(random_state=0),
+}
+
+
+def fitted(name, X, y, group=None, **options):
+    model = clone(CHOOSERS[name])
+    y = y > np.median(y) if isinstance(model, RefinedKMPClassifier) else y
+    return model.fit(X, y, **options, **({"group": group} if isinstance(model, KMPRanker) else {}))
+
+
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_whatever_chooses_tells_of_copies(name):
+    """Rows held out are no better judges than rows left out: they have been seen."""
+    X, y = rows(noise=2.0)
+    with pytest.warns(UserWarning, match=rf"60 {COPIES} 300\. .* leave out the copies"):
+        fitted(name, np.tile(X, (5, 1)), np.tile(y, 5), group=[60] * 5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a constant, where there is much noise
+@pytest.mark.filterwarnings("error:.*distinct rows")
+@pytest.mark.parametrize("kind", ["once", "weights", "discrete", "in one group", "exact", "few"])
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_nor_do_others_tell_of_what_is_as_it_should_be(name, kind):
+    """Weights make no copies for rows held out, and copies inside of a group are held out with it."""
+    X, y = discrete() if kind == "discrete" else rows(noise=0.0 if kind == "exact" else 2.0)
+    group, options = [len(X) // 5] * 5, {}
+    if kind == "weights" and name != "ranker":
+        options["sample_weight"] = np.full(60, 3.0)
+    if kind == "few":
+        X, y, group = np.tile(X[:8], (10, 1)), np.tile(y[:8], 10), [16] * 5
+    if kind == "in one group" and "group" in name:
+        X, y, group = np.repeat(X, 5, axis=0), np.repeat(y, 5), [60] * 5
+    fitted(name, X, y, group, **options)
+
+
+TOO_NARROW = "intervals most likely cover fewer than coverage=0.9"
+
+
+@pytest.mark.parametrize("share", [0.25, None])
+@pytest.mark.parametrize(
+    "kind", ["array", "float32", "sparse", "pandas", "precomputed", "text", "objects", "list", "twice", "some"]
+)
+def test_intervals_by_copies_of_fitted_rows_are_told(kind, share):
+    X, y = rows(120, noise=2.0)
+    J = {"twice": np.repeat(np.arange(120), 2), "some": np.r_[:120, :30]}.get(kind, np.tile(np.arange(120), 3))
+    model, X, y = KMPRegressor(20, gamma=2.0), X[J], y[J]
+    if kind == "precomputed":
+        X = np.exp(-2 * np.sum((X[:, None] - X) ** 2, axis=2))
+        model.set_params(kernel="precomputed")
+    if kind in ("text", "objects"):
+        if share is None:
+            pytest.skip("pipelines leave no rows out")
+        X = pd.DataFrame({"word": np.char.add("w", J.astype(str)), "number": X[:, 0]})
+        model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), model)
+    forms = {
+        "float32": lambda X: X.astype(np.float32),
+        "sparse": sparse.csr_array,
+        "pandas": pd.DataFrame,
+        "objects": pd.DataFrame.to_numpy,
+        "list": np.ndarray.tolist,
+    }
+    with pytest.warns(UserWarning, match=TOO_NARROW):
+        ConformalRegressor(model, calibration_fraction=share, random_state=0).fit(forms.get(kind, lambda X: X)(X), y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("error:.*intervals")
+@pytest.mark.parametrize("share", [0.25, None])
+@pytest.mark.parametrize("kind", ["once", "weights", "discrete", "absent", "hardly", "constant"])
+def test_intervals_by_rows_of_their_own_are_not(kind, share):
+    X, y = discrete() if kind == "discrete" else rows(120)
+    weights = np.full(len(y), 3.0) if kind == "weights" else np.ones(len(y))
+    if kind == "absent":
+        X, y, weights = np.tile(X, (3, 1)), np.tile(y, 3), np.repeat([1.0, 0.0], [120, 240])
+    if kind == "hardly":
+        X, y, weights = np.r_[X, X[:5]], np.r_[y, y[:5]], np.ones(125)
+    if kind == "constant":
+        X, y = np.round(X), np.ones(120)
+    model = ConformalRegressor(KMPRegressor(10, gamma=2.0), calibration_fraction=share, random_state=0)
+    model.fit(X, y, sample_weight=weights)
 
 
 def test_rows_are_numbered_alike_where_they_are_equal():

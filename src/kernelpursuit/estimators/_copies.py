@@ -2,47 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from kernelpursuit._array import to_host
+from kernelpursuit._array import is_array, on_host, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._orthogonal import rows_counted
 from kernelpursuit.estimators._placement import take_rows
 from kernelpursuit.estimators._training import FEW_ROWS, MANY, TrainingData
-from kernelpursuit.pursuit.loop import Path
+from kernelpursuit.pursuit.loop import Path, count
 from kernelpursuit.sharded.arrays import Sharded
 
 ALIKE = 0.01  # share of the repeated inputs that may have other targets by mistake; where more have, copies show noise
+COPIED = 0.1  # share of errors that copies make worthless from which intervals are said to be too narrow
+GIVEN = "give a number for n_atoms"
+SEARCHED = "choose it by a search (KMPRegressorCV, KMPClassifierCV) with `groups` that keep copies together"
 
 
-def warn_if_copies(estimator: Any, path: Path, data: TrainingData, targets: Any) -> None:
-    """Warn where a rule took so many atoms that the rows it counted must have been copies.
+def warn_if_copies(
+    said: str,
+    kept: int,
+    data: TrainingData,
+    targets: Any,
+    counted: float,
+    ways_out: Sequence[str] = (),
+    together: np.ndarray | None = None,
+) -> None:
+    """Warn where a rule kept so much that the rows it counted must have been copies.
 
     Of n rows such a rule keeps n / 2 atoms at most, as each costs its weight and its choice; with copies up to all
     distinct rows, as it costs nothing to fit the noise of a row that is there twice. Copies of an input with other
     targets are another thing: they show how large the noise is.
+
+    Parameters
+    ----------
+    said : str
+        What was kept, and by which rule.
+    kept : int
+        How many atoms, or numbers that move.
+    data : TrainingData
+    targets : array of shape (n_samples, n_targets)
+    counted : float
+        How many rows there are to the rule: to rows held out weights make no copies.
+    ways_out : sequence of str
+        What can be done beside leaving out the copies.
+    together : ndarray of shape (n_samples,), optional
+        Groups that are held out as a whole: copies inside of one are no copies.
     """
-    k, counted = len(path), rows_counted(data)
-    if isinstance(data.X, Sharded) or k < FEW_ROWS / 2 or data.total > MANY * len(data.rows):  # that has been said
+    n = len(data.rows)
+    if isinstance(data.X, Sharded) or kept < FEW_ROWS / 2 or counted > MANY * n:  # that has been said
         return
-    some = np.arange(min(len(data.rows), 4 * k))  # of rows without copies these are enough to know
-    if len(np.unique(row_numbers(take_rows(data.X, some)))) > 2 * k:
+    some = np.arange(min(n, 4 * kept))  # of rows without copies these are enough to know
+    if len(np.unique(row_numbers(take_rows(data.X, some)))) > 2 * kept:
         return
     which = row_numbers(data.X)
     distinct = int(which.max()) + 1
-    if distinct < FEW_ROWS or distinct > min(2 * k, counted / 2) or share_of_unlike(which, targets) > ALIKE:
+    if together is not None:
+        counted = len(np.unique(np.stack([which, together]), axis=1).T)
+    if distinct < FEW_ROWS or distinct > min(2 * kept, counted / 2) or share_of_unlike(which, targets) > ALIKE:
         return
-    rule = "n_atoms='auto'" if estimator.stop is None else f"stop={estimator.stop!r}"
-    weights = "" if data.weights is None else "divide weights that are not counts by their mean, "
+    scaled = [] if counted <= n else ["divide weights that are not counts by their mean"]
+    ways = ["leave out the copies", *scaled, *ways_out]
     warn(
-        f"{rule} has kept {k} atoms, and X has only {distinct} distinct rows, which count as {counted:g}. To the rule "
-        "a copy is a row of its own, so that even noise seems to come back, and the model most likely fits noise. "
-        f"Leave out the copies, {weights}give a number for n_atoms, or choose it by a search (KMPRegressorCV, "
-        "KMPClassifierCV) with `groups` that keep copies together"
+        f"{said}, and X has only {distinct} distinct rows, which count as {counted:g}. A copy counts as a row of its "
+        "own, so that even noise seems to come back, and the model most likely fits noise: "
+        + (", ".join(ways[:-1]) + ", or " if len(ways) > 1 else "")
+        + ways[-1]
     )
+
+
+def warn_if_chosen_by_copies(
+    estimator: Any, path: Path, data: TrainingData, targets: Any, held_out: bool, groups: np.ndarray | None = None
+) -> None:
+    """The same of the atoms that the rule of a pursuit has kept, by rows `held_out` or by all rows.
+
+    `groups` are those of a ranker.
+    """
+    rule = "n_atoms='auto'" if estimator.stop is None else f"stop={estimator.stop!r}"
+    k = len(np.unique(path.atoms))  # steps of the basic variant repeat some
+    counted = len(data.rows) if held_out else rows_counted(data)
+    ways_out = [GIVEN, SEARCHED] if groups is None else [GIVEN]
+    together = groups if held_out else None
+    warn_if_copies(f"{rule} has kept {count(k, 'atom')}", k, data, targets, counted, ways_out, together)
+
+
+def warn_if_copied_aside(X: Any, y: np.ndarray, rows: np.ndarray, aside: np.ndarray, coverage: float) -> None:
+    """Warn where rows whose errors make intervals are copies of rows that the model was fitted to.
+
+    With a share s of errors that say nothing, a new target lies outside about 1 / (1 - s) times as often.
+
+    Parameters
+    ----------
+    X : {array, sparse matrix, table, list} of n_samples rows
+    y : ndarray of shape (n_samples,)
+    rows, aside : ndarray of int
+        Rows fitted to, and those that the errors are of: the same rows where each is left out in turn.
+    coverage : float
+    """
+    which = row_numbers(X if sparse.issparse(X) else numbers_of_cells(X))
+    others = np.bincount(which[rows], minlength=len(which))[which[aside]] - np.isin(aside, rows)
+    share = float(np.mean(others > 0))
+    present = np.union1d(rows, aside)
+    distinct, which = np.unique(which[present], return_inverse=True)
+    if share < COPIED or len(distinct) < FEW_ROWS or np.all(y == y[0]):
+        return
+    if share_of_unlike(which, y[present, None]) > ALIKE:
+        return
+    warn(
+        f"{share:.0%} of the rows that say how wide intervals must be are copies of rows that the model was fitted to, "
+        "targets and all. Their errors say little of new rows, so that intervals most likely cover fewer than "
+        f"coverage={coverage:g} of new targets: leave out the copies"
+    )
+
+
+def numbers_of_cells(X: Any) -> np.ndarray:
+    """Cells of an array, a table or a list as numbers, the same for cells of a column that are equal.
+
+    Examples
+    --------
+    >>> numbers_of_cells([["red", 2], ["blue", 2], ["red", 3]]).tolist()
+    [[1, 0], [0, 0], [1, 1]]
+    """
+    cells = on_host(X) if is_array(X) else np.asarray(X, dtype=None if hasattr(X, "shape") else object)
+    cells = cells.reshape(len(cells), -1)
+    if cells.dtype.kind in "fiub":
+        return cells
+    return np.stack([np.unique(column.astype(str), return_inverse=True)[1] for column in cells.T], axis=1)
 
 
 def row_numbers(X: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from kernelpursuit._array import Array, gather, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.estimators._by_descent import by_descent
+from kernelpursuit.estimators._copies import warn_if_copies
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._judging import (
     FEWEST,
@@ -49,6 +50,7 @@ from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
 from kernelpursuit.estimators._training import TrainingData, as_counts, few_rows_rule
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.pursuit.loop import count
 from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle
@@ -112,6 +114,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
             )
             warn(f"n_atoms={wanted} terms were asked for, but {why}", ConvergenceWarning)
         self._keep(X, outcome)
+        self._warn_if_copies(data, Y, classes=loss != "squared")
         return outcome._replace(interrupted=outcome.interrupted and not stages.stopped)
 
     def _refine_here(
@@ -146,6 +149,16 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         self.start_centers_ = follow(frame.outside(started), X)
         self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moved
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
+
+    def _warn_if_copies(self, data: TrainingData, Y: Array, classes: bool) -> None:
+        """Warn where rows held out were copies of others.
+
+        Of a term its coefficient was fitted, and if it moved its place, or its width too. Equal inputs of one class are
+        nothing strange: there only the terms are counted.
+        """
+        k, d = self.widths_.shape[0], int(np.sum(np.isfinite(self._frame.spread)))  # constant inputs are none
+        fitted = 1 if classes else {"nothing": 1, "centers": 1 + d, "all": 2 + d}[self.moved_]
+        warn_if_copies(f"the model has {count(k, 'term')}", fitted * k, data, Y, len(data.rows))
 
     def _done(self, outcome: Outcome) -> Self:
         """The fitted estimator; an interrupt that came meanwhile is raised when all is done."""

@@ -29,6 +29,7 @@ from kernelpursuit._sklearn import (
     safe_indexing,
 )
 from kernelpursuit._warning import warn
+from kernelpursuit.estimators._copies import warn_if_copied_aside
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._fit_weights import row_weights
 from kernelpursuit.estimators._left_out import LeftOut, check_leaves_out
@@ -59,7 +60,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
     independently from one distribution, say), the new target lies in its interval with probability at least `coverage`,
     whatever the distribution and however bad the model. Without ties among the errors it is at most
     ``1 / (n_calibration + 1)`` more. The probability is over the rows set aside and the new row together. It does not
-    hold for each x, and the share covered with one set of rows set aside varies around it.
+    hold for each x, and the share covered with one set of rows set aside varies around it. Copies of rows, targets and
+    all, are not exchangeable with new ones: a warning says where so many rows have some that less will be covered.
 
     ``calibration_fraction=None`` sets no rows aside. A squared-loss pursuit knows the n models that have its atoms and
     weights fitted without one row each. The ends of an interval are quantiles of what they predict less, and plus,
@@ -209,6 +211,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
             say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
             warn(self._why_infinite(residuals))
+        else:
+            warn_if_copied_aside(X, y, rows, aside, self.coverage)
         if interrupt is not None:
             self._interrupt = interrupt
         return self

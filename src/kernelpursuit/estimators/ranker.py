@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelpursuit._array import Array, on_host, to_host
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
+from kernelpursuit.estimators._copies import warn_if_chosen_by_copies
 from kernelpursuit.estimators._descriptions import described
 from kernelpursuit.estimators._groups import (
     PAIRWISE,
@@ -264,6 +265,8 @@ class KMPRanker(RankingParameters, PursuitModel):
         if limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
+        if isinstance(stop, str):
+            warn_if_chosen_by_copies(self, fitted.path, data, data.y, stop != "gcv", numbers[data.rows])
         return fitted
 
     def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str | Fitted:
