@@ -1,5 +1,7 @@
 """Quantiles: how many rows lie below the predictions, however well the target is predicted."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -108,3 +110,30 @@ def test_a_share_that_is_another_is_said(options):
     with pytest.warns(ConvergenceWarning, match=next(iter(options))):
         model.fit(X, y - 5)
     assert abs(share_below(model, X, y - 5) - 0.9) > 0.05
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("sigma", [2, 3, 5, 8])
+def test_low_quantiles_of_skewed_noise(sigma, share, sign):
+    """Rows are much closer to each other there than they are spread; once none of them lay below, without a word."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(1000, 1))
+    y = sign * np.exp(X[:, 0] + sigma * rng.normal(size=1000))
+    model = KMPRegressor(4, loss="quantile", quantile=share if sign > 0 else 1 - share)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        below = share_below(model.fit(X, y), X, y)
+    off = abs((below if sign > 0 else 1 - below) - share)
+    is_said = any("share of training rows below" in str(one.message) for one in said)
+    assert off <= 0.2 * share + 0.006 or (sigma > 3 and is_said)
+    assert not is_said or off > 0.4 * share
+
+
+def test_a_small_share_that_is_another_is_said():
+    """By its size: no row below is far from a twentieth of them."""
+    X, y = rows()
+    model = KMPRegressor(3, loss="quantile", quantile=0.04, variant="basic", shrinkage=0.5)
+    with pytest.warns(ConvergenceWarning, match="share of training rows below.*variant='basic'"):
+        model.fit(X, y)
+    assert 0.02 < abs(share_below(model, X, y) - 0.04) < 0.05

@@ -20,6 +20,23 @@ def spreads(y: np.ndarray, weights: np.ndarray | None) -> list[float]:
     return sizes
 
 
+def in_ties(y: np.ndarray, weights: np.ndarray | None, least: float) -> np.ndarray:
+    """Which values make up more than a share `least` of their column, by weight.
+
+    Examples
+    --------
+    >>> in_ties(np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 3.0]]), None, 0.4).T
+    array([[ True,  True, False],
+           [False, False, False]])
+    """
+    many = np.zeros(y.shape, dtype=bool)
+    for column in range(y.shape[1]):
+        place = np.unique(y[:, column], return_inverse=True)[1]
+        totals = np.bincount(place, weights=weights)
+        many[:, column] = (totals > least * totals.sum())[place]
+    return many
+
+
 def medians(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Weighted medians of columns."""
     weights = np.ones(len(y)) if weights is None else weights

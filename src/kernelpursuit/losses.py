@@ -223,8 +223,9 @@ def quantile(share: float, width: float | None = None) -> Loss:
     """Twice the check loss, whose expectation is least at a quantile: a parabola within `width`, then linear.
 
     The absolute loss is that of the median, ``quantile(0.5)``. None for `width` leaves the corner in the loss. A fit
-    then minimises the loss with a width that follows the residuals: a fortieth to a twentieth of their spread. A fixed
-    width has to be small beside the residuals: within it the loss is squared, which is no loss of quantiles.
+    then minimises the loss with a width that follows the residuals: a fortieth to a twentieth of their spread, or less
+    where these are so skewed that the share of rows below would be another. A fixed width has to be small beside the
+    residuals: within it the loss is squared, which is no loss of quantiles.
 
     Examples
     --------

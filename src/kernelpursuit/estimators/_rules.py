@@ -262,17 +262,19 @@ def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> No
 
 def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
     """ConvergenceWarning when the share of rows below a model of quantiles is another, as no refit has balanced it."""
-    off = criterion.imbalance() / 2
-    if abs(off) <= _OFF_QUANTILE:
+    off = float(max(criterion.imbalance(), key=abs))
+    if abs(off) <= min(_OFF_QUANTILE, criterion.smaller_share() / 2):
         return
     if estimator.variant == "basic":
         advice = "variant='basic' never fits a weight again. Take more steps, or variant='backfit'"
     elif not estimator.fit_intercept:
         advice = "take fit_intercept=True, or more atoms"
-    else:
+    elif estimator.refit_every != 1:
         advice = "take refit_every=1, or an n_atoms that it divides"
+    else:
+        advice = "y is too skewed for this loss. Take its logarithm or the like, which keeps quantiles in their order"
     warn(
-        f"the share of training rows below the predictions is {abs(off):.2f} {'above' if off > 0 else 'below'} the "
+        f"the share of training rows below the predictions is {abs(off):.2g} {'above' if off > 0 else 'below'} the "
         f"quantile that was asked for: {advice}",
         ConvergenceWarning,
     )

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from kernelpursuit._array import Array, from_host, in_double, namespace, padded, squared_norms, to_host
-from kernelpursuit._medians import spreads
+from kernelpursuit._medians import in_ties, spreads
 from kernelpursuit.dictionaries.protocol import Dictionary
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.losses import Loss
@@ -16,6 +16,7 @@ from kernelpursuit.pursuit.squares import atoms_of_variant
 from kernelpursuit.pursuit.taking import TakingDirections
 
 _LEAST_SPREAD = 1e-6  # of residuals, as a share of the first: a loss is not rounded off more narrowly than by this
+_BALANCED = 0.2  # of the smaller share of rows that a quantile asks for: how far the share may be from it
 
 
 class Gradient(TakingDirections):
@@ -31,7 +32,8 @@ class Gradient(TakingDirections):
     A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. Both
     begin at the current model; for a loss that is not convex at least squares too, and the lower end is taken. For the
     squared loss this is `Squares` at a higher price. A loss with a corner that can be `rounded` is rounded off by the
-    spread of the residuals, again each time that this has halved; losses of steps are then the rounded ones.
+    spread of the residuals, again each time that this has halved, and less where the shares of rows below and above
+    are not those that the corner asks for; losses of steps are then the rounded ones.
 
     A step costs one column, one ``correlate`` of 1 + n_targets vectors, and O(n k) for each iteration of the optimiser.
 
@@ -111,6 +113,8 @@ class Gradient(TakingDirections):
         self._set_unit()
         if intercept and loss.convex:
             self._refit()  # the best constant
+            while self._sharpen():
+                self._refit()
         self._first_slope = self._slope()
         self._thetas.append(self._theta)
 
@@ -133,7 +137,7 @@ class Gradient(TakingDirections):
         self._theta = np.concatenate([self._theta, length])
         if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
             self._refit()
-            while self._round_off():
+            while self._round_off() or self._sharpen():
                 self._refit()
         else:
             self._round_off()
@@ -169,10 +173,22 @@ class Gradient(TakingDirections):
         """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
         return self._slope() / (self._first_slope or 1.0)
 
-    def imbalance(self) -> float:
-        """Mean slope of the loss over the rows, of the target where it is largest: 0 where no constant would help."""
-        slopes = to_host(self._form.gradient(self._y, self._f))
-        return float(max(np.average(slopes, axis=0, weights=self._weights), key=abs))
+    def imbalance(self) -> np.ndarray:
+        """How far the shares of rows below and above the model are from those that a loss with a corner asks for.
+
+        For each target; 0 where it is by no more rows than the model may go through, or where it fits all rows. Rows
+        with the same value, to which the model is near, are above and below in part.
+        """
+        sharp, rounded = (to_host(form.gradient(self._y, self._f)) for form in (self._sharp, self._form))
+        tied = to_host(self._y), self._weights, _BALANCED * self.smaller_share() / 2
+        share = np.average(np.where(in_ties(*tied), rounded, sharp), axis=0, weights=self._weights) / 2
+        through = (1 + len(self._chosen)) / self._y.shape[0]
+        varies = np.array(spreads(to_host(self.residual()), self._weights)) > self._least_spreads
+        return np.where(varies & (np.abs(share) > through), share, 0.0)
+
+    def smaller_share(self) -> float:
+        """The smaller of the shares of rows below and above the model that a loss with a corner asks for."""
+        return float(np.min(np.abs(self._sharp.gradient(np.zeros(2), np.array([1.0, -1.0]))))) / 2
 
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
@@ -195,9 +211,25 @@ class Gradient(TakingDirections):
         """
         if self._sharp.rounded is None:
             return False
-        now = np.maximum(spreads(to_host(self.residual()), self._weights), self._least_spreads)
+        return self._narrow(np.array(spreads(to_host(self.residual()), self._weights)))
+
+    def _sharpen(self) -> bool:
+        """Round the loss off less where it is balanced and the loss with the corner is not; whether it is another loss.
+
+        Residuals that are skewed may be much closer to each other at a quantile than they are spread.
+        """
+        if self._sharp.rounded is None:
+            return False
+        slopes = np.average(to_host(self._form.gradient(self._y, self._f)), axis=0, weights=self._weights)
+        allowed = _BALANCED * self.smaller_share()
+        off = (np.abs(slopes) / 2 < allowed) & (np.abs(self.imbalance()) > allowed)
+        return self._narrow(np.where(off, self._spreads / 4, np.inf))
+
+    def _narrow(self, now: np.ndarray) -> bool:
+        """Round the loss off by spreads where these are less than half of what they were; whether it is another."""
+        now = np.maximum(now, self._least_spreads)
         narrower = now < self._spreads / 2
-        if not np.any(narrower):
+        if self._sharp.rounded is None or not np.any(narrower):
             return False
         self._spreads = np.where(narrower, now, self._spreads)
         self._form = self._sharp.rounded(self._spreads)
