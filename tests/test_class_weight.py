@@ -229,3 +229,15 @@ def test_bad_quantiles_are_named():
     for arguments, name in (((1.0, 0.1), "share"), ((0.5, 0), "width")):
         with pytest.raises(ValueError, match=name):
             losses.quantile(*arguments)
+
+
+def test_rows_that_do_not_count_have_no_say_in_what_is_balanced_when_refined():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = (X[:, 0] + rng.normal(size=80) > 0.8).astype(int)
+    there = np.ones(80)
+    there[np.flatnonzero(y == 0)[:30]] = 0.0
+    model = RefinedKMPClassifier(3, class_weight="balanced", random_state=0)
+    weighed = clone(model).fit(X, y, sample_weight=there).predict_proba(X)
+    alone = clone(model).fit(X[there > 0], y[there > 0]).predict_proba(X)
+    np.testing.assert_allclose(weighed, alone, atol=1e-3)

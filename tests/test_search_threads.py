@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -90,6 +91,19 @@ def test_warnings_of_folds_are_left_out_and_filters_stay_as_they_were(two_thread
         warnings.simplefilter("always")
         KMPRegressorCV(12, cv=3, gammas=[0.5], alpha=0.0, one_standard_error=True).fit(X, y)
     assert not [one for one in seen if "was asked for" in str(one.message)]
+    assert warnings.filters == before
+
+
+def test_searches_at_the_same_time_leave_filters_as_they_were(two_threads):
+    X, y = data(200)
+    before = list(warnings.filters)
+
+    def late(seconds):
+        time.sleep(seconds)
+        KMPRegressorCV(15, cv=3, gammas=[0.1, 0.5, 1.0]).fit(X, y)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(late, [0.0, 0.02, 0.05]))
     assert warnings.filters == before
 
 

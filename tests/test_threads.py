@@ -7,6 +7,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelpursuit import KMPRegressor
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._threads import FEW_ROWS, threads_for
 
 
@@ -45,3 +46,15 @@ def test_a_fit_has_one_and_gives_them_back_when_it_fails():
         for table in (pd.DataFrame(X), X.tolist(), sparse.csr_array(X)):
             with threads_for(table):
                 assert threads() == {1}
+
+
+def test_fits_that_overlap_give_threads_back_when_the_last_one_ends():
+    with threadpool_limits(2, user_api="blas"):
+        before, few = threads(), np.zeros((10, 1))
+        first, second = threads_for(few), threads_for(few)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads() == {1} and not one_blas_thread.held
+        second.__exit__(None, None, None)
+        assert threads() == before

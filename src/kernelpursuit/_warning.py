@@ -5,6 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 _HERE = str(Path(__file__).parent)
@@ -12,12 +15,30 @@ _CHECKS = ("sklearn", "base.py")  # what scikit-learn does before a method begin
 _WORKERS = Path(multiprocessing.__file__).parent
 _BETWEEN = {"sklearn", "joblib"}  # what may stand between a user's line and this package
 
+_left_out: ContextVar[type[Warning] | None] = ContextVar("left_out", default=None)
+
+
+@contextmanager
+def without(category: type[Warning]) -> Iterator[None]:
+    """Context in whose thread this package has no warnings of a category.
+
+    Filters of Python are those of all threads: two that set and restore them may leave them changed.
+    """
+    token = _left_out.set(category)
+    try:
+        yield
+    finally:
+        _left_out.reset(token)
+
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first line, going up from here, that is neither of this package nor of scikit-learn.
 
     In a worker of joblib no line is the user's. Then it is that of scikit-learn which asked for the fit.
     """
+    left_out = _left_out.get()
+    if left_out is not None and issubclass(category, left_out):
+        return
     level, frame, caller = 2, sys._getframe(1), None
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
         file = Path(frame.f_code.co_filename)

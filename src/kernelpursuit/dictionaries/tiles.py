@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import PurePath
 from threading import Lock
@@ -83,19 +83,25 @@ class _OneBlasThread:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._holders = {"all": 0, "numpy": 0}
+        self._holders = {"all": 0, "numpy": 0, "small": 0}
         self._before: list[tuple[Any, int]] = []  # libraries and their threads when nobody held them
 
     @property
     def held(self) -> bool:
-        """Whether it is so now."""
-        return any(self._holders.values())
+        """Whether it is so now, for the sake of other threads."""
+        return self._holders["all"] + self._holders["numpy"] > 0
+
+    def __call__(self, scipy_too: bool = True) -> AbstractContextManager[None]:
+        return self._hold("all" if scipy_too else "numpy")
+
+    def for_small_fit(self) -> AbstractContextManager[None]:
+        """The same where one thread is enough for all: nobody else takes that for a reason to have several."""
+        return self._hold("small")
 
     @contextmanager
-    def __call__(self, scipy_too: bool = True) -> Iterator[None]:
-        who = "all" if scipy_too else "numpy"
+    def _hold(self, who: str) -> Iterator[None]:
         with self._lock:
-            if not self.held:
+            if not any(self._holders.values()):
                 libraries = [one for one in _controller().lib_controllers if one.user_api == "blas"]
                 self._before = [(one, one.num_threads) for one in libraries]
             self._holders[who] += 1
@@ -109,7 +115,8 @@ class _OneBlasThread:
 
     def _settle(self) -> None:
         for library, threads in self._before:
-            kept = self._holders["all"] == 0 and (_of_scipy(library.filepath) or not self.held)
+            nobody = self._holders["all"] + self._holders["small"] == 0
+            kept = nobody and (_of_scipy(library.filepath) or not self.held)
             library.set_num_threads(threads if kept else 1)
 
 

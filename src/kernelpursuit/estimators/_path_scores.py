@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._array import on_host
+from kernelpursuit._warning import without
 from kernelpursuit.estimators._fold_path import FoldPath
 from kernelpursuit.estimators._pipeline import say
 from kernelpursuit.estimators._placement import host_dtype, is_precomputed, labels_beside, take_rows
@@ -121,8 +121,7 @@ def say_best(label: str, scores: Any, began: float) -> None:
 
 def quiet_path_scores(*job: Any) -> np.ndarray | Ended:
     """The same without warnings of the fit: that to all rows says it again."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without(ConvergenceWarning):
         return path_scores(*job)
 
 

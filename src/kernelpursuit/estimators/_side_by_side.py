@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,6 +12,7 @@ from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._sklearn import usable_threads
+from kernelpursuit._warning import without
 from kernelpursuit.dictionaries.tiles import one_blas_thread
 
 # With fewer a step is mostly Python's, which threads do one at a time. Two threads took 1.44, 1.23 and 1.03 times the
@@ -66,11 +66,10 @@ def in_threads(
     config, waiting = get_config(), deque[Future]()
 
     def work(job: tuple) -> Any:
-        with config_context(**config):  # each thread has its own
+        with config_context(**config), without(ConvergenceWarning):  # each thread has its own
             return function(*job)
 
-    with warnings.catch_warnings(), one_blas_thread(), ThreadPoolExecutor(max(threads, usable_threads())) as pool:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # here: filters are those of all threads
+    with one_blas_thread(), ThreadPoolExecutor(max(threads, usable_threads())) as pool:
         try:
             for job in jobs(pool.map):
                 if job is not None:

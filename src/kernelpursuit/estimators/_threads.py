@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 
 # A matrix of 1,000 (2,000) rows times a vector: 0.2 (1.5) ms on one thread, 48 ms on both of a busy two-core machine.
 FEW_ROWS = 2000
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    """The libraries that were loaded by the first fit; looking for them takes milliseconds."""
-    return ThreadpoolController()
 
 
 def threads_for(X: Any) -> AbstractContextManager:
@@ -25,4 +19,4 @@ def threads_for(X: Any) -> AbstractContextManager:
     shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
     if not here or not shape or not 0 < shape[0] <= FEW_ROWS:
         return nullcontext()
-    return _controller().limit(limits=1, user_api="blas")
+    return one_blas_thread.for_small_fit()

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._array import gather, namespace, on_host, to_host
@@ -28,7 +27,7 @@ from kernelpursuit.estimators._refined import Outcome, RefinedModel
 from kernelpursuit.estimators._refined_shards import few, fitted_slope, host, mean_of_rows
 from kernelpursuit.estimators._refining import errors_within_margin, of_all_targets, squared_errors, warn_of_few_rows
 from kernelpursuit.estimators._tasks import told
-from kernelpursuit.estimators._training import TrainingData, by_class, host_weights, training_data, warn_unless_counts
+from kernelpursuit.estimators._training import TrainingData, training_data, warn_unless_counts, with_class_weight
 from kernelpursuit.estimators._value_scores import ValueScore
 from kernelpursuit.estimators.classification import (
     as_labels,
@@ -328,10 +327,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         X, y = validated(self, X, y, **x_options("precomputed", X))
         check_classification_targets(y)
         labels = labels_on_host(y)
-        if self.class_weight is not None:
-            given = 1.0 if sample_weight is None else host_weights(sample_weight, X)
-            of_classes = compute_sample_weight(by_class(self.class_weight, labels), labels)
-            sample_weight = given * of_classes / np.mean(of_classes)  # the number of rows is what it was
+        sample_weight, _ = with_class_weight(self.class_weight, labels, sample_weight, X)
         data = training_data(X, labels, sample_weight)
         classes = two_or_more_classes(data.y)
         self.classes_ = like_labels(classes, y)
