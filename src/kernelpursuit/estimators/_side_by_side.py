@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -71,7 +72,7 @@ def in_threads(
 
     with one_blas_thread(), ThreadPoolExecutor(max(threads, usable_threads())) as pool:
         try:
-            for job in jobs(pool.map):
+            for job in jobs(partial(each_in, pool)):
                 if job is not None:
                     waiting.append(pool.submit(work, job))
                 while len(waiting) >= (threads + waiting_jobs if job is not None else 1):
@@ -93,6 +94,20 @@ def in_threads(
             if waiting and isinstance(waiting[0].exception(), KeyboardInterrupt):
                 raise waiting[0].exception() from None  # type: ignore[misc]
             raise
+
+
+def each_in(pool: ThreadPoolExecutor, function: Callable, items: Iterable) -> Iterator[Any]:
+    """``pool.map(function, items)``, waited for so that an interrupt is noticed at once: all threads may be busy."""
+    futures = [pool.submit(function, item) for item in items]
+
+    def results() -> Iterator[Any]:
+        try:
+            yield from map(result_of, futures)
+        finally:
+            for future in futures:
+                future.cancel()
+
+    return results()
 
 
 def result_of(future: Future) -> Any:
