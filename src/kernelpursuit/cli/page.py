@@ -96,13 +96,7 @@ def tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
         {"value": str(held["terms"]), "name": "terms"},
     ]
     if model.task == "regression":
-        return [
-            *found,
-            {
-                "value": percent(held["explained"]),
-                "name": "of the variance explained",
-            },
-        ]
+        return [*found, {"value": percent(held["explained"]), "name": "of the variance explained"}]
     if held["unequal"]:
         found.append({"value": f"{held['balanced accuracy']:.3f}", "name": "balanced accuracy (classes are unequal)"})
     return [*found, {"value": f"{held['AUC']:.3f}", "name": "area under the ROC curve"}]

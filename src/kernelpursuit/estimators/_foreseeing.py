@@ -83,7 +83,7 @@ class Foreseeing:
             return None
         if not squares or model.variant == "basic" or model.weakness < 1 or n > WORTH * len(folds) * most:
             return None
-        if 2 * ((len(folds) + 1) * itemsize + 8) * n * n > free_memory(X) // SHARE:  # of two widths, for a while
+        if 2 * ((len(folds) + 1) * itemsize + 8) * n * n > free_memory(X) // SHARE:  # of two widths: more than is held
             return None
         counted = np.ones(n, dtype=bool) if weights is None else weights > 0
         classes = np.unique(y[counted]) if is_classifier(model) and y.ndim == 1 else np.zeros(0)
@@ -96,7 +96,7 @@ class Foreseeing:
         return cls(model, X, y, weights, folds, most)
 
     def room(self) -> np.ndarray:
-        """Where a kernel matrix may be put that is given to `ahead` alone."""
+        """Where a kernel matrix may be put that is given to `prepare` alone."""
         return self._spare.take((len(self._targets),) * 2, np.float64)
 
     def prepare(self, K: np.ndarray, each: Each, alone: bool = False) -> Products:

@@ -197,7 +197,7 @@ def fit_on_all_rows(
                 raise
             interrupted = "input weights were learned"
         inputs = weighed(X, widths)
-    # Where atoms are known, small products are left: on four cores they took five times as long with threads.
+    # Where atoms are known, small products are left: on four cores they took four times as long with threads.
     alone = nullcontext() if getattr(model, "_foreseen", None) is None else one_blas_thread()
     try:
         with alone, inside(place_in(estimator, "fit on all rows"), model, inputs, y, settled=True):
