@@ -61,14 +61,14 @@ class FoldPursuit:
         out, rows, V = products.outside[part], products.parts[part], products.V
         r, (raw, small, along, of_targets) = V.shape[1], products.over(part)
         self._smooth = r > products.intercept
-        self._rows, self._raw = rows, raw[rows]
+        self._rows, self._raw = rows, raw
         L = np.linalg.cholesky(np.eye(r) - V[out].T @ V[out])
         inverse = np.linalg.inv(L)  # which `well_spread` keeps well-conditioned
-        N = inverse @ along[:, rows]  # small parts along W
-        self._g, self._r = L.T @ products.C[:, rows] + N, r
-        self._small = np.maximum(small[rows] - np.einsum("ij,ij->j", N, N), 0.0)  # squared norms of small parts outside
+        N = inverse @ along  # small parts along W
+        self._g, self._r = L.T @ np.take(products.C, rows, axis=1, mode="clip") + N, r
+        self._small = np.maximum(small - np.einsum("ij,ij->j", N, N), 0.0)  # squared norms of small parts outside
         y = inverse @ (V[rows].T @ products.targets[rows])
-        self._rv, self._yh = y, of_targets[rows].T - y.T @ N  # residuals along W; products of small parts with targets
+        self._rv, self._yh = y, of_targets.T - y.T @ N  # residuals along W; products of small parts with targets
         self._energy = float(np.sum(products.targets[rows] ** 2))
         self._X, self._Y = np.zeros((most + 1, r)), np.zeros((most + 1, most + 1))  # Y: products of small parts
         # Of small parts with W, then of what W leaves of directions with what it leaves of the small parts of atoms.
@@ -138,7 +138,9 @@ class FoldPursuit:
         if len(close) == 1:
             return int(close[0])
         fresh = np.array(taken[len(self._spanned) :], dtype=np.intp)
-        D = (self._K[rows[np.concatenate([fresh, close])]].T * self._of.roots[:, None])[rows]
+        # Rows of the kernel matrix, one by one: entries that lie side by side are read together.
+        D = np.array([self._K[row].take(rows) for row in rows[np.concatenate([fresh, close])]])
+        D = (D * self._of.roots[rows]).T
         self._spanned = list(taken)
         columns, r = D[:, : len(fresh)], self._of.targets[rows]
         while columns.shape[1] and (added := self._basis.extend(columns)):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelpursuit._array import Spare
+from kernelpursuit.dictionaries.tiles import spans
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
 _NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.5)}  # by bytes of a product: what they may leave of the largest diagonal
 # entry, as a share: so little is enough, more is not worth their cost
 _CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
 _COLUMNS = 256  # at once, where sums are made
+_MULTIPLIED = 512  # columns whose products are one task: of larger blocks with themselves NumPy copies half, slowly
 
 
 def smooth_directions(K: np.ndarray, dtype: type, most: int = SMOOTH) -> np.ndarray:
@@ -65,25 +66,15 @@ def in_one_piece(rows: np.ndarray) -> np.ndarray | slice:
     return rows
 
 
-def pieces_of(n: int) -> list[slice]:
-    """Some columns after the other, a core's cache full."""
-    return [slice(start, start + _COLUMNS) for start in range(0, n, _COLUMNS)]
-
-
-def _on_diagonal(A: np.ndarray, out: np.ndarray) -> None:
-    """Products of the columns of A, those of each half with themselves: half of the work."""
-    for half in (slice(0, len(out) // 2), slice(len(out) // 2, len(out))):
-        np.matmul(A[:, half].T, A[:, half], out=out[half, half])
-
-
-def _beside(A: np.ndarray, out: np.ndarray) -> None:
-    """Those of the one half with the other: the other half of the work."""
-    half, n = len(out) // 2, len(out)
-    np.matmul(A[:, half:].T, A[:, :half], out=out[half:, :half])
-    for start in range(0, half, _COLUMNS):  # block by block: in a core's cache
-        some = slice(start, min(start + _COLUMNS, half))
-        for other in range(half, n, _COLUMNS):
-            out[some, other : other + _COLUMNS] = out[other : other + _COLUMNS, some].T
+def _multiply(A: np.ndarray, out: np.ndarray, some: slice) -> None:
+    """Products of some columns of A with each other and with all before them, into both triangles."""
+    np.matmul(A[:, some].T, A[:, some], out=out[some, some])
+    np.matmul(A[:, some].T, A[:, : some.start], out=out[some, : some.start])
+    for start in range(some.start, some.stop, _COLUMNS):  # block by block: in a core's cache
+        rows = slice(start, min(start + _COLUMNS, some.stop))
+        for other in range(0, some.start, _COLUMNS):
+            columns = slice(other, min(other + _COLUMNS, some.start))
+            out[columns, rows] = out[rows, columns].T
 
 
 class Products:
@@ -139,7 +130,7 @@ class Products:
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
         self.dtype, self.spare, self._each = np.dtype(dtype), Spare() if spare is None else spare, each
         everything, left_out = np.arange(n), np.concatenate(self.outside)
-        disjoint = len(parts) > 1 and np.array_equal(np.sort(left_out), everything)
+        self._disjoint = disjoint = len(parts) > 1 and np.array_equal(np.sort(left_out), everything)
         self._groups = [in_one_piece(rows) for rows in (self.outside if disjoint else [*self.outside, everything])]
         self._K, self._weights = K, roots
         along = self._along_directions()
@@ -147,7 +138,7 @@ class Products:
         self._small = [self.spare.take((len(self.V[rows]), n), self.dtype) for rows in self._groups]
         groups, t = len(self._groups), self.targets.shape[1]
         self._sums = Sums(np.empty((groups, n)), np.empty((groups, n)), along, np.empty((groups, n, t)))
-        self._splitting = each(self._split, pieces_of(n))
+        self._splitting = each(self._split, spans(0, n, _COLUMNS))
         for rows, W in zip(self._groups, along, strict=True):  # of the small parts: V VᵀV C is taken out
             W -= (self.V[rows].T @ self.V[rows]) @ self.C
         # Rows of a pursuit are those of all other groups, or all rows without those of its own.
@@ -165,7 +156,7 @@ class Products:
             for rows, out in zip(self._groups, made, strict=True):
                 np.matmul(V[rows].T, K[rows, some], out=out[:, some])
 
-        list(self._each(multiply, pieces_of(len(K))))
+        list(self._each(multiply, spans(0, len(K), _COLUMNS)))
         return made
 
     def _split(self, some: slice) -> None:
@@ -187,15 +178,18 @@ class Products:
         n = len(self.V)
         self.products = self.spare.take((len(self._groups), n, n), self.dtype)  # over the rows of each group
         weakref.finalize(self, self.spare.give_back, self.products).atexit = False
-        pairs = zip(self._small, self.products, strict=True)
-        tasks = [partial(half, one, out) for one, out in pairs for half in (_on_diagonal, _beside)]
-        list(self._each(lambda task: task(), tasks))
+        blocks = spans(0, n, _MULTIPLIED)[::-1]  # the longest first
+        tasks = [(*pair, some) for some in blocks for pair in zip(self._small, self.products, strict=True)]
+        list(self._each(lambda task: _multiply(*task), tasks))
         self.spare.give_back(*self._small)
+        self._whole = Sums(*(one.sum(axis=0) if self._disjoint else one[-1] for one in self._sums))
         del self._small, self._splitting, self._K
 
     def over(self, part: int) -> tuple[np.ndarray, ...]:
-        """Sums over the rows of one pursuit, but those of products."""
-        return tuple(np.tensordot(self._shares[part], sums, axes=1) for sums in self._sums)
+        """Sums over the rows of one pursuit for its own atoms, but those of products."""
+        rows, whole = self.parts[part], part == len(self.parts) - 1
+        sums = self._whole if whole else [every - own[part] for every, own in zip(self._whole, self._sums, strict=True)]
+        return tuple(np.take(one, rows, axis=axis, mode="clip") for one, axis in zip(sums, (0, 0, 1, 0), strict=True))
 
     def row(self, part: int, atom: int) -> np.ndarray:
         """Products of the small part of one atom with those of all atoms over the rows of one pursuit."""
