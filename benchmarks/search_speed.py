@@ -1,8 +1,8 @@
 """What a search costs: time on one thread and on all, and the part of it that products with kernel matrices take.
 
 Two searches, of 3,000 x 8 rows with values and of 1,347 digits, each in processes of its own, of this version and of
-another one whose ``src`` is given; with what they chose, which must be the same. Of several turns the fastest counts.
-Seconds of the processor are given beside those of the clock, because others may be at work on the machine. "products"
+another one whose ``src`` is given; with what they chose, which must be the same. Of several turns the fastest counts;
+on one thread there is one turn. Seconds of the processor are given beside those of the clock, because others may be at work on the machine. "products"
 is the time of one product of a fold's matrix with one vector, times the steps of all paths: what a product for each
 step takes on one thread. Then the lines of the README, on one thread and on as many as there are cores, three times
 each, the fastest counted.
@@ -89,7 +89,7 @@ def main() -> None:
     for name, digits, rows, atoms in (("values", False, args.rows, 100), ("digits", True, 1347, 150)):
         found: dict[str, Any] = {"search": name, "rows": rows}
         for threads, label in ((1, "one thread"), (None, "default")):
-            for version, source in [*versions.items()] * args.turns:
+            for version, source in [*versions.items()] * (1 if threads else args.turns):
                 wall, busy, *chosen = run(SEARCH.format(rows=rows, digits=digits), source, threads)
                 for name_of_time, seconds in ((f"{version}: {label}", wall), (f"{version}: {label}, processor", busy)):
                     found[name_of_time] = min(seconds, found.get(name_of_time, np.inf))

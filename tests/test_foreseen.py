@@ -193,3 +193,10 @@ def test_groups_and_interrupted_threads_leave_warnings_alone():
         warnings.simplefilter("error")
         model = KMPClassifierCV(30, cv=folds, gammas=[0.1], one_standard_error=True).fit(X, y)
     assert model.score(X, y) > 0.9
+
+
+def test_the_same_ridge_twice():
+    X, y = data()
+    model = KMPRegressorCV(6, cv=3, gammas=[0.1, 0.5], alphas=[0.0, 0.0]).fit(X, y[:, 0])
+    scores = model.cv_results_["mean_test_score"].reshape(4, -1)
+    np.testing.assert_array_equal(scores[::2], scores[1::2])

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
-from kernelpursuit.estimators import _pipeline, _search
+from kernelpursuit.estimators import _pipeline, _search, _search_paths
 from kernelpursuit.estimators._fold_path import FoldPath
 from pairwise import pairwise
 
@@ -124,14 +124,14 @@ def test_an_interrupt_in_a_search_whose_atoms_are_foreseen(done, monkeypatch):
 def test_an_interrupt_in_the_kernel_of_a_search(name, monkeypatch):
     estimator, y = ESTIMATORS[name]
     model = type(estimator)(**estimator.get_params() | {"gammas": [0.3, 1.0]})
-    kernel_matrix = _search.kernel_matrix
+    kernel_matrix = _search_paths.kernel_matrix
 
     def interrupting(estimator, X, gamma, *room):
         if gamma == 1.0:
             raise KeyboardInterrupt
         return kernel_matrix(estimator, X, gamma, *room)
 
-    monkeypatch.setattr(_search, "kernel_matrix", interrupting)
+    monkeypatch.setattr(_search_paths, "kernel_matrix", interrupting)
     with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 6 paths"):
         model.fit(X, y)
     assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_

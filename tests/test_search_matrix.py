@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
 
-import kernelpursuit.estimators._search as search
+import kernelpursuit.estimators._search_paths as search_paths
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms")
@@ -23,7 +23,7 @@ def data(n=80, targets=None, seed=0):
 
 def apart(model, X, y, monkeypatch, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(search, "kernel_matrix", lambda *arguments: None)
+        patch.setattr(search_paths, "kernel_matrix", lambda *arguments: None)
         return clone(model).fit(X, y, **options)
 
 
@@ -90,11 +90,11 @@ def test_where_a_matrix_is_shared():
         KMPRegressorCV(candidates=10), KMPRegressorCV(memory=0), KMPRegressorCV(kernel="precomputed"),
         KMPRegressorCV(kernel=("rbf", {"gamma": 1.0})), KMPRegressorCV(kernel=rbf_kernel),
     ]  # fmt: skip
-    assert all(search.kernel_matrix(model, X, 0.5) is None for model in own)
-    K = search.kernel_matrix(KMPRegressorCV(), X, 0.5)
+    assert all(search_paths.kernel_matrix(model, X, 0.5) is None for model in own)
+    K = search_paths.kernel_matrix(KMPRegressorCV(), X, 0.5)
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_allclose(K, rbf_kernel(X, gamma=0.5))
-    assert search.kernel_matrix(KMPRegressorCV(), X.astype(np.float32), 0.5) is None
+    assert search_paths.kernel_matrix(KMPRegressorCV(), X.astype(np.float32), 0.5) is None
 
 
 def test_a_fold_without_a_class(monkeypatch):

@@ -55,31 +55,30 @@ def test_the_numbers_are_those_of_one_after_the_other(model, two_threads):
     X, y = data()
     y = y if isinstance(model, KMPRegressorCV) else y > 0
     threaded = clone(model).fit(X, y)
-    assert len(two_threads) == 2
+    assert two_threads and threading.main_thread().name not in two_threads
     alone = clone(model).set_params(n_jobs=1).fit(X, y)
     for name, values in alone.cv_results_.items():
         np.testing.assert_allclose(threaded.cv_results_[name], values, rtol=1e-9, err_msg=name)
     np.testing.assert_array_equal(threaded.predict(X), alone.predict(X))
 
 
-@pytest.mark.parametrize("rows", [0, 2000])
-def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypatch):
-    monkeypatch.setattr(foreseeing, "FEW_FORESEEN", rows)
-    foresee, under_way, most = foreseeing.foresee, [], []
+def test_paths_are_foreseen_one_at_a_time_while_the_next_width_is_made(two_threads, monkeypatch):
+    foresee, multiply, by = foreseeing.foresee, foreseeing.Products.multiply, {"foreseen": [], "made": []}
 
-    def slow(*given, **options):
-        under_way.append(None)
-        time.sleep(0.01)
-        most.append(len(under_way))
-        found = foresee(*given, **options)
-        under_way.pop()
-        return found
+    def noting(what, function):
+        def noted(*given, **options):
+            by[what].append(threading.current_thread())
+            return function(*given, **options)
 
-    monkeypatch.setattr(foreseeing, "foresee", slow)
+        return noted
+
+    monkeypatch.setattr(foreseeing, "foresee", noting("foreseen", foresee))
+    monkeypatch.setattr(foreseeing.Products, "multiply", noting("made", multiply))
     X, y = data()
-    one = KMPRegressorCV(8, gammas=[0.3, 1.0], cv=3).fit(X, y)
-    assert len(two_threads) == 2 and threading.main_thread().name not in two_threads
-    assert max(most) == 1 if rows else max(most) > 1
+    one = KMPRegressorCV(8, gammas=[0.1, 0.3, 1.0], cv=3).fit(X, y)
+    main = threading.main_thread()
+    assert by["foreseen"][:6] == [main] * 6 and len(by["made"]) == 3 and main not in by["made"]
+    assert sum(thread is not main for thread in by["foreseen"]) == 3  # of the last width: nothing else is to be made
     np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
 
 
@@ -110,7 +109,7 @@ def test_searches_at_the_same_time_leave_filters_as_they_were(two_threads):
 def test_threads_have_the_configuration_of_the_caller():
     with config_context(working_memory=7):
         seen = list(
-            in_threads(lambda i: (i, get_config()["working_memory"]), lambda each: [(1,), (2,), (3,)], 2, Ending())
+            in_threads(lambda i: (i, get_config()["working_memory"]), lambda hands: [(1,), (2,), (3,)], 2, Ending())
         )
     assert seen == [(1, 7), (2, 7), (3, 7)]
 
@@ -124,9 +123,10 @@ def test_jobs_are_made_by_the_same_threads_and_may_wait_for_all_before():
         time.sleep(0.001)
         return item
 
-    def jobs(each):
+    def jobs(hands):
         for width in range(3):
-            assert list(each(work, range(4))) == [0, 1, 2, 3]
+            begun = hands.later(lambda: hands.each(work, range(20)))
+            assert begun() == list(range(20))
             yield None
             alive.append(len(done) - 3 * width)  # of those before, all are done and have been given out
             yield from ((3 * width + fold,) for fold in range(3))
@@ -134,7 +134,43 @@ def test_jobs_are_made_by_the_same_threads_and_may_wait_for_all_before():
     for result in in_threads(work, jobs, 2, Ending(), waiting_jobs=5):
         done.append(result)
     assert done == list(range(9)) and alive == [0, 0, 0]
-    assert len(seen) <= max(2, side_by_side.usable_threads()) and threading.main_thread() not in seen
+    assert len(seen - {threading.main_thread()}) <= max(2, side_by_side.usable_threads())
+    assert threading.main_thread() in seen  # who waits takes part
+
+
+def test_errors_of_what_is_made_in_threads_come_out():
+    def wrong(item):
+        if item == 3:
+            raise ValueError("an error of one")
+        return item
+
+    def jobs(hands):
+        begun = hands.later(lambda: hands.each(wrong, range(5)))
+        time.sleep(0.01)  # the other thread has the error
+        begun()
+        yield ()
+
+    with pytest.raises(ValueError, match="an error of one"):
+        list(in_threads(wrong, jobs, 2, Ending()))
+
+
+def test_what_is_being_made_ends_with_the_search():
+    begun, ended = threading.Event(), []
+
+    def slow(item):
+        begun.set()
+        time.sleep(0.002)
+        ended.append(item)
+
+    def jobs(hands):
+        hands.later(lambda: hands.each(slow, range(10_000)))
+        begun.wait(5)
+        raise KeyboardInterrupt
+        yield ()
+
+    with pytest.raises(KeyboardInterrupt):
+        list(in_threads(slow, jobs, 2, Ending()))
+    assert len(ended) < 1000
 
 
 def test_an_interrupt_ends_all_of_them(two_threads, monkeypatch):
@@ -164,7 +200,7 @@ def test_an_interrupt_ends_all_of_them(two_threads, monkeypatch):
 def test_paths_that_are_finished_count_when_the_next_width_is_interrupted():
     done, seen = threading.Event(), []
 
-    def jobs(each):
+    def jobs(hands):
         yield from [(1,), (2,)]
         done.wait(5)
         raise KeyboardInterrupt
@@ -194,7 +230,7 @@ def test_an_interrupted_path_says_how_far_it_came():
 
     first, second = Ending(), Ending()
 
-    def interrupting(each):
+    def interrupting(hands):
         yield 0, first
         yield 2, first
         time.sleep(0.02)
@@ -204,7 +240,7 @@ def test_an_interrupted_path_says_how_far_it_came():
         list(in_threads(path, interrupting, 2, first))
     assert caught.value.steps == 5 and sorted(begun) == [0, 2]
     with pytest.raises(ValueError, match="an error of one"):
-        list(in_threads(path, lambda each: [(i, second) for i in (1, 3, 4, 5)], 2, second))
+        list(in_threads(path, lambda hands: [(i, second) for i in (1, 3, 4, 5)], 2, second))
     assert second.now and 5 not in begun
 
 

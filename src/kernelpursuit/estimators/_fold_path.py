@@ -71,30 +71,23 @@ class FoldRows:
 
 
 class FoldPath:
-    """One fold of a search at one width. It is used once and then holds nothing, because it needs much memory.
+    """One fold of a search at one width.
 
     Parameters
     ----------
     foresee : callable
-        Finds the atoms of the path.
+        Finds the atoms of the path, as far as they can be foreseen.
     K : ndarray of shape (n, n)
         Kernel values of all rows.
     rows : FoldRows
     """
 
     def __init__(self, foresee: Callable[[], Foreseen], K: np.ndarray, rows: FoldRows):
-        self._held: tuple[Callable[[], Foreseen], np.ndarray] | None = (foresee, K)
-        self._rows = rows
-
-    def atoms(self) -> Foreseen:
-        """The atoms of the path, as far as they are foreseen."""
-        (foresee, _), self._held = self._held or _used_up(), None
-        return foresee()
+        self.atoms, self._K, self._rows = foresee, K, rows
 
     def scores(self, model: Any) -> np.ndarray | Foreseen:
         """Scores for 1, 2, ... atoms; where a fit has to find them, the atoms as far as they are foreseen."""
-        (foresee, K), self._held = self._held or _used_up(), None
-        foreseen, constants = foresee(), int(model.fit_intercept)
+        foreseen, K, constants = self.atoms(), self._K, int(model.fit_intercept)
         if len(foreseen.atoms) < model.n_atoms:
             return foreseen
         rows, atoms = self._rows, self._rows.train[foreseen.atoms]
@@ -114,10 +107,6 @@ class FoldPath:
         coefficients = np.linalg.inv(fit.R) if coefficients is None else coefficients
         values = staged(columns[rows.test] @ coefficients, lengths * rows.unit, constants)
         return np.concatenate([rows.scores_of(some, is_classifier(model)) for some in values])
-
-
-def _used_up() -> Any:
-    raise RuntimeError("the path of a fold is used once")
 
 
 def staged(directions: np.ndarray, lengths: np.ndarray, constants: int) -> Iterator[np.ndarray]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,9 +26,6 @@ WIDE_ROWS = 1500  # up to which products are kept in float64; of more rows they 
 # Rows for each step of all folds together, up to which shared products are worth their while: they took 0.55, 0.40
 # and 0.93 of the time of fits at 6.7, 8 and 20.
 WORTH = 16
-# With fewer rows, steps that are foreseen are mostly Python's, which threads do one at a time: so do the paths, while
-# another thread computes the scores of the last one.
-FEW_FORESEEN = 2000
 
 Fold = tuple[np.ndarray, np.ndarray]
 
@@ -70,7 +65,6 @@ class Foreseeing:
         same = np.unique(X, axis=0, return_inverse=True)[1] if isinstance(X, np.ndarray) else np.arange(X.shape[0])
         self._twins = same.reshape(-1)
         self._spare = Spare()
-        self._turn: AbstractContextManager = Lock() if X.shape[0] < FEW_FORESEEN else nullcontext()
 
     @classmethod
     def of(
@@ -100,7 +94,7 @@ class Foreseeing:
         return self._spare.take((len(self._targets),) * 2, np.float64)
 
     def prepare(self, K: np.ndarray, each: Each, alone: bool = False) -> Products:
-        """What the products of a width are made of, given kernel values of all rows.
+        """The products of a width, given kernel values of all rows.
 
         Nobody else needs the matrix if they have it `alone`: its memory is used again when they are done with.
         """
@@ -110,18 +104,13 @@ class Foreseeing:
         shared = Products(K, *given, dtype=dtype, each=each, spare=self._spare)
         if alone:
             weakref.finalize(shared, self._spare.give_back, K).atexit = False
+        shared.multiply()
         return shared
 
     def ahead(self, K: np.ndarray, shared: Products) -> tuple[list[FoldPath], Callable[[], Foreseen]]:
         """The paths of all folds, and what foresees the path on all rows."""
-        shared.multiply()
-        how: dict[str, Any] = {"most": self._most, "jointly": self._model.variant == "prefit"}
-
-        def path(part: int) -> Foreseen:
-            with self._turn:
-                return foresee(shared, part, K=K, **how)
-
-        paths = [partial(path, part) for part in range(len(self._folds) + 1)]
+        how: dict[str, Any] = {"most": self._most, "jointly": self._model.variant == "prefit", "K": K}
+        paths = [partial(foresee, shared, part, **how) for part in range(len(self._folds) + 1)]
         return [FoldPath(path, K, rows) for path, rows in zip(paths, self._folds, strict=False)], paths[-1]
 
 

@@ -49,14 +49,15 @@ def path_scores(
     label: str = "",
     place: Any = None,
     foreseen: Any = None,
+    began: float | None = None,
 ) -> np.ndarray | Ended:
     """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
 
     The scores are nan where all test rows have weight 0. A line with `label` says what came out. `place` is where
     callbacks hear of the fit, see `inside`. `foreseen` are the atoms of the path, or its scores, or what finds them.
-    A callback does not end a path whose atoms are known: most of the work is done.
+    A callback does not end a path whose atoms are known: most of the work is done. `began` is when it was begun.
     """
-    began = time.perf_counter()
+    began = time.perf_counter() if began is None or foreseen is None else began  # a fit may have waited for a thread
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
     if w_test is not None and not np.any(w_test > 0):
         return np.full(model.n_atoms, np.nan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
-from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from kernelpursuit._array import on_host
 from kernelpursuit._warning import warn
 from kernelpursuit.dictionaries import tiles
 from kernelpursuit.dictionaries.tiles import one_blas_thread
-from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
+from kernelpursuit.estimators._foreseeing import Foreseeing
 from kernelpursuit.estimators._input_weights import (
     WIDTHS,
     kinds_to_try,
@@ -36,7 +35,6 @@ from kernelpursuit.estimators._path_scores import (
     Ended,
     Interrupted,
     path_scores,
-    quick,
     quiet_path_scores,
     scored_by_metric,
     weight_option,
@@ -52,8 +50,9 @@ from kernelpursuit.estimators._score_table import (
     mean_scores,
     without_undefined_folds,
 )
-from kernelpursuit.estimators._shared_matrix import kernel_matrix, shares_matrix
-from kernelpursuit.estimators._side_by_side import Each, Ending, in_threads, threads_of_search
+from kernelpursuit.estimators._search_paths import SearchPaths
+from kernelpursuit.estimators._shared_matrix import shares_matrix
+from kernelpursuit.estimators._side_by_side import Ending, Hands, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import (
     few_rows_rule,
@@ -241,50 +240,20 @@ def cross_validate(
     told, ending = SearchTask(estimator, [str(setting) for setting in settings], len(folds)), Ending()
     learned = [] if widths is None else learned_in_folds(widths, estimator, X, y, weights, folds, verbose)
     foreseeing = Foreseeing.of(prototype, X, y, weights, folds, most) if shares_matrix(estimator, X) else None
-    on_all_rows = dict[int, Callable[[], Foreseen]]()
-
-    def paths(each: Each) -> Iterator[Any]:
-        for (weighted, gamma), same in groupby(enumerate(settings), key=lambda pair: (pair[1].learned, pair[1].gamma)):
-            if told.stopped:  # nothing is prepared for the next width
-                return
-            yield from paths_of_width(weighted, gamma, list(same), each)
-
-    def paths_of_width(weighted: bool, gamma: float | None, group: list[tuple[int, Setting]], each: Each) -> Iterator:
-        ahead: list[Any] = [None] * len(folds)
-        plain = [without_ridge(estimator, setting) for _, setting in group]
-        sees = foreseeing if any(plain) and not weighted else None
-        alone = scorer is None and all(plain)  # columns of atoms are all that fits take
-        room = sees.room() if sees is not None and alone else None
-        matrix = None if weighted else kernel_matrix(estimator, X, gamma, each, room)  # made when it is its turn
-        if sees is not None and matrix is not None:
-            products = sees.prepare(matrix.T, each, alone)
-            yield None  # until those of the last width have given their memory back
-            ahead, whole = sees.ahead(matrix.T, products)
-            del products
-            on_all_rows.update((place, whole) for (place, _), known in zip(group, plain, strict=True) if known)
-            matrix = None if alone else matrix
-        rows, kernel = (X, estimator.kernel) if matrix is None else (matrix, "precomputed")
-        for (place, setting), known in zip(group, plain, strict=True):
-            for fold, (train, test) in takewhile(lambda _: not told.stopped, enumerate(folds)):
-                label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
-                one = model(most, setting, max(0, verbose - 1)).set_params(kernel=kernel)
-                one._for_scores, one._ending = scorer is None, ending
-                heard, given = told.fold(place, fold), weighed(X, learned[fold]) if weighted else rows
-                found = ahead[fold] if known else None
-                if found is not None and estimator.n_jobs is not None:  # what it needs is too large for processes
-                    found = found.scores(one) if quick(one, scorer, heard) else found.atoms()
-                yield one, given, y, weights, train, test, scorer, metric, label, heard, found
+    jobs = SearchPaths(
+        estimator, model, metric, X, y, weights, settings, folds, scorer, told, ending, learned, foreseeing
+    )
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
     foreseen: dict[int, Foreseen] = {}
     try:
-        for scores in until_stopped(run_paths(estimator, X, paths, len(folds) if widths is None else 1, ending), told):
+        for scores in until_stopped(run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending), told):
             table[divmod(done, len(folds))] = scores
             done += 1
             if done % len(folds) == 0:
                 so_far = table[: done // len(folds)]
                 say_how_far(so_far, settings, told, verbose)
-                foresee = on_all_rows.pop(len(so_far) - 1, None)
+                foresee = jobs.on_all_rows.pop(len(so_far) - 1, None)
                 if foresee is not None and (estimator.one_standard_error or last_is_best(so_far)):
                     foreseen[len(so_far) - 1] = foresee()
                 del foresee  # and what it needs, which is large
@@ -310,18 +279,18 @@ def until_stopped(results: Iterable[Any], told: SearchTask) -> Iterator[np.ndarr
 
 
 def run_paths(
-    estimator: Any, X: Any, jobs: Callable[[Each], Iterable[tuple | None]], at_once: int, ending: Ending
+    estimator: Any, X: Any, jobs: Callable[[Hands], Iterable[tuple | None]], at_once: int, ending: Ending
 ) -> Iterator[Any]:
     """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`.
 
-    ``jobs(each)`` is as in `in_threads`.
+    ``jobs(hands)`` is as in `in_threads`.
     """
     threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
     if threads > 1:
         # What all folds of the next width share is made while those of the last one are fitted.
         return in_threads(path_scores, jobs, threads, ending, waiting_jobs=max(1, at_once - threads + 1))
     each = partial(tiles.in_threads, parallel=X.shape[0] ** 2 > tiles.FEW_ENTRIES)
-    given = (delayed(quiet_path_scores)(*job) for job in jobs(each) if job is not None)
+    given = (delayed(quiet_path_scores)(*job) for job in jobs(Hands(each, later=lambda function: function)) if job)
     return Parallel(n_jobs=estimator.n_jobs, return_as="generator")(given)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from itertools import takewhile
-from typing import Any
+from threading import Condition
+from typing import Any, NamedTuple
 
 from sklearn import config_context, get_config
 from sklearn.exceptions import ConvergenceWarning
@@ -20,9 +20,16 @@ from kernelpursuit.dictionaries.tiles import one_blas_thread
 # time of one with 100, 200 and 500 rows, 0.88 with 1,347 and 0.65 with 3,000.
 FEW_ROWS = 1000
 LISTENING = 0.1  # seconds after which a wait looks up: an interrupt just before it began would be seen at its end only
-
+_LOOKING = 0.001  # the same where there may be work meanwhile
 
 Each = Callable[..., Iterable[Any]]  # ``each(function, items)``: `map`, or the same in threads
+
+
+class Hands(NamedTuple):
+    """Who does what the jobs of a search are made of."""
+
+    each: Each
+    later: Callable[[Callable[[], Any]], Callable[[], Any]]  # begins something; what is returned waits for its result
 
 
 class Ending:
@@ -50,16 +57,15 @@ def threads_of_search(estimator: Any, X: Any, folds: int) -> int:
 
 def in_threads(
     function: Callable,
-    jobs: Callable[[Each], Iterable[tuple | None]],
+    jobs: Callable[[Hands], Iterable[tuple | None]],
     threads: int,
     ending: Ending,
     waiting_jobs: int = 1,
 ) -> Iterator[Any]:
     """``function(*job)`` for each job, in their order; BLAS takes one thread in each of the threads.
 
-    So many jobs may wait for a thread, while the next one is made. ``jobs(each)`` makes them, and may let the same
-    threads do some of that by ``each(function, items)``, like `map`: with more threads than cores, one that Python
-    waits for would often not be running. None in place of a job: the next one is made when all before are done.
+    So many jobs may wait for a thread, while the next one is made. ``jobs(hands)`` makes them, and may let the same
+    threads do some of that: see `Team`. None in place of a job: the next one is made when all before are done.
 
     An interrupt, or an error of one of them, ends the others at their next step. Those that are finished by then still
     count. Where the one whose turn it is was interrupted by that, what it says of itself is raised.
@@ -70,9 +76,14 @@ def in_threads(
         with config_context(**config), without(ConvergenceWarning):  # each thread has its own
             return function(*job)
 
+    def quietly(function: Callable[[], Any]) -> Any:
+        with config_context(**config), without(ConvergenceWarning):
+            return function()
+
     with one_blas_thread(), ThreadPoolExecutor(max(threads, usable_threads())) as pool:
+        team = Team(pool, quietly)
         try:
-            for job in jobs(partial(each_in, pool)):
+            for job in jobs(Hands(team.each, team.later)):
                 if job is not None:
                     waiting.append(pool.submit(work, job))
                 while len(waiting) >= (threads + waiting_jobs if job is not None else 1):
@@ -94,20 +105,102 @@ def in_threads(
             if waiting and isinstance(waiting[0].exception(), KeyboardInterrupt):
                 raise waiting[0].exception() from None  # type: ignore[misc]
             raise
-
-
-def each_in(pool: ThreadPoolExecutor, function: Callable, items: Iterable) -> Iterator[Any]:
-    """``pool.map(function, items)``, waited for so that an interrupt is noticed at once: all threads may be busy."""
-    futures = [pool.submit(function, item) for item in items]
-
-    def results() -> Iterator[Any]:
-        try:
-            yield from map(result_of, futures)
         finally:
-            for future in futures:
-                future.cancel()
+            team.stop()
 
-    return results()
+
+class Team:
+    """The thread of a search and those of a pool, which share the work that one of them has begun.
+
+    The search goes on with what Python does mostly, one thread at a time, while another thread makes what the next
+    width needs, mostly by BLAS. Two threads at the same kind of work would keep handing Python's lock to each other.
+
+    Parameters
+    ----------
+    pool : ThreadPoolExecutor
+    carry_out : callable
+        Calls a function in a thread of the pool.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, carry_out: Callable[[Callable[[], Any]], Any]):
+        self._pool, self._carry_out = pool, carry_out
+        self._loops = list[Loop]()
+        self._stopped = False
+
+    def later(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Begin something in the pool. What is returned waits for its result, and takes part in its loops meanwhile."""
+        future = self._pool.submit(self._carry_out, function)
+
+        def result() -> Any:
+            while not future.done():
+                for loop in list(self._loops):
+                    loop.work()
+                wait([future], timeout=_LOOKING)
+            return future.result()
+
+        return result
+
+    def each(self, function: Callable, items: Iterable) -> list[Any]:
+        """``list(map(function, items))``, by all threads of the pool that are free."""
+        loop = Loop(function, items)
+        self._loops.append(loop)
+        if self._stopped:
+            raise CancelledError
+        helpers = [self._pool.submit(loop.work) for _ in range(min(len(loop.results), usable_threads() - 1) - 1)]
+        try:
+            loop.work()
+            return loop.wait()
+        finally:
+            self._loops.remove(loop)
+            for helper in helpers:
+                helper.cancel()
+
+    def stop(self) -> None:
+        """Nobody needs the results any more."""
+        self._stopped = True
+        for loop in list(self._loops):
+            loop.end(CancelledError())
+
+
+class Loop:
+    """A function for each of some items, in their order, by whoever takes part."""
+
+    def __init__(self, function: Callable, items: Iterable):
+        self._function, self._left = function, deque(enumerate(items))
+        self.results: list[Any] = [None] * len(self._left)
+        self._missing, self._changed = len(self._left), Condition()
+        self._error: BaseException | None = None
+
+    def work(self) -> None:
+        """Take part until no item is left. An error ends the loop for all."""
+        while True:
+            try:
+                place, item = self._left.popleft()
+            except IndexError:
+                return
+            try:
+                self.results[place] = self._function(item)
+            except BaseException as error:
+                self.end(error)
+                raise
+            with self._changed:
+                self._missing -= 1
+                self._changed.notify_all()
+
+    def end(self, error: BaseException) -> None:
+        """Begin no other item; who waits for the results gets this error."""
+        self._left.clear()
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def wait(self) -> list[Any]:
+        """The results, when all others have come to an end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None or self._missing == 0)
+        if self._error is not None:
+            raise self._error
+        return self.results
 
 
 def result_of(future: Future) -> Any:
