@@ -2,10 +2,10 @@
 
 Two searches, of 3,000 x 8 rows with values and of 1,347 digits, each in processes of its own, of this version and of
 another one whose ``src`` is given; with what they chose, which must be the same. Of several turns the fastest counts;
-on one thread there is one turn. Seconds of the processor are given beside those of the clock, because others may be at work on the machine. "products"
-is the time of one product of a fold's matrix with one vector, times the steps of all paths: what a product for each
-step takes on one thread. Then the lines of the README, on one thread and on as many as there are cores, three times
-each, the fastest counted.
+on one thread there is one turn. Seconds of the processor are given beside those of the clock, because others may be at
+work on the machine. "products" is the time of one product of a fold's matrix with one vector, times the steps of all
+paths: what a product for each step takes on one thread. Then the lines of the README, on one thread and on as many as
+there are cores, three times each, the fastest counted.
 
 Run: ``python benchmarks/search_speed.py [--source DIR] [--rows 3000] [--turns 3] [--out FILE]``
 """

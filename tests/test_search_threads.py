@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
+import kernelpursuit.estimators._search_paths as search_paths
 import kernelpursuit.estimators._side_by_side as side_by_side
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV, losses
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
@@ -62,7 +63,29 @@ def test_the_numbers_are_those_of_one_after_the_other(model, two_threads):
     np.testing.assert_array_equal(threaded.predict(X), alone.predict(X))
 
 
+@pytest.mark.parametrize("rows", [0, 2000])
+def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypatch):
+    monkeypatch.setattr(foreseeing, "FEW_FORESEEN", rows)
+    foresee, under_way, most = foreseeing.foresee, [], []
+
+    def slow(*given, **options):
+        under_way.append(None)
+        time.sleep(0.01)
+        most.append(len(under_way))
+        found = foresee(*given, **options)
+        under_way.pop()
+        return found
+
+    monkeypatch.setattr(foreseeing, "foresee", slow)
+    X, y = data()
+    one = KMPRegressorCV(8, gammas=[0.3, 1.0], cv=3).fit(X, y)
+    assert len(two_threads) == 2 and threading.main_thread().name not in two_threads
+    assert max(most) == 1 if rows else max(most) > 1
+    np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
+
+
 def test_paths_are_foreseen_one_at_a_time_while_the_next_width_is_made(two_threads, monkeypatch):
+    monkeypatch.setattr(search_paths, "FEW_FORESEEN", 0)
     foresee, multiply, by = foreseeing.foresee, foreseeing.Products.multiply, {"foreseen": [], "made": []}
 
     def noting(what, function):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
+from kernelpursuit.estimators._foreseeing import FEW_FORESEEN, Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import weighed
 from kernelpursuit.estimators._path_scores import quick
 from kernelpursuit.estimators._score_table import Setting
@@ -30,6 +30,8 @@ class SearchPaths:
 
     Settings of one width follow each other. Where atoms are foreseen, that is done here, one path after the other: it
     is mostly Python, of which threads do one piece at a time. Meanwhile other threads make what the next width needs.
+    Where they have less to do, for the last width or of few rows, they follow the paths. For processes what that takes
+    would be too large.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ class SearchPaths:
             self.on_all_rows.update((place, whole) for (place, _), known in zip(settings, plain, strict=True) if known)
             matrix = None if alone else matrix
         rows, kernel = (self.X, estimator.kernel) if matrix is None else (matrix, "precomputed")
-        verbose = lines_wanted(estimator)
+        verbose, few = lines_wanted(estimator), self.X.shape[0] < FEW_FORESEEN
         for (place, setting), known in zip(settings, plain, strict=True):
             for fold, (train, test) in takewhile(lambda _: not self.told.stopped, enumerate(self.folds)):
                 began = time.perf_counter()
@@ -106,8 +108,7 @@ class SearchPaths:
                 heard = self.told.fold(place, fold)
                 given = weighed(self.X, self.learned[fold]) if weighted else rows
                 found = ahead[fold] if known else None
-                # Of the last width in threads, which have nothing else to make; for processes it would be too large.
-                if found is not None and (not last or estimator.n_jobs is not None):
+                if found is not None and (estimator.n_jobs is not None or not (last or few)):
                     found = found.scores(one) if quick(one, self.scorer, heard) else found.atoms()
                 scored = self.scorer, self.metric, label, heard, found, began
                 yield one, given, self.y, self.weights, train, test, *scored
