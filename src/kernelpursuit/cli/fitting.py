@@ -135,7 +135,8 @@ def write(model: TableModel, out: str, say: Say, checkpoint: str | None = None) 
     save(model, out)
     if checkpoint is not None:
         os.remove(checkpoint)
-    say(f"Wrote {out} ({os.path.getsize(out) / 1e3:.0f} kB), fitted to all {model.about['rows']} rows. Next:")
+    size = f" ({os.path.getsize(out) / 1e3:.0f} kB)" if os.path.isfile(out) else ""
+    say(f"Wrote {out}{size}, fitted to all {model.about['rows']} rows. Next:")
     say(f"  kernelpursuit predict {out} TABLE        kernelpursuit report {out} --out report.html")
 
 

@@ -12,7 +12,7 @@ from kernelpursuit.cli.fitting import judgement, summary_of_kinds
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.scores import ERROR, quantity, share_text
 from kernelpursuit.cli.sources import printable
-from kernelpursuit.saving import replace_file
+from kernelpursuit.saving.files import new_file
 
 COLUMNS_SHOWN = 8
 MOST_LISTED = 40  # columns
@@ -34,7 +34,8 @@ def write_page(model: TableModel, out: str, file: str) -> None:
         sys.stdout.buffer.write(page)
         sys.stdout.flush()
     else:
-        replace_file(Path(out), page)
+        with new_file(out) as stream:
+            stream.write(page)
 
 
 def html(model: TableModel, file: str) -> str:

@@ -8,11 +8,11 @@ and its versions are described in ``docs/model_files.md``.
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from kernelpursuit.saving.errors import Foreign, ModelFileError
+from kernelpursuit.saving.files import new_file
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -28,7 +28,8 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
     model : estimator or Pipeline
         Fitted, of this package or of scikit-learn. Tensors are written as NumPy arrays.
     file : str or path-like
-        Written in whole or not at all; an old file of that name is replaced.
+        Written in whole or not at all; an old file of that name is replaced and keeps its permissions. Pipes, devices
+        and symbolic links stay what they are.
 
     Raises
     ------
@@ -57,7 +58,8 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
             content = packed_archive(model)
     except ModuleNotFoundError as error:
         raise ImportError(NEEDS.format(error.name)) from error
-    replace_file(Path(file), content)
+    with new_file(file) as stream:
+        stream.write(content)
 
 
 def load(file: str | os.PathLike[str]) -> Any:
@@ -91,18 +93,3 @@ def load(file: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: there is not enough memory for what this file says that it holds") from error
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write beside the file, then take its place: an interrupt leaves the old one."""
-    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise

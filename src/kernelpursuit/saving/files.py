@@ -1,0 +1,43 @@
+"""Where files are written: in whole or not at all, at the place that the path means."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A stream of bytes that become the file `path` when all are written; an interrupt or an error leaves the old one.
+
+    A symbolic link stays one: the file that it names is replaced. The new file has the permissions of the old one. What
+    is no regular file (a pipe, a device) cannot be replaced, and is written as the bytes come.
+    """
+    place = Path(os.path.realpath(path))
+    if os.path.exists(path) and not place.is_file():  # the /dev/fd/63 of a shell is a link to no path at all
+        with open(path, "wb") as stream:
+            yield stream
+        return
+    descriptor, beside = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+        os.chmod(beside, permissions(place))
+        os.replace(beside, place)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def permissions(place: Path) -> int:
+    """Those of a file that is there, else those that new files have."""
+    if place.exists():
+        return stat.S_IMODE(place.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
