@@ -1,6 +1,8 @@
 """Predictions for tables: of the type that the target had, and each in a column of its own."""
 
 import io
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -131,3 +133,47 @@ def test_probabilities_beside_a_target_of_their_name(tmp_path):
     assert out.column_names == [name, *(f"P(low)_P({label})" for label in ("high", "low", "middle"))]
     assert out[name].to_pylist() == model.predict({"a": A}).tolist()
     np.testing.assert_allclose(out.to_pandas().iloc[:, 1:], model.predict_proba({"a": A}))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a model and the table that it was fitted to."""
+    folder = tmp_path_factory.mktemp("files")
+    table = read_table(written(folder, pa.array(np.sin(A))), "y")
+    save(model_of(table, RefinedKMPRegressor), folder / "m")
+    return folder
+
+
+def predict(files, out):
+    result = CliRunner().invoke(cli, ["predict", str(files / "m"), str(files / "t.parquet"), "--out", str(out)])
+    assert result.exit_code == 0 and result.output == ""
+
+
+def test_predictions_leave_all_other_files_alone(files, tmp_path):
+    """Once out.csv.part, what was written first, took the place of a file of that name and went away with it."""
+    (tmp_path / "out.csv.part").write_text("mine")
+    predict(files, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv.part").read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["out.csv", "out.csv.part"]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_predictions_go_into_a_pipe(files, tmp_path, name):
+    pipe, found = tmp_path / name, []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    predict(files, pipe)
+    assert pipe.is_fifo()
+    reader.join()
+    read = pd.read_csv if name.endswith("csv") else pd.read_parquet
+    assert len(read(io.BytesIO(found[0]))) == ROWS
+
+
+def test_predictions_keep_links_and_permissions(files, tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(0o600)
+    (tmp_path / "link").symlink_to("file")
+    predict(files, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and len(pd.read_csv(tmp_path / "file")) == ROWS
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600

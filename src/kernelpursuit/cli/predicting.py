@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from kernelpursuit.cli.fitting import load_model
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.sources import Source, TableError, count_of, printable, quoted, stream_tables
 from kernelpursuit.cli.tables import conform
+from kernelpursuit.saving.files import new_file
 
 
 def run(file: str, table: str, out: str | None, probabilities: bool, coverage: float | None) -> None:
@@ -90,15 +90,9 @@ def writer(out: Any) -> Iterator[Callable[[Any], None]]:
         with text_writer(sys.stdout.buffer) as write:
             yield write
         return
-    beside = f"{out}.part"
     make = parquet_writer if is_parquet(out) else text_writer
-    try:
-        with open(beside, "wb") as stream, make(stream) as write:
-            yield write
-        os.replace(beside, out)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+    with new_file(out) as stream, make(stream) as write:
+        yield write
 
 
 @contextmanager
