@@ -494,6 +494,9 @@ def test_what_a_model_cannot_give(models, run):
     check_refusal(run("predict", regression, table, "--intervals", "nan"), "--intervals must be above 0 and at most")
     for command in (["predict", regression, table], ["fit", table, "--target", "y"], ["report", regression]):
         check_refusal(run(*command, "--out", "no/file"), "--out no/file: there is no folder 'no'")
+        for folder in (".", str(models), f"{models}/"):
+            check_refusal(run(*command, "--out", folder), f"--out {folder}: must be a file, not a folder")
+        check_refusal(run(*command, "--out", ""), "--out '': must be a file")
     asked = run("fit", table, "--target", "y", "--out", "m", "--checkpoint", "no/file")
     assert asked.exit_code == 2 and "--checkpoint 'no/file': there is no folder 'no'" in asked.stderr
     check_refusal(run("predict", "nothing.model", table), "nothing.model: cannot be read: No such file")

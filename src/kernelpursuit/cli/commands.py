@@ -106,11 +106,15 @@ def one_line_errors() -> Iterator[None]:
         raise OneLineError(f"this command needs {error.name}: pip install 'kernelpursuit[cli]'") from error
 
 
-def check_folder(out: str | None) -> None:
-    """Refuse a file to write whose folder is not there, before anything is computed."""
-    folder = os.path.dirname(out or "")
+def check_out(out: str | None) -> None:
+    """Refuse what no file can be written to, before anything is computed: a folder, or a place in none."""
+    if out is None:
+        return
+    folder = os.path.dirname(out)
     if folder and not os.path.isdir(folder):
         raise OneLineError(f"--out {out}: there is no folder {folder!r}")
+    if not out or os.path.isdir(out):
+        raise OneLineError(f"--out {out or repr(out)}: must be a file, not a folder")
 
 
 def atoms_of(n_atoms: str) -> int | None:
@@ -182,7 +186,7 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
 
         if out == "-":
             raise OneLineError("--out must be a file: a model is not written to standard output")
-        check_folder(out)
+        check_out(out)
         wanted = atoms_of(n_atoms)
         model = fitting.fit(table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen)
         fitting.write(model, out, click.echo, checkpoint)
@@ -217,7 +221,7 @@ def predict(model: str, table: str, out: str | None, probabilities: bool, interv
     with one_line_errors():
         from kernelpursuit.cli import predicting
 
-        check_folder(out)
+        check_out(out)
         predicting.run(model, table, out, probabilities, intervals)
 
 
@@ -248,7 +252,7 @@ def report(source: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) ->
         from kernelpursuit.cli import fitting
         from kernelpursuit.cli.page import write_page
 
-        check_folder(out)
+        check_out(out)
         say = partial(click.echo, err=out == "-")  # beside the page
         if fitting.is_model(source):
             if chosen["target"] is not None:
