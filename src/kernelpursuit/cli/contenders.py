@@ -20,12 +20,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.cli.encoding import encoded, make_encoder
+from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero
 from kernelpursuit.cli.scores import class_scores, error_of, losses_of
 from kernelpursuit.cli.tables import Table, Task
 
@@ -83,8 +82,8 @@ def make_split(table: Table, seed: int) -> Split:
     train, test = train_test_split(
         np.arange(len(table.y)), test_size=TEST_SHARE, random_state=seed, stratify=table.y if classes else None
     )
-    encoder, scaler = make_encoder(table.kinds), StandardScaler()
-    frames = [table.frame.iloc[rows] for rows in (train, test)]
+    encoder, scaler, frame = make_encoder(table.kinds), make_scaler(), near_zero(table.frame)
+    frames = [frame.iloc[rows] for rows in (train, test)]
     X_train = scaler.fit_transform(encoded(encoder, frames[0], fit=True))
     X_test = scaler.transform(encoded(encoder, frames[1]))
     y_train, y_test = table.y[train], table.y[test]

@@ -43,6 +43,28 @@ def encoded(encoder: Any, frame: Any, fit: bool = False) -> NDArray[np.float64]:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+def make_scaler() -> Any:
+    """A scikit-learn transformer that standardises what the encoder makes, however far from 0 it is.
+
+    Centred first: of numbers far from 0, such as ids of 16 digits, `StandardScaler` cannot tell the spread from
+    rounding. It takes them for constant and leaves them as wide as they are, so that a kernel sees nothing else.
+    """
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(with_std=False), StandardScaler())
+
+
+def near_zero(frame: Any) -> Any:
+    """A frame for trees: the numbers of each column less their median.
+
+    To trees that is the same, but skrub hands them numbers in single precision, which far from 0 are all alike.
+    """
+    near, numbers = frame.copy(), frame.select_dtypes("float64")
+    near[list(numbers)] = numbers - numbers.median()
+    return near
+
+
 def unseen(encoder: Any, frame: Any) -> dict[str, list[str]]:
     """Texts of a frame that belong to none of the columns made of the training rows', by column."""
     found: dict[str, list[str]] = {}

@@ -13,12 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
-from kernelpursuit.cli.encoding import encoded, make_encoder, origins
+from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero, origins
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.scores import (
     are_unequal,
@@ -163,13 +162,14 @@ def peers(
     classes = table.task == "classification"
     y, y_test = table.y[train], table.y[test]
     boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    boosted = tabular_pipeline(boosting(random_state=seed)).fit(table.frame.iloc[train], y)
+    frame = near_zero(table.frame)
+    boosted = tabular_pipeline(boosting(random_state=seed)).fit(frame.iloc[train], y)
     few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
     center, unit = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
     targets = y if classes else (y - center) / unit
-    machine = make_pipeline(StandardScaler(), SVC() if classes else SVR()).fit(X[few], targets[few])
+    machine = make_pipeline(make_scaler(), SVC() if classes else SVR()).fit(X[few], targets[few])
     linear = make_pipeline(
-        StandardScaler(), LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
+        make_scaler(), LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
     )
     linear.fit(X, targets)
 
@@ -178,7 +178,7 @@ def peers(
 
     found = {
         "chance": (chance_prediction(table.task, y, len(y_test)), None),
-        "HistGradientBoosting": (boosted.predict(table.frame.iloc[test]), None),
+        "HistGradientBoosting": (boosted.predict(frame.iloc[test]), None),
         type(machine[-1]).__name__: (plain(machine.predict(X_test)), len(machine[-1].support_)),
         "LogisticRegression" if classes else "Ridge": (plain(linear.predict(X_test)), None),
     }
