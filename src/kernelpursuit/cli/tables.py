@@ -97,6 +97,7 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
     codes = [name for name, (kind, column) in columns.items() if kind == "text" and padded(column)]
     notes += [f"{quoted(name)}: digits, some with a zero in front, read as text." for name in codes]
     notes += [f"{quoted(name)}: {what}, read as UTC." for name, what in zones(source, kinds).items()]
+    notes += _far_values(source, frame, np.flatnonzero(known))
     labels = labels_of(source.columns.column(target), np.unique(y[known])) if decided == "classification" else None
     return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes], labels)
 
@@ -247,6 +248,26 @@ def _identifiers(source: Source, columns: Mapping[str, tuple[Kind, Any]], known:
                 notes.append(
                     f"Likely an identifier: {quoted(name)}, {what} that are all distinct; kept (--drop leaves it out)."
                 )
+    return notes
+
+
+def _far_values(source: Source, frame: Any, rows: NDArray[np.intp]) -> list[str]:
+    """A note for each column of numbers of which few are so far from the others that these look alike.
+
+    `rows` are those of the table that the frame has.
+    """
+    from kernelpursuit.estimators._training import ruled_by_few_rows
+
+    numbers = frame.select_dtypes("float64")
+    notes = []
+    for column, far in ruled_by_few_rows(numbers.fillna(numbers.median()).to_numpy()):
+        values = numbers.iloc[far, column].to_numpy()
+        farthest = int(np.argmax(np.abs(values)))
+        others = "" if len(far) == 1 else f", and the like in {count_of(len(far) - 1, 'other row')}"
+        notes.append(
+            f"Far from all else in {quoted(numbers.columns[column])}: {values[farthest]:g} in "
+            f"{source.place(int(rows[far[farthest]]))}{others}; kept (leave cells empty that stand for missing values)."
+        )
     return notes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Number
 from typing import Any, NamedTuple
 
@@ -161,12 +162,28 @@ def column_of_far_rows(X: Any) -> int | None:
 def few_rows_rule(X: Any, rows: np.ndarray | None = None, name: str = "X", columns: Any = None, start: int = 0) -> bool:
     """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to few rows; a warning.
 
-    Columns are numbered from `start`; `rows` are the numbers of the rows, where they are not all. Columns of which most
-    values are equal (indicators, counts) are as they should be.
+    Columns are numbered from `start`; `rows` are the numbers of the rows, where they are not all.
+    """
+    for column, far in ruled_by_few_rows(X):
+        label = start + column if columns is None else repr(str(columns[column]))
+        warn(
+            f"column {label} of {name} owes nearly all of its variance to "
+            f"{listed(far, rows, to_host(X[:, column]))}: by this scale "
+            "all other rows look alike. Mend or leave out what is wrong; else transform the column "
+            "(QuantileTransformer)"
+        )
+        return True
+    return False
+
+
+def ruled_by_few_rows(X: Any) -> Iterator[tuple[int, np.ndarray]]:
+    """Columns that owe nearly all of their variance to few rows, and these rows.
+
+    Columns of which most values are equal (indicators, counts) are as they should be.
     """
     n = X.shape[0]
     if n < FEW_ROWS:
-        return False
+        return
     xp = namespace(X)
     largest = to_host(xp.max(xp.abs(X), axis=0))
     scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
@@ -175,16 +192,8 @@ def few_rows_rule(X: Any, rows: np.ndarray | None = None, name: str = "X", colum
     enough = (RULING * to_host(xp.sum(squares, axis=0))) ** 2 / max(1, int(FEW_FAR * n))
     for column in np.flatnonzero(to_host(energies(squares)) >= enough * (1 - 1e-3)):
         far, values = far_rows(to_host(squares[:, int(column)])), to_host(X[:, int(column)])
-        if not len(far) or np.subtract(*np.quantile(np.delete(values, far), [0.75, 0.25])) == 0:
-            continue
-        label = start + int(column) if columns is None else repr(str(columns[column]))
-        warn(
-            f"column {label} of {name} owes nearly all of its variance to {listed(far, rows, values)}: by this scale "
-            "all other rows look alike. Mend or leave out what is wrong; else transform the column "
-            "(QuantileTransformer)"
-        )
-        return True
-    return False
+        if len(far) and np.subtract(*np.quantile(np.delete(values, far), [0.75, 0.25])) != 0:
+            yield int(column), far
 
 
 def listed(far: np.ndarray, rows: np.ndarray | None, values: np.ndarray) -> str:
