@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("skrub")
 pytest.importorskip("skops")
 CliRunner = pytest.importorskip("click.testing").CliRunner
@@ -13,6 +14,7 @@ CliRunner = pytest.importorskip("click.testing").CliRunner
 from kernelpursuit import RefinedKMPRegressor  # noqa: E402
 from kernelpursuit.cli import contenders, training  # noqa: E402
 from kernelpursuit.cli.commands import cli  # noqa: E402
+from kernelpursuit.cli.sources import TableError  # noqa: E402
 from kernelpursuit.cli.tables import read_table  # noqa: E402
 
 ROWS = 80
@@ -62,3 +64,28 @@ def test_the_commands_say_it_in_a_line_and_give_no_warnings(tmp_path, monkeypatc
     result = CliRunner().invoke(cli, [command[0], coded(tmp_path / "t.csv", [7]), "--target", "y", *command[1:]])
     assert result.exit_code == 0, result.output
     assert result.stderr == "" and result.stdout.count("-9999 in line 10") == 1
+
+
+LARGE = {"csv": 2**70, "parquet": 2**60}  # sequential numbers from there on are one in float64
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_whole_numbers_that_float64_cannot_tell_apart_are_not_called_equal(tmp_path, kind):
+    number = [LARGE[kind] + i for i in range(ROWS)]
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        write(path, id=number, size=SIZE, one=[5] * ROWS, y=AGE)
+    else:
+        pq.write_table(pa.table({"id": number, "size": SIZE, "one": [5] * ROWS, "y": AGE}), path)
+    notes = read_table(str(path), "y").notes
+    told = "which has one and the same value, or none, in all rows"
+    assert f"Left out: 'id', {told}, to the 16 digits that 64 bits hold." in notes
+    assert f"Left out: 'one', {told}." in notes
+
+
+def test_nor_are_targets_and_the_only_column(tmp_path):
+    number = [2**70 + i for i in range(ROWS)]
+    with pytest.raises(TableError, match=r"same target, 1.18059e\+21, to the 16 digits that 64 bits hold$"):
+        read_table(write(tmp_path / "t.csv", size=SIZE, id=number), "id", "regression")
+    with pytest.raises(TableError, match=r"holds one and the same value, to the 16 digits that 64 bits hold$"):
+        read_table(write(tmp_path / "t.csv", id=number, one=[5] * ROWS, y=SIZE), "y")

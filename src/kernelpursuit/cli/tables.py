@@ -87,12 +87,14 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
         notes.append(f"Left out: {count_of(int((~known).sum()), 'row')} without a value of {quoted(target)}.")
     with_units = {name: note for name, (kind, column) in columns.items() if (note := unit_note(name, kind, column))}
     notes += [*with_units.values(), *_identifiers(source, columns, known=with_units)]
-    for name in [name for name, (_, column) in columns.items() if _is_constant(column.filter(known))]:
-        notes.append(f"Left out: {quoted(name)}, which has one and the same value, or none, in all rows.")
-        del columns[name]
+    inputs = {name: column.filter(known) for name, (_, column) in columns.items()}
+    constant = {name: _coarse(column) for name, column in inputs.items() if _is_constant(column)}
+    for name, coarse in constant.items():
+        notes.append(f"Left out: {quoted(name)}, which has one and the same value, or none, in all rows{coarse}.")
+        del columns[name], inputs[name]
     if not columns:
-        source.fail(f"every column but {quoted(target)} holds one and the same value")
-    frame = to_frame({name: column.filter(known) for name, (_, column) in columns.items()})
+        source.fail(f"every column but {quoted(target)} holds one and the same value{max(constant.values())}")
+    frame = to_frame(inputs)
     kinds = {name: kind for name, (kind, _) in columns.items()}
     codes = [name for name, (kind, column) in columns.items() if kind == "text" and padded(column)]
     notes += [f"{quoted(name)}: digits, some with a zero in front, read as text." for name in codes]
@@ -233,6 +235,15 @@ def _is_constant(column: Any) -> bool:
     return len(column.drop_null().unique()) <= 1 and column.null_count in (0, len(column))
 
 
+def _coarse(column: Any) -> str:
+    """What to add where a column has one value: whole numbers of many digits may be several in the table."""
+    import pyarrow as pa
+
+    if not pa.types.is_floating(column.type) or not (known := column.drop_null()):
+        return ""
+    return ", to the 16 digits that 64 bits hold" if abs(known[0].as_py()) >= 2.0**53 else ""
+
+
 def _identifiers(source: Source, columns: Mapping[str, tuple[Kind, Any]], known: Collection[str] = ()) -> list[str]:
     """A note for each column that tells every row from every other, and so nothing about new rows."""
     import pyarrow.types as types
@@ -348,7 +359,7 @@ def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[
         return _classes(source, name, *_words(original), hint), decided, known
     assert numbers is not None
     if np.ptp(numbers[known]) == 0:
-        source.fail(f"every row has the same target, {numbers[known][0]:g}", name)
+        source.fail(f"every row has the same target, {numbers[known][0]:g}{_coarse(column)}", name)
     return numbers, decided, known
 
 
