@@ -56,6 +56,21 @@ def test_models_without_terms_are_quiet(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("make", [RefinedKMPRegressor, RefinedKMPClassifier])
+@pytest.mark.parametrize(
+    ("distinct", "times", "wanted", "terms"),
+    [(40, 1, 39, "(31|32) terms"), (2, 1, 5, "1 term"), (5, 20, 5, "4 terms")],
+)
+def test_what_limits_the_number_of_terms_is_said(make, distinct, times, wanted, terms):
+    """It is how many rows are not held out, 32 of 40 here, not that rows depend on each other."""
+    X = np.random.default_rng(0).normal(size=(distinct, 3)).repeat(times, axis=0)
+    y = X[:, 0] > np.median(X[:, 0]) if make is RefinedKMPClassifier else X[:, 0]
+    words = rf"^n_atoms={wanted} terms .* the model has {terms}: more of them, .* rows that are not held out\."
+    with pytest.warns(ConvergenceWarning, match=words):
+        model = make(wanted, epochs=2, random_state=0).fit(X, y)
+    assert len(model.widths_) < min(wanted, distinct)
+
+
 @pytest.mark.parametrize("make", [FeatureWidths, RefinedKMPRegressor, KMPRegressor])
 def test_one_row_far_away_is_named(make):
     X, y, _ = data(60)

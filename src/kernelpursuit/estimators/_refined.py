@@ -65,6 +65,10 @@ FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: o
 HELD_OUT = 5  # one part in so many
 AGAIN = 3  # steps on all rows after which the best fold's atoms go on by the bound
 POLISHED = 20  # most steps of the evidence on all rows, after those on a fold
+NO_MORE = (
+    "more of them, beside a constant, cannot be told apart by the rows that are not held out. Ask for fewer, or give "
+    "more rows"
+)
 
 
 class RefinedModel(EstimatorSupport, BaseEstimator):
@@ -109,9 +113,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
             outcome = self._refine_here(task._replace(X=self._frame(widest(X))), wanted, strata, loss, rng, stages)
         k = len(outcome.model.coef)
         if wanted is not None and k < wanted:
-            why = (
-                f"only {k} rows are independent: the model has {k} terms" if k else "none would help: it is a constant"
-            )
+            why = f"the model has {count(k, 'term')}: {NO_MORE}" if k else "none would help: it is a constant"
             warn(f"n_atoms={wanted} terms were asked for, but {why}", ConvergenceWarning)
         self._keep(X, outcome)
         self._warn_if_copies(data, Y, classes=loss != "squared")

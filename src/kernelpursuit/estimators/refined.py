@@ -53,7 +53,8 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of terms. "auto" doubles it while rows held out gain by it.
+        Number of terms, fewer with a warning where the rows that are not held out, four fifths of a few hundred, cannot
+        tell so many apart. "auto" doubles it while rows held out gain by it.
     epochs : int or "auto", default="auto"
         Most passes over the rows. Where these are so many that mini-batches are used, "auto" makes about 6,000 steps,
         and 60 to 300 passes, four times as many on an NVIDIA GPU: more of them give lower errors, slowly. Where all
@@ -226,7 +227,8 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
     Parameters
     ----------
     n_atoms : int or "auto", default="auto"
-        Number of terms. "auto" doubles it while rows held out gain by it.
+        Number of terms, fewer with a warning where the rows that are not held out, four fifths of a few hundred, cannot
+        tell so many apart. "auto" doubles it while rows held out gain by it.
     epochs : int or "auto", default="auto"
         Most passes over the rows. Where these are so many that mini-batches are used, "auto" makes about 6,000 steps,
         and 60 to 300 passes, four times as many on an NVIDIA GPU: more of them give lower errors, slowly. Where all
