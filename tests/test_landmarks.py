@@ -239,3 +239,15 @@ def test_small_eigenvalues_keep_their_features():
     assert 1e-11 < values[0] < 1e-7
     features = np.linalg.svd(model.transform(model.components_), compute_uv=False)[::-1]
     np.testing.assert_allclose(features[values > 1e-10], np.sqrt(values[values > 1e-10]), rtol=1e-2)
+
+
+@pytest.mark.parametrize("selection", ["rayleigh", "diagonal", "prefit"])
+def test_more_landmarks_than_rows_are_said_to_be_that(selection):
+    """No kernel tells more points apart than there are."""
+    X, weights = data(50), np.arange(50) > 9.0
+    model = PursuitNystroem(gamma=5.0, n_components=70, selection=selection)
+    with pytest.warns(ConvergenceWarning, match=r"n_components=70 was asked for, more than .* \(40 rows\): all of it"):
+        model.fit(X, X[:, 0], sample_weight=weights)
+    assert model.path_.sentence == "no atom is left after 40 steps"
+    with pytest.warns(ConvergenceWarning, match=r"no other atom would .* after \d+ steps: the other atoms lie in"):
+        model.set_params(gamma=1e-4).fit(X, X[:, 0])

@@ -152,7 +152,7 @@ def test_exhausted_path_keeps_the_best_of_its_rule():
     curve = np.concatenate([path.values("leave_one_out"), [s.leave_one_out for s in path.discarded]])
     assert path.reason == "exhausted" and len(curve) == 13
     assert len(path) == np.argmin(curve) < 12
-    assert "leave_one_out" in path.sentence and "no other atom" in path.sentence
+    assert "leave_one_out" in path.sentence and "no atom is left" in path.sentence
 
 
 def test_end_by_n_atoms_keeps_the_best_of_the_other_rule():

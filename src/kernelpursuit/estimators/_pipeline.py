@@ -193,7 +193,8 @@ def run(
         raise KeyboardInterrupt(path.sentence)
     if not getattr(ready, "indefinite", False):  # else who runs it says what that means
         by_pivots = isinstance(ready, Rayleigh | CanonicalCorrelation)  # the others compute in float64 what is left
-        warn_if_short(path, wanted, name, by_pivots and host_dtype(data.X) == np.float32)
+        single, size = by_pivots and host_dtype(data.X) == np.float32, len(ready.alive)
+        warn_if_short(path, wanted, name, size, "row" if size == len(data.rows) else "atom", single)
     return Pursued(path, ready, dictionaries)
 
 
@@ -386,12 +387,20 @@ def progress(verbose: int, unit: float, criterion: Any) -> Callable[[Path], None
     return callback
 
 
-def warn_if_short(path: Path, wanted: int | None, name: str, single: bool = False) -> None:
-    """ConvergenceWarning when a number of atoms was asked for that the data cannot give; `single`: they are float32."""
-    if wanted is not None and path.reason == "exhausted" and len(path) < wanted:
-        digits = ", to the digits of float32 (X in float64 has more of them)" if single else ""
-        warn(
-            f"{name}={wanted} was asked for but {path.sentence}: the other atoms lie in their span{digits}. Ask for "
-            "fewer, or use a kernel that tells more points apart (a larger gamma, say)",
-            ConvergenceWarning,
-        )
+def warn_if_short(
+    path: Path, wanted: int | None, name: str, size: int, noun: str = "row", single: bool = False
+) -> None:
+    """ConvergenceWarning when a number of atoms was asked for that the data cannot give.
+
+    There are `size` atoms to choose from, of which `noun` says what they are; `single`: they are float32.
+    """
+    if wanted is None or path.reason != "exhausted" or len(path) >= wanted:
+        return
+    digits = ", to the digits of float32 (X in float64 has more of them)" if single else ""
+    why = (
+        f", more than there is to choose from ({count(size, noun)}): all of it is taken. Ask for no more"
+        if len(path.atoms) == size
+        else f" but {path.sentence}: the other atoms lie in their span{digits}. Ask for fewer, or use a kernel that "
+        "tells more points apart (a larger gamma, say)"
+    )
+    warn(f"{name}={wanted} was asked for{why}", ConvergenceWarning)

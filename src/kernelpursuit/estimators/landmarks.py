@@ -39,6 +39,7 @@ from kernelpursuit.estimators._targets import TASKS, columns_on_shards, target_c
 from kernelpursuit.estimators._training import TrainingData, check_training, training_data, warn_unless_counts
 from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
+from kernelpursuit.pursuit.candidates import why_none
 from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.pursuit.squares import Squares
@@ -96,7 +97,7 @@ class PursuitNystroem(
     Attributes
     ----------
     components_ : {ndarray, CSR array} of shape (n_components, n_features)
-        The landmarks. There are fewer than asked for when the others lie in their span.
+        The landmarks. There are fewer than asked for when there are no more rows, or the others lie in their span.
     component_indices_ : ndarray of shape (n_components,)
         Their indices among the training rows, in the order of choice, drawn ones last.
     normalization_ : ndarray of shape (n_components, n_components)
@@ -273,7 +274,8 @@ class PursuitNystroem(
             pursued = rayleigh(ready, "rayleigh", weights, far=far)
             path = fill(pursued, path, self.n_components, settings)
             if not pursued.indefinite:
-                warn_if_short(path, self.n_components, "n_components", host_dtype(X) == np.float32)
+                single = host_dtype(X) == np.float32
+                warn_if_short(path, self.n_components, "n_components", ready.shape[1], single=single)
         atoms = path.atoms
         if getattr(pursued, "indefinite", False) and path.reason != "interrupted":
             others = np.setdiff1d(np.arange(ready.shape[1]), atoms)
@@ -394,4 +396,7 @@ def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Pa
     for atom in first.atoms:
         list(criterion.take([int(atom)], weakness=0.0))
     more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
-    return Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
+    path = Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
+    if more.reason == "exhausted":  # by all steps, not those of `more` alone
+        path.sentence = f"{why_none(path.atoms, criterion.alive)} after {count(len(path), 'step')}"
+    return path

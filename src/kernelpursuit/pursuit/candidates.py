@@ -130,3 +130,15 @@ def sample_size(epsilon: float, quantile: float) -> int:
         if not 0 < value < 1:
             raise ValueError(f"{name} of the candidates must be between 0 and 1, got {value!r}")
     return ceil(log(epsilon) / log(quantile))
+
+
+def why_none(taken: np.ndarray, alive: np.ndarray) -> str:
+    """Why there is no atom to take: all of them are `taken`, or the others would change nothing.
+
+    Examples
+    --------
+    >>> why_none(np.array([1, 0]), np.array([False, False]))
+    'no atom is left'
+    """
+    all_taken = len(taken) == len(alive) and not alive.any()
+    return "no atom is left" if all_taken else "no other atom would change the fit"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample
+from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample, why_none
 from kernelpursuit.pursuit.lookahead import MOST, Enough, Foreseen, LookAhead, Rehearsal, enough_for, known_steps
 
 
@@ -84,7 +84,7 @@ class Path:
         Steps taken after those and given up by the stop rule.
     reason : str
         Short code why it ended: ``"n_atoms"``, ``"tolerance"``, ``"leave_one_out"``, ``"validation"``, ``"exhausted"``
-        (no other atom would change the fit), ``"memory"``, ``"interrupted"``, or what another rule says.
+        (no atom is left that would change the fit), ``"memory"``, ``"interrupted"``, or what another rule says.
     sentence : str
         The same in words.
     passes : float
@@ -306,8 +306,8 @@ def pursue(
             sample = live_sample(criterion, candidates, before if follow else None)
             block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
             if not block:
-                taken = count(len(path), "step")
-                verdict = Stop(len(path), "exhausted", f"no other atom would change the fit after {taken}")
+                why = why_none(path.atoms, criterion.alive)
+                verdict = Stop(len(path), "exhausted", f"{why} after {count(len(path), 'step')}")
                 break
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
