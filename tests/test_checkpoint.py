@@ -1,6 +1,5 @@
 """Fits that go on: from a file after a kill, from the model in memory, from any path."""
 
-import json
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, SparseKernelFDA, SparseKernelPCA, Squares, pursue
 from kernelpursuit.dictionaries import DenseDictionary
+from kernelpursuit.estimators._checkpoint import line_of, whole_lines
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import Step
 from processes import killed
@@ -61,8 +61,8 @@ def test_a_fit_that_was_killed_ends_with_the_same_bits(name, tmp_path):
         file.write_bytes(content[:cut])
         model.set_params(checkpoint=file)
         assert numbers(model.fit(rows(name), y)) == wanted
-        strip = [json.loads(line) for line in file.read_bytes().splitlines()]
-        assert len(strip) == len(content.splitlines())
+        whole, end = whole_lines(file.read_bytes())
+        assert len(whole) == len(content.splitlines()) and end == file.stat().st_size
 
 
 @pytest.mark.parametrize("name", ["prefit", "gcv", "classes", "several", "pca", "fda"])
@@ -147,10 +147,9 @@ def test_a_step_that_comes_out_otherwise_is_said(tmp_path):
     file = tmp_path / "file"
     model = KMPRegressor(11, checkpoint=file)
     wanted = model.fit(X, Y).support_
-    lines = file.read_text().splitlines()
-    values = json.loads(lines[-2])
-    lines[-2] = json.dumps([values[0] + 1, *values[1:]])
-    file.write_text("\n".join(lines) + "\n")
+    lines = [value for value, _ in whole_lines(file.read_bytes())[0]]
+    lines[-2][0] += 1
+    file.write_bytes(b"".join(map(line_of, lines)))
     with pytest.warns(UserWarning, match="step 10 .* took another atom"):
         model.fit(X, Y)
     assert model.support_.tolist() == wanted.tolist()

@@ -1,15 +1,14 @@
 """Refined fits that survive their process: what was tried is in a file, and the same call goes on with it."""
 
-import json
 from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.estimators import _refined
-from kernelpursuit.estimators._checkpoint import Journal
+from kernelpursuit.estimators._checkpoint import Journal, whole_lines
 from kernelpursuit.estimators._stages import Stages
 from processes import killed
 
@@ -94,6 +93,38 @@ def test_another_refined_fit_is_refused_with_the_reason(tmp_path):
         RefinedKMPClassifier(3, checkpoint=file).fit(X, LABELS)
 
 
+DAMAGED = {
+    "refined": RefinedKMPRegressor(3, epochs=3, random_state=0),
+    "pursuit": KMPRegressor(12, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_good_up_to_the_damage(name, tmp_path):
+    """Also where it leaves numbers and texts that can be read, but are others."""
+    file, rng = tmp_path / "file", np.random.default_rng(0)
+    model = clone(DAMAGED[name]).set_params(checkpoint=file)
+    wanted = model.fit(X, Y).predict(X)
+    content = file.read_bytes()
+    starts = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == 10)[:-1] + 1
+    for damage in [b"garbage!", b"AAAA", b"1", b"e", b"}", b"\n", bytes(4), b"\x80"]:
+        for place in (*rng.integers(30, len(content) - 8, 3), *(rng.choice(starts, 2) + rng.integers(0, 60, 2))):
+            damaged = content[:place] + damage + content[place + len(damage) :]
+            file.write_bytes(damaged)
+            assert np.array_equal(model.fit(X, Y).predict(X), wanted), damaged[place - 30 : place + 30]
+            assert len(file.read_bytes().splitlines()) == len(content.splitlines())
+
+
+def test_a_file_damaged_at_its_beginning_is_named(tmp_path):
+    file = tmp_path / "file"
+    model = RefinedKMPRegressor(3, epochs=3, random_state=0, checkpoint=file).fit(X, Y)
+    content = file.read_bytes()
+    for place, damage in [(0, b"x"), (5, b"garbage!"), (18, b"1")]:
+        file.write_bytes(content[:place] + damage + content[place + len(damage) :])
+        with pytest.raises(ValueError, match=r"checkpoint='.*file' is no checkpoint of this version"):
+            model.fit(X, Y)
+
+
 def test_a_stage_of_another_name_is_forgotten_with_all_after_it(tmp_path):
     first = Stages(Journal(tmp_path / "file", "fit", {}, 0))
     for name in "abc":
@@ -104,8 +135,8 @@ def test_a_stage_of_another_name_is_forgotten_with_all_after_it(tmp_path):
     assert again("a", dict)[0] == "a"
     assert again("x", lambda: rng.normal(), rng) != 0 and again("c", lambda: 7) == 7
     del again
-    lines = [json.loads(line) for line in (tmp_path / "file").read_text().splitlines()]
-    assert [line["stage"] for line in lines[1:]] == ["a", "x", "c"]
+    lines, _ = whole_lines((tmp_path / "file").read_bytes())
+    assert [line["stage"] for line, _ in lines[1:]] == ["a", "x", "c"]
     third, other = Stages(Journal(tmp_path / "file", "fit", {}, 0)), np.random.default_rng(0)
     third("a", dict), third("x", dict, other)
     assert other.normal() == rng.normal()

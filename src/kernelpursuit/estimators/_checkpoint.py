@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Number
@@ -27,8 +28,8 @@ from kernelpursuit.pursuit.loop import Path, Step, StopRule
 from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.sharded.arrays import Sharded
 
-FORMAT = 1
-BEGINNING = 16  # bytes by which a file whose first line is torn is known
+FORMAT = 2
+BEGINNING = 20  # bytes, up to the format, by which a file whose first line is torn is known
 LEG = "end of a leg"
 FIRST_LEG, GROWTH = 8, 1.5  # steps; a leg that is taken once more is at most a third of the path
 WITHOUT_EFFECT = {"checkpoint", "verbose", "n_jobs", "random_state", "warm_start"}  # on what is fitted
@@ -36,6 +37,9 @@ WITHOUT_EFFECT = {"checkpoint", "verbose", "n_jobs", "random_state", "warm_start
 
 class Journal:
     """A file to which lines are added: first one that says what it is of, then what was reached.
+
+    Each line ends with a checksum. The first that is torn or damaged ends what is known, whatever comes after it: a fit
+    goes on from there.
 
     Parameters
     ----------
@@ -68,7 +72,7 @@ class Journal:
         header = {"kernelpursuit": FORMAT, "estimator": of, "parameters": parameters, "seed": seed}
         if lines or not json.dumps(header).encode().startswith(content[:BEGINNING]):
             check_header(lines[0][0] if lines else None, header, self.name)
-        os.ftruncate(self._handle, self._size)  # a torn last line
+        os.ftruncate(self._handle, self._size)  # what is torn or damaged
         if not lines:
             self.append(header)
         self.seed = int(lines[0][0]["seed"]) if lines else seed
@@ -80,7 +84,7 @@ class Journal:
 
     def append(self, *values: Any) -> None:
         """Add lines."""
-        text = memoryview("".join(json.dumps(value) + "\n" for value in values).encode())
+        text = memoryview(b"".join(line_of(value) for value in values))
         os.lseek(self._handle, self._size, os.SEEK_SET)
         while text:  # by one call of the system, but for what is too large for one
             written = os.write(self._handle, text)
@@ -216,25 +220,39 @@ def leg_ends() -> Iterator[int]:
         end = int(end * GROWTH)
 
 
-def whole_lines(content: bytes) -> tuple[list[tuple[Any, int]], int]:
-    """Values of the lines that are complete, each with the place at which it ends; the place of the last.
+def line_of(value: Any) -> bytes:
+    """A value as JSON, its checksum, and the end of the line.
 
     Examples
     --------
-    >>> whole_lines(b'1' + bytes([10]) + b'[2, 3]' + bytes([10]) + b'[4,')
-    ([(1, 2), ([2, 3], 9)], 9)
+    >>> line_of([2, 3]).decode().rstrip()
+    '[2, 3] 3f72ac6e'
+    """
+    text = json.dumps(value).encode()
+    return text + b" " + checksum_of(text)
+
+
+def checksum_of(text: bytes) -> bytes:
+    """What ends the line of a text."""
+    return b"%08x\n" % zlib.crc32(text)
+
+
+def whole_lines(content: bytes) -> tuple[list[tuple[Any, int]], int]:
+    """Values of the lines up to the first that is not as it was written, each with its end; the end of the last.
+
+    Examples
+    --------
+    >>> whole_lines(line_of(1) + line_of([2, 3]) + line_of([4])[:-1])
+    ([(1, 11), ([2, 3], 27)], 27)
     """
     lines: list[tuple[Any, int]] = []
     end = 0
     for line in content.splitlines(keepends=True):
-        try:
-            value = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            break
-        if value is None:
+        text, _, checksum = line.rpartition(b" ")
+        if checksum != checksum_of(text):
             break
         end += len(line)
-        lines.append((value, end))
+        lines.append((json.loads(text), end))
     return lines, end
 
 
