@@ -1,10 +1,13 @@
 """Copies of rows held out or left out: what fits noise because of them is said, what does not is left in peace."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -13,6 +16,7 @@ from kernelpursuit import (
     KMPClassifier,
     KMPRanker,
     KMPRegressor,
+    KMPRegressorCV,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
 )
@@ -80,7 +84,8 @@ def test_what_is_as_it_should_be_is_not(kind):
     if kind == "classes of discrete":
         assert len(np.unique(np.column_stack([X, y > 0.5]), axis=0)) < len(X) / 4
         KMPClassifier(gamma=2.0).fit(X, y > 0.5)
-    KMPRegressor(40 if kind == "given" else "auto", gamma=2.0).fit(X, y)
+    given = {"n_atoms": 40, "alpha": 0.1} if kind == "given" else {}
+    KMPRegressor(**given, gamma=2.0).fit(X, y)
 
 
 CHOOSERS = {
@@ -124,6 +129,44 @@ def test_nor_do_others_tell_of_what_is_as_it_should_be(name, kind):
     if kind == "in one group" and "group" in name:
         X, y, group = np.repeat(X, 5, axis=0), np.repeat(y, 5), [60] * 5
     fitted(name, X, y, group, **options)
+
+
+RIDGES = {
+    "squared": KMPRegressor(40, gamma=2.0),
+    "huber": KMPRegressor(40, gamma=2.0, loss="huber"),
+    "classes": KMPClassifier(40, gamma=2.0),
+    "rule of the user": KMPRegressor(40, gamma=2.0, stop=lambda path: None),
+    "ranker": KMPRanker(40, gamma=2.0),
+    "search": KMPRegressorCV(max_atoms=40, gammas=[2.0], cv=3, scoring="neg_median_absolute_error"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", RIDGES)
+def test_a_ridge_that_copies_have_chosen_is_told(name):
+    """Once, also by a search, whose folds have copies too. Half as many atoms as distinct rows it takes, or more."""
+    X, y = rows(noise=2.0)
+    y = y > 0 if name == "classes" else y
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        group = {"group": [60] * 5} if name == "ranker" else {}
+        model = clone(RIDGES[name]).fit(np.tile(X, (5, 1)), np.tile(y, 5), **group)
+    k = len(np.unique(model.support_))
+    wanted = f"alpha='auto' has chosen a ridge for {k} atoms, and X has only 60 {COPIES} 300. "
+    told = [str(one.message) for one in said if "distinct rows" in str(one.message)]
+    assert len(told) == 1 and told[0].startswith(wanted) and told[0].endswith("or give a number for alpha")
+
+
+@pytest.mark.filterwarnings("error:.*distinct rows")
+@pytest.mark.parametrize("kind", ["once", "few atoms", "basic", "discrete", "a number"])
+def test_nor_is_a_ridge_of_rows_of_their_own(kind):
+    X, y = discrete() if kind == "discrete" else rows(noise=2.0)
+    times = 1 if kind in ("once", "discrete") else 5
+    given = {"basic": {"variant": "basic"}, "a number": {"alpha": 0.1}}.get(kind, {})
+    model = KMPRegressor(20 if kind == "few atoms" else 40, gamma=2.0, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(np.tile(X, (times, 1)), np.tile(y, times))
 
 
 TOO_NARROW = "intervals most likely cover fewer than coverage=0.9"

@@ -12,7 +12,6 @@ from sklearn.base import is_classifier
 
 from kernelpursuit._array import to_host
 from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
-from kernelpursuit.estimators._copies import warn_if_chosen_by_copies
 from kernelpursuit.estimators._model import Fitted, attributes_of, only_for_ridge
 from kernelpursuit.estimators._orthogonal import (
     OrthogonalFit,
@@ -41,6 +40,7 @@ from kernelpursuit.estimators._rules import (
     warn_if_astray,
     warn_if_constant,
     warn_if_cut,
+    warn_of_copies,
 )
 from kernelpursuit.estimators._training import (
     TrainingData,
@@ -160,8 +160,7 @@ class KernelMatchingPursuit:
         if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
-        if stop in ("gcv", "leave_one_out", "validation"):
-            warn_if_chosen_by_copies(self, fitted.path, data, targets, held_out=stop == "validation")
+        warn_of_copies(self, stop, fitted.path, data, targets)
         return units.restored(fitted)
 
     def _stop_rule(self, loss: Loss | None) -> Any:

@@ -13,11 +13,12 @@ from kernelpursuit._array import from_host, in_double, namespace, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._orthogonal import rows_counted
+from kernelpursuit.estimators._copies import warn_if_chosen_by_copies, warn_if_copies
+from kernelpursuit.estimators._orthogonal import has_evidence_ridge, rows_counted
 from kernelpursuit.estimators._placement import widest
 from kernelpursuit.estimators._training import TrainingData, varying
 from kernelpursuit.losses import LOSSES, Loss
-from kernelpursuit.pursuit.loop import Path, StopRule
+from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.stopping import (
     UsedShares,
     fewest_for_classes,
@@ -91,6 +92,25 @@ def warn_if_constant(path: Path) -> None:
             "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
             ConvergenceWarning,
         )
+
+
+def warn_of_copies(estimator: Any, stop: Any, path: Path, data: TrainingData, targets: Any) -> None:
+    """Warn where copies of rows have chosen the number of atoms, by the rule `stop`, or the ridge of a given number."""
+    if stop in ("gcv", "leave_one_out", "validation"):
+        warn_if_chosen_by_copies(estimator, path, data, targets, held_out=stop == "validation")
+    elif has_evidence_ridge(estimator):
+        warn_if_ridge_of_copies(estimator, path, data, targets)
+
+
+def warn_if_ridge_of_copies(estimator: Any, path: Path, data: TrainingData, targets: Any) -> None:
+    """Warn where the ridge of a given number of atoms was chosen by rows that are copies; not in the folds of a search.
+
+    The evidence of a ridge takes each of them for a row of its own, as the rules do that choose a number of atoms.
+    """
+    if getattr(estimator, "_ending", None) is None:
+        k = len(np.unique(path.atoms))
+        said = f"alpha='auto' has chosen a ridge for {count(k, 'atom')}"
+        warn_if_copies(said, k, data, targets, rows_counted(data), ["give a number for alpha"])
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:

@@ -33,6 +33,7 @@ from kernelpursuit.estimators._rules import (
     validation_rule,
     warn_if_constant,
     warn_if_cut,
+    warn_if_ridge_of_copies,
 )
 from kernelpursuit.estimators._training import (
     TrainingData,
@@ -267,6 +268,8 @@ class KMPRanker(RankingParameters, PursuitModel):
         warn_if_cut(fitted.path)
         if isinstance(stop, str):
             warn_if_chosen_by_copies(self, fitted.path, data, data.y, stop != "gcv", numbers[data.rows])
+        elif has_evidence_ridge(self):
+            warn_if_ridge_of_copies(self, fitted.path, data, data.y)
         return fitted
 
     def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str | Fitted:
