@@ -40,6 +40,7 @@ from kernelpursuit.estimators._rules import (
     warn_if_astray,
     warn_if_constant,
     warn_if_cut,
+    warn_if_seen,
     warn_of_copies,
 )
 from kernelpursuit.estimators._training import (
@@ -247,17 +248,8 @@ class KernelMatchingPursuit:
         train, held_out = split(data, self.validation_fraction, rng)
         rules = validation_rule(data.subset(held_out), targets[held_out], loss, self.patience)
         limit = None if self.n_atoms == "auto" else self.n_atoms
-        first = self._fit_once(
-            data.subset(train),
-            targets[train],
-            loss,
-            settings,
-            penalty=penalty,
-            centers=fewer_centers(centers, len(train)),
-            limit=limit,
-            rules=rules,
-            units=units,
-        )
+        own = shared | {"centers": fewer_centers(centers, len(train)), "limit": limit, "rules": rules}
+        first = self._fit_once(data.subset(train), targets[train], loss, settings, **own)
         if first.path.reason == "interrupted":
             return first
         warn_if_cut(first.path)
@@ -310,6 +302,7 @@ class KernelMatchingPursuit:
         if fitted.path.reason == "interrupted":
             return fitted
         warn_if_cut(fitted.path)
+        warn_if_seen(data, targets, train, held_out)
         values = fitted.expansion.staged(data.subset(held_out).X, fitted.weights)
         aside = targets[held_out]
         errors = np.array([np.sum(wrong(aside, aside - to_host(value), y)) for value in values])

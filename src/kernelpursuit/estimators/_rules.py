@@ -13,10 +13,17 @@ from kernelpursuit._array import from_host, in_double, namespace, to_host
 from kernelpursuit._warning import warn
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._copies import warn_if_chosen_by_copies, warn_if_copies
+from kernelpursuit.estimators._copies import (
+    ALIKE,
+    COPIED,
+    row_numbers,
+    share_of_unlike,
+    warn_if_chosen_by_copies,
+    warn_if_copies,
+)
 from kernelpursuit.estimators._orthogonal import has_evidence_ridge, rows_counted
 from kernelpursuit.estimators._placement import widest
-from kernelpursuit.estimators._training import TrainingData, varying
+from kernelpursuit.estimators._training import FEW_ROWS, TrainingData, varying
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.stopping import (
@@ -251,6 +258,19 @@ def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
         return np.cumsum([*([] if first else [0.0]), *known[: first + steps]])
 
     return used
+
+
+def warn_if_seen(data: TrainingData, targets: np.ndarray, train: np.ndarray, held_out: np.ndarray) -> None:
+    """Warn where rows held out, whose errors make a certificate, are copies of rows that were fitted to."""
+    which = row_numbers(data.X)
+    share = float(np.mean(np.isin(which[held_out], which[train])))
+    few = which.max() + 1 < FEW_ROWS  # of few kinds of rows new ones are copies as well
+    if share >= COPIED and not few and share_of_unlike(which, targets) <= ALIKE:
+        warn(
+            f"{share:.0%} of the rows held out for stop='certificate' are equal to rows that were fitted to, targets "
+            "and all. If they are copies, and not drawn alike, their errors say little of new rows, and the error rate "
+            "is most likely above the one that is promised: leave out the copies"
+        )
 
 
 def certified(path: Path, errors: np.ndarray, n: int) -> Path:
