@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import QuantileRegressor
 
 from kernelpursuit import KMPRegressor, KMPRegressorCV
 from kernelpursuit._medians import spreads, weighted_median
+from kernelpursuit.pursuit import gradient
 
 ROBUST = [{"loss": "huber"}, {"loss": "absolute"}, *({"loss": "quantile", "quantile": q} for q in (0.1, 0.5, 0.9))]
 
@@ -88,3 +91,51 @@ def test_a_weighted_median_is_that_of_repeated_values():
     for size in range(1, 12):
         values, counts = rng.integers(0, 9, size=size).astype(float), rng.integers(1, 5, size=size)
         assert weighted_median(values, counts * 0.1) == np.median(np.repeat(values, counts))
+
+
+def price_and_rate(seed, n=200):
+    """Two targets that depend on different inputs, the second in units that are smaller by seven digits."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    price = 2e5 * np.exp(0.5 * np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=n))
+    return X, np.c_[price, 0.03 + 0.01 * np.cos(2 * X[:, 1]) + 0.003 * rng.normal(size=n)]
+
+
+@pytest.mark.parametrize("alpha", ["auto", 0.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_target_in_small_units_is_fitted_nearly_as_well_as_alone(seed, alpha):
+    X, Y = price_and_rate(seed)
+    options = {"n_atoms": 20, "loss": "absolute", "alpha": alpha}
+    both, alone = (KMPRegressor(**options).fit(X, y).predict(X) for y in (Y, Y[:, 1]))
+    errors = [np.mean(np.abs(Y[:, 1] - one)) for one in (both[:, 1], alone)]
+    assert errors[0] < 1.3 * errors[1]  # the atoms serve both
+
+
+@pytest.mark.parametrize("loss", ROBUST)
+@pytest.mark.parametrize("scale", [1e-30, 1e-8, 0.1, 1e8])
+def test_each_target_is_fitted_to_the_atoms_as_if_it_were_alone(scale, loss):
+    X, Y = price_and_rate(0, 100)
+    Y = np.c_[Y[:, 0] / 1e5, Y[:, 1] * 100 * scale]
+    both = KMPRegressor(8, alpha=0.0, **loss).fit(X, Y)
+    for t in range(2):
+        alone = KMPRegressor(8, alpha=0.0, centers=both.support_vectors_, gamma=both.gamma_, **loss).fit(X, Y[:, t])
+        spread = np.std(Y[:, t])
+        np.testing.assert_allclose(both.predict(X)[:, t] / spread, alone.predict(X) / spread, atol=0.02)
+
+
+def test_weights_that_do_not_minimise_the_loss_are_named(monkeypatch):
+    """With an optimiser that gives up at once, until the fit is over."""
+    X, Y = price_and_rate(0, 60)
+    unsettled = gradient.Gradient.unsettled
+
+    def impatient(*given, options, **more):
+        return minimize(*given, options=options | {"maxiter": 1}, **more)
+
+    def asked(criterion):
+        monkeypatch.setattr(gradient, "minimize", minimize)
+        return unsettled(criterion)
+
+    monkeypatch.setattr(gradient, "minimize", impatient)
+    monkeypatch.setattr(gradient.Gradient, "unsettled", asked)
+    with pytest.warns(ConvergenceWarning, match="do not minimise the loss of column [01] of y"):
+        KMPRegressor(15, loss="absolute", alpha=0.0).fit(X, Y)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelpursuit._array import Array, namespace
 
@@ -27,6 +27,8 @@ class Link(NamedTuple):
 class Loss(NamedTuple):
     """A loss as elementwise functions of targets and predictions.
 
+    A fit calls them with all targets, or with one column of y and f alone.
+
     Attributes
     ----------
     value : callable
@@ -42,6 +44,8 @@ class Loss(NamedTuple):
     rounded : callable, optional
         Of a loss with a corner: ``rounded(spreads)``, the loss rounded off in proportion to how far the residuals of
         each target spread, which is what a fit minimises. It narrows as the residuals do.
+    each : tuple of Loss, optional
+        The losses of the targets, one for each, where they differ: see `by_target`.
 
     Examples
     --------
@@ -57,6 +61,11 @@ class Loss(NamedTuple):
     convex: bool = True
     link: Link | None = None
     rounded: Callable | None = None
+    each: tuple[Any, ...] | None = None
+
+    def of_target(self, target: int) -> Loss:
+        """The loss of one target, for one column of y and f."""
+        return self if self.each is None else self.each[target]
 
 
 def _squared(y: Array, f: Array) -> Array:
@@ -256,9 +265,8 @@ def by_target(losses: list[Loss]) -> Loss:
     """
     if len(losses) == 1:
         return losses[0]
-    return Loss(
-        partial(_by_target, [loss.value for loss in losses]), partial(_by_target, [loss.gradient for loss in losses])
-    )
+    value = partial(_by_target, [loss.value for loss in losses])
+    return Loss(value, partial(_by_target, [loss.gradient for loss in losses]), each=tuple(losses))
 
 
 def _by_target(functions: list[Callable], y: Array, f: Array) -> Array:

@@ -40,6 +40,7 @@ from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 _OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
+_UNSETTLED = 0.01  # share of the first loss: one more refit may take off as much without a warning
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
 Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
@@ -296,8 +297,23 @@ def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> No
     """ConvergenceWarning when a model is not what its loss is for."""
     if not loss.convex:
         warn_if_flat(estimator, path, criterion)
-    if loss.rounded is not None:
+    if not warn_if_unsettled(criterion) and loss.rounded is not None:
         warn_if_off_quantile(estimator, criterion)
+
+
+def warn_if_unsettled(criterion: Any) -> bool:
+    """ConvergenceWarning when the weights are not those of the lowest loss; whether that is so."""
+    shares = criterion.unsettled()
+    worst = int(np.argmax(shares))
+    if shares[worst] <= _UNSETTLED:
+        return False
+    whose = f" of column {worst} of y" if len(shares) > 1 else ""
+    warn(
+        f"the weights do not minimise the loss{whose}: the optimiser gave up, and another try lowers it by "
+        f"{shares[worst]:.0%} of what it was without atoms. Take a larger alpha or fewer atoms",
+        ConvergenceWarning,
+    )
+    return True
 
 
 def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:

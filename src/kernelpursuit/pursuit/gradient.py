@@ -17,6 +17,8 @@ from kernelpursuit.pursuit.taking import TakingDirections
 
 _LEAST_SPREAD = 1e-6  # of residuals, as a share of the first: a loss is not rounded off more narrowly than by this
 _BALANCED = 0.2  # of the smaller share of rows that a quantile asks for: how far the share may be from it
+_ALIKE = 16  # times: losses of targets that differ in size by no more than this are minimised together
+_DONE = 1e-5  # of the slope of a target where a descent begins: with less it is at its minimum
 
 
 class Gradient(TakingDirections):
@@ -106,6 +108,7 @@ class Gradient(TakingDirections):
         self._spreads = np.full(targets.shape[1], np.inf)  # of residuals, by which the loss is rounded off
         self._least_spreads = np.zeros(targets.shape[1])
         self._size = 1.0
+        self._settled = True  # whether the last refit came to the minimum
         if intercept:
             self._start_at_mean()
         self._round_off()
@@ -115,7 +118,7 @@ class Gradient(TakingDirections):
             self._refit()  # the best constant
             while self._sharpen():
                 self._refit()
-        self._first_slope = self._slope()
+        self._first_slope, self._first_losses = self._slope(), self._losses()
         self._thetas.append(self._theta)
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -132,7 +135,8 @@ class Gradient(TakingDirections):
     def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
         _, sample, tail = waiting[0][place]
         self._f_tail = padded(self._f_tail, max(len(tail), len(self._f_tail)))
-        length = self._shrinkage * self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
+        length, _ = self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
+        length = self._shrinkage * length
         self._move(sample[None, :], tail[None, :], length)
         self._theta = np.concatenate([self._theta, length])
         if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
@@ -140,6 +144,7 @@ class Gradient(TakingDirections):
             while self._round_off() or self._sharpen():
                 self._refit()
         else:
+            self._settled = True  # as far as it was meant to
             self._round_off()
         self.atoms.chosen(atom)
         self._chosen.append(atom)
@@ -172,6 +177,18 @@ class Gradient(TakingDirections):
     def flatness(self) -> float:
         """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
         return self._slope() / (self._first_slope or 1.0)
+
+    def unsettled(self) -> np.ndarray:
+        """What one more refit takes off the loss of each target, as a share of what that was before the first atom.
+
+        Above 0 where the last one gave up early.
+        """
+        if self._settled:
+            return np.zeros(self._y.shape[1])
+        before, model = self._losses(), (self._theta, self._f, self._f_tail)
+        self._refit()
+        after, (self._theta, self._f, self._f_tail) = self._losses(), model
+        return np.divide(before - after, self._first_losses, out=np.zeros_like(after), where=self._first_losses > 0)
 
     def imbalance(self) -> np.ndarray:
         """How far the shares of rows below and above the model are from those that a loss with a corner asks for.
@@ -237,14 +254,24 @@ class Gradient(TakingDirections):
         return True
 
     def _set_unit(self) -> None:
-        """Minimise losses in a unit near the one now, to which an optimiser's tolerances refer."""
+        """Minimise losses in a unit near the one now, to which an optimiser's tolerances refer.
+
+        For a target that is fitted alone, coordinates have a unit too: the change of the values by which the slope
+        takes away the loss.
+        """
         self._size = float(2.0 ** np.frexp(self._loss())[1])
+        xp = namespace(self._f)
+        slopes = to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)), axis=0))
+        losses = self._losses()
+        self._sizes = 2.0 ** np.frexp(losses)[1]
+        steep = (slopes > 0) & (losses > 0)
+        self._units = 2.0 ** np.frexp(np.divide(losses, slopes, out=np.ones_like(losses), where=steep))[1]
 
     def _refit(self) -> None:
         """Minimise over all coordinates, from the current ones."""
         basis = self.atoms.basis
         tails = basis.tails[:, : len(self._f_tail)]
-        change = self._minimise(basis.directions, tails, np.zeros((basis.size, self._y.shape[1])))
+        change, self._settled = self._minimise(basis.directions, tails, np.zeros((basis.size, self._y.shape[1])))
         self._theta = self._theta + change
         self._f = self.atoms.unweigh(basis.directions.T @ from_host(self._theta, self._f))
         self._f_tail = tails.T @ self._theta
@@ -253,31 +280,56 @@ class Gradient(TakingDirections):
         self._f = self._f + self.atoms.unweigh(directions.T @ from_host(change, self._f))
         self._f_tail[: tails.shape[1]] += tails.T @ change
 
-    def _minimise(self, directions: Array, tails: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Change of the coordinates along `directions` that minimises the objective."""
-        width = tails.shape[1]
+    def _minimise(self, directions: Array, tails: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Change of the coordinates along `directions` that minimises the objective, and whether it does for certain.
+
+        This is a sum over the targets, of which each has coordinates of its own. Fitted together they take fewer
+        calls. Where their losses differ in size each is fitted alone: tolerances refer to the largest, and losses of
+        quantiles bend the more, the smaller the unit. So is one that is not at its minimum when the others are.
+        """
+        change, done = start.copy(), np.zeros(start.shape[1], dtype=bool)
+        if self._sizes.max() <= _ALIKE * self._sizes.min():
+            change, done = self._descend(directions, tails, start, slice(None), self._size, 1.0)
+        for t in np.flatnonzero(~done) if len(done) > 1 else []:
+            one, own = slice(t, t + 1), (float(self._sizes[t]), float(self._units[t]))
+            change[:, one], done[one] = self._descend(directions, tails, change[:, one], one, *own)
+        return change, bool(np.all(done))
+
+    def _descend(
+        self, directions: Array, tails: np.ndarray, start: np.ndarray, some: slice, size: float, unit: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same for `some` targets, and for each whether it is at its minimum.
+
+        Losses are counted in `size`, and coordinates in `unit`.
+        """
+        y, now, tail_now = self._y[:, some], self._f[:, some], self._f_tail[: tails.shape[1], some]
+        form = self._form if some.start is None else self._form.of_target(some.start)
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            change = flat.reshape(start.shape)
-            f = self._f + self.atoms.unweigh(directions.T @ from_host(change, self._f))
-            tail = self._f_tail[:width] + tails.T @ change
-            slope = to_host(directions @ self.atoms.weigh(self._form.gradient(self._y, f)))
+            change = unit * flat.reshape(start.shape)
+            f = now + self.atoms.unweigh(directions.T @ from_host(change, now))
+            tail = tail_now + tails.T @ change
+            slope = to_host(directions @ self.atoms.weigh(form.gradient(y, f)))
             slope += 2 * self._bend * tails @ tail
-            return (self._value(f) + self._bend * float(np.sum(tail**2))) / self._size, slope.ravel() / self._size
+            value = self._value(form, y, f) + self._bend * float(np.sum(tail**2))
+            return value / size, slope.ravel() * (unit / size)
 
         # The directions are orthonormal, so the problem is as well conditioned as the loss allows.
         options = {"maxiter": 500, "maxcor": 20, "ftol": 1e-15}
 
         def least(begin: np.ndarray) -> OptimizeResult:
-            steepest = float(np.max(np.abs(objective(begin.ravel())[1])))
-            own = options | {"gtol": 1e-9 * max(1e-3, steepest)}
-            return minimize(objective, begin.ravel(), jac=True, method="L-BFGS-B", options=own)
+            slopes = _steepest(objective(begin.ravel())[1], start.shape)
+            own = options | {"gtol": 1e-9 * max(1e-3, np.max(slopes))}
+            result = minimize(objective, begin.ravel(), jac=True, method="L-BFGS-B", options=own)
+            result.done = _steepest(result.jac, start.shape) <= _DONE * np.maximum(1e-3, slopes)
+            return result
 
-        found = [least(start)]
-        if not self._form.convex and self._form.link is None:  # it may be flat here; at least squares it is not
-            squares = to_host(directions @ self.atoms.weigh(self._y - self._f)) - tails @ self._f_tail[:width]
-            found.append(least(squares))
-        return min(found, key=lambda result: result.fun).x.reshape(start.shape)
+        found = [least(start / unit)]
+        if not form.convex and form.link is None:  # it may be flat here; at least squares it is not
+            squares = to_host(directions @ self.atoms.weigh(y - now)) - tails @ tail_now
+            found.append(least(squares / unit))
+        best = min(found, key=lambda result: result.fun)
+        return unit * best.x.reshape(start.shape), best.done
 
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
@@ -304,10 +356,24 @@ class Gradient(TakingDirections):
         xp = namespace(self._f)
         return float(to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)))))
 
-    def _value(self, f: Array) -> float:
-        """Weighted sum of the loss."""
-        root = self.atoms.weigh(self.atoms.weigh(self._form.value(self._y, f)))
-        return float(to_host(namespace(f).sum(root)))
+    def _weighed(self, form: Loss, y: Array, f: Array) -> Array:
+        """A loss of each row, times its weight."""
+        return self.atoms.weigh(self.atoms.weigh(form.value(y, f)))
+
+    def _value(self, form: Loss, y: Array, f: Array) -> float:
+        """Weighted sum of a loss."""
+        return float(to_host(namespace(f).sum(self._weighed(form, y, f))))
+
+    def _losses(self) -> np.ndarray:
+        """Mean loss of each target, with its penalty."""
+        values = to_host(namespace(self._f).sum(self._weighed(self._form, self._y, self._f), axis=0))
+        return (values + self._bend * np.sum(self._f_tail**2, axis=0)) / self.atoms.total_weight
 
     def _loss(self) -> float:
-        return (self._value(self._f) + self._bend * float(np.sum(self._f_tail**2))) / self.atoms.total_weight
+        value = self._value(self._form, self._y, self._f)
+        return (value + self._bend * float(np.sum(self._f_tail**2))) / self.atoms.total_weight
+
+
+def _steepest(slope: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The largest slope of each target."""
+    return np.max(np.abs(slope.reshape(shape)), axis=0)
