@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.metrics import mean_poisson_deviance
+from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -163,3 +163,54 @@ def test_scikit_learn_checks():
     """All that scikit-learn asks of a regressor of positive targets; one check gives several targets of both signs."""
     negative = {"check_regressor_multioutput": "its targets are negative whatever the tags say"}
     check_estimator(KMPRegressor(3, loss="poisson"), expected_failed_checks=negative)
+
+
+def small_and_large_counts(n=300):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 3))
+    visits, cents = 3 * np.exp(np.sin(2 * X[:, 0])), 30000 * np.exp(np.sin(2 * X[:, 1]))
+    return X, np.c_[rng.poisson(visits), rng.poisson(cents)].astype(float)
+
+
+def test_small_counts_have_a_ridge_of_their_own_beside_large_ones():
+    X, Y = small_and_large_counts()
+    model = KMPRegressor(20, loss="poisson").fit(X, Y)
+    np.testing.assert_allclose(model.alpha_[1] / model.alpha_[0], np.mean(Y[:, 1]) / np.mean(Y[:, 0]), rtol=0.05)
+    explained = [d2_tweedie_score(y, f, power=1) for y, f in zip(Y.T, model.predict(X).T, strict=True)]
+    assert explained[0] > 0.3 and explained[1] > 0.9
+
+
+def test_the_ridge_of_each_target_goes_with_its_size():
+    X, y, _ = data(100)
+    scales = np.array([1.0, 1e-3, 1e5])
+    model = KMPRegressor(8, loss="poisson").fit(X, y[:, None] * scales)
+    np.testing.assert_allclose(model.alpha_ / scales, model.alpha_[0], rtol=1e-6)
+    predicted = model.predict(X) / scales
+    np.testing.assert_allclose(predicted, predicted[:, :1] + np.zeros(3), rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "huber"])
+def test_the_ridge_of_each_target_is_the_penalty_of_its_weights(loss):
+    """Against a fit of one target to the same atoms, with the ridge as a number."""
+    X, Y = small_and_large_counts(100)
+    both = KMPRegressor(6, loss=loss).fit(X, Y)
+    for t in range(2):
+        options = {"centers": both.support_vectors_, "gamma": both.gamma_, "alpha": both.alpha_[t]}
+        alone = KMPRegressor(6, loss=loss, **options).fit(X, Y[:, t])
+        np.testing.assert_allclose(both.predict(X)[:, t], alone.predict(X), rtol=1e-4)
+
+
+def test_a_fit_that_goes_on_keeps_the_ridge_of_each_target(tmp_path):
+    X, Y = small_and_large_counts(100)
+    model = KMPRegressor(4, loss="poisson", warm_start=True).fit(X, Y)
+    ridge = model.alpha_
+    model.set_params(n_atoms=6).fit(X, Y)
+    np.testing.assert_array_equal(model.alpha_, ridge)
+    kernelpursuit.save(model, tmp_path / "model.kmp")
+    np.testing.assert_array_equal(kernelpursuit.load(tmp_path / "model.kmp").alpha_, ridge)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_classes_share_a_ridge(loss):
+    X, y, _ = data(60)
+    assert np.ndim(KMPClassifier(4, loss=loss).fit(X, np.digitize(y, [1, 3])).alpha_) == 0

@@ -123,6 +123,16 @@ def test_each_target_is_fitted_to_the_atoms_as_if_it_were_alone(scale, loss):
         np.testing.assert_allclose(both.predict(X)[:, t] / spread, alone.predict(X) / spread, atol=0.02)
 
 
+@pytest.mark.parametrize("loss", ROBUST[1:])
+@pytest.mark.parametrize("scale", [1e-8, 100.0])
+def test_a_target_in_other_units_has_the_ridge_of_these(scale, loss):
+    X, y = rows(100)
+    model = KMPRegressor(8, **loss).fit(X, np.c_[y, scale * y])
+    assert model.alpha_[1] == pytest.approx(model.alpha_[0] / scale, rel=1e-6)  # of weights squared
+    predicted = model.predict(X)
+    np.testing.assert_allclose(predicted[:, 1] / scale, predicted[:, 0], atol=1e-4)
+
+
 def test_weights_that_do_not_minimise_the_loss_are_named(monkeypatch):
     """With an optimiser that gives up at once, until the fit is over."""
     X, Y = price_and_rate(0, 60)

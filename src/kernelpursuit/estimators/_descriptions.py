@@ -50,9 +50,9 @@ DESCRIPTIONS = {
         eigenvalues below zero, as K is no penalty then). With all atoms this is kernel ridge regression.
         "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
         in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. Other losses take the ridge
-        of the squared one, in the proportion in which they bend at its fit. The basic variant and ``stop="bound"`` take
-        "auto" for 0. The losses "tanh" and "doom2" become flat where values are large, and only a ridge keeps these
-        small: with the basic variant give a number.""",
+        of the squared one, in the proportion in which they bend at its fit; in a regressor each target has its own. The
+        basic variant and ``stop="bound"`` take "auto" for 0. The losses "tanh" and "doom2" become flat where values are
+        large, and only a ridge keeps these small: with the basic variant give a number.""",
     "search_alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
         kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
@@ -146,6 +146,9 @@ DESCRIPTIONS = {
         The number that `gamma` came to, or that was chosen. None for a kernel without one; a list for several.""",
     "alpha_": """alpha_ : float
         The ridge: the number that `alpha` came to, or that was chosen among `alphas`.""",
+    "target_alpha_": """alpha_ : float or ndarray of shape (n_targets,)
+        The ridge: the number that `alpha` came to, or that was chosen among `alphas`. For several targets and a loss
+        other than the squared one "auto" comes to an array, NumPy's, of the ridge of each target.""",
     "input_weights_": """input_weights_ : array of shape (n_features,)
         What each input is multiplied by, 1 where the weights are equal. The model applies them itself: an atom is
         ``exp(-gamma_ * sum(input_weights_**2 * (x - z)**2))``.""",

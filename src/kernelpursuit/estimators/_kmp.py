@@ -29,8 +29,8 @@ from kernelpursuit.estimators._rules import (
     bound_rule,
     certified,
     class_rule,
+    curvature_for,
     curvature_of_constant,
-    mean_curvature,
     most_steps,
     no_rules,
     path_rule,
@@ -63,13 +63,13 @@ Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, n
 
 
 class Penalty(NamedTuple):
-    """A ridge for targets as they are fitted, and the second derivative of the loss, about.
+    """A ridge for targets as they are fitted, and the second derivative of the loss, about; or those of each target.
 
     "auto" chooses atoms without a ridge, and then the ridge by their evidence; for the squared loss.
     """
 
-    alpha: float | str
-    curvature: float = 2.0
+    alpha: float | np.ndarray | str
+    curvature: float | np.ndarray = 2.0
     ended: Path | None = None  # the path of the squared loss by which the ridge was found, if a callback ended it
 
 
@@ -193,16 +193,17 @@ class KernelMatchingPursuit:
         """The ridge of the parameter `alpha`, and how the loss bends beside it.
 
         A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
-        curvatures of the two at this fit: there the two objectives then bend alike. If this fit is interrupted it is
-        the model, and is returned. A fit that goes on keeps the ridge under which its steps were taken.
-        Callbacks are `told` of this fit, and may end it, where a choice of the number of steps comes next: it is over
-        too then. Not with a checkpoint, in which the order of the pursuits is that of every fit.
+        curvatures of the two at this fit: there the two objectives then bend alike, for each of several values. If this
+        fit is interrupted it is the model, and is returned. A fit that goes on keeps the ridge under which its steps
+        were taken. Callbacks are `told` of this fit, and may end it, where a choice of the number of steps comes next:
+        it is over too then. Not with a checkpoint, in which the order of the pursuits is that of every fit.
         """
         if isinstance(self.alpha, str) and (self.variant == "basic" or self.stop == "bound"):
             return Penalty(0.0)  # no joint fit; a statement about the fit without a ridge
         if loss is None:
             return Penalty(self.alpha)
-        bend = curvature_of_constant(loss, targets, data.weights)
+        of = curvature_for(self)
+        bend = curvature_of_constant(loss, targets, data.weights, of)
         if not isinstance(self.alpha, str):
             return Penalty(self.alpha * units.ridge, bend)
         if settings.path is not None:
@@ -221,9 +222,8 @@ class KernelMatchingPursuit:
         if loss.link is not None:
             least = LEAST_MEAN * np.average(targets, axis=0, weights=data.weights)
             values = to_host(loss.link.of_mean(np.maximum(values, least)))
-        there = mean_curvature(loss, targets.astype(np.float64), values, data.weights)
-        ended = squares.path if squares.path.reason == "callback" else None
-        return Penalty(float(squares.alpha or 0) * there / 2, bend, ended)
+        ridge = float(squares.alpha or 0) * of(loss, targets.astype(np.float64), values, data.weights) / 2
+        return Penalty(ridge, bend, squares.path if squares.path.reason == "callback" else None)
 
     def _fit_validated(
         self,
@@ -364,7 +364,7 @@ class KernelMatchingPursuit:
         def snapshot(path: Path, ready: Any) -> dict[str, Any]:
             return attributes_of(self, units.restored(fitted_after(replace(path), ready)))
 
-        ridge, n = 0 if isinstance(alpha, str) or alpha == 0 else family.size, len(data.rows)
+        ridge, n = 0 if isinstance(alpha, str) or not np.any(alpha) else family.size, len(data.rows)
         follow = follows_all(settings, data, family.size, limit, numbers=n + ridge)
         ridge, direction = ridge if follow else 0, 0 if self.variant == "basic" else n
         path, ready, _ = run(
@@ -393,7 +393,7 @@ class KernelMatchingPursuit:
         data: TrainingData,
         targets: np.ndarray,
         loss: Loss | None,
-        alpha: float | str,
+        alpha: float | np.ndarray | str,
     ) -> Fitted:
         """The model that a pursuit comes to: its ridge and its calibration, where it has these."""
         taken = path.truncate(len(path) + len(path.discarded))

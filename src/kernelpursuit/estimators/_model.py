@@ -33,7 +33,7 @@ class Fitted(NamedTuple):
     support: np.ndarray
     expansion: Expansion
     weights: WeightPath | KeptWeights  # of the atoms after each step
-    alpha: float | None = None  # the ridge, where the estimator has one
+    alpha: float | np.ndarray | None = None  # the ridge, where the estimator has one
     pursued: np.ndarray | None = None  # losses and left-out errors of the steps before a ridge was chosen for them
     calibration: Calibration | None = None  # of the values of a classifier, where its loss estimates no probabilities
 

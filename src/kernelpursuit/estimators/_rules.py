@@ -39,6 +39,7 @@ from kernelpursuit.pursuit.stopping import (
 from kernelpursuit.sharded.arrays import Sharded
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
+Curvature = Callable[[Loss, np.ndarray, np.ndarray, "np.ndarray | None"], "float | np.ndarray"]
 _OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
 _UNSETTLED = 0.01  # share of the first loss: one more refit may take off as much without a warning
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
@@ -162,14 +163,39 @@ def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights:
     return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
 
 
-def curvature_of_constant(loss: Loss, targets: np.ndarray, weights: np.ndarray | None) -> float:
-    """The same at the means of the targets; 2 for a loss that does not bend there, or that bends both ways."""
+def curvatures(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float | np.ndarray:
+    """The same for each target, where there are several: they may have units of their own.
+
+    A target that is constant has the mean of the others.
+    """
+    if targets.shape[1] == 1:
+        return mean_curvature(loss, targets, values, weights)
+    J = varying(targets)
+    each = [mean_curvature(loss.of_target(t), targets[:, [t]], values[:, [t]], weights) for t in J]
+    found = np.full(targets.shape[1], np.mean(each))
+    found[J] = each
+    return found
+
+
+def curvature_for(estimator: Any) -> Curvature:
+    """How a fit measures the curvature of its loss: by target where it chooses the ridge of each.
+
+    A number is the ridge of all, and classes are coded in one unit.
+    """
+    return curvatures if isinstance(estimator.alpha, str) and not is_classifier(estimator) else mean_curvature
+
+
+def curvature_of_constant(
+    loss: Loss, targets: np.ndarray, weights: np.ndarray | None, of: Curvature
+) -> float | np.ndarray:
+    """What `of` finds at the means of the targets; 2 for a loss that does not bend there, or that bends both ways."""
     if not loss.convex:
         return 2.0
     targets = targets.astype(np.float64)
     mean = np.average(targets, axis=0, weights=weights)
     values = np.zeros_like(targets) + (mean if loss.link is None else to_host(loss.link.of_mean(mean)))
-    return mean_curvature(loss, targets, values, weights) or 2.0
+    found = of(loss, targets, values, weights)
+    return np.where(found > 0, found, 2.0) if np.ndim(found) else found or 2.0
 
 
 def spread(values: np.ndarray, weights: np.ndarray | None) -> float:

@@ -79,7 +79,7 @@ class KMPRegressorCV(ValueSearchParameters, SearchModel, RegressorModel):
     ----------
     best_n_atoms_
     gamma_
-    alpha_
+    target_alpha_
     input_weights_
     best_score_
     cv_results_

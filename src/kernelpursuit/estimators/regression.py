@@ -140,7 +140,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
     support_vectors_
     support_kernels_
     gamma_
-    alpha_
+    target_alpha_
     target_dual_coef_
     target_intercept_
     path_

@@ -49,14 +49,15 @@ class Gradient(TakingDirections):
     refit_every : int or None
         Steps from one refit of all weights to the next; None never refits.
     alpha, weights, intercept
-        As in `Squares`; the objective is ``sum(w * L(y, f)) + alpha * cᵀGc``.
+        As in `Squares`; the objective is ``sum(w * L(y, f)) + alpha * cᵀGc``. An array of `alpha` has the ridge of each
+        target.
     groups : ndarray of shape (n_samples,), optional
         As in `Squares`, for a loss that no constant of a group changes: `pairwise_logistic`.
     shrinkage : float
         Share of the full step that the basic variant takes.
-    curvature : float
-        Second derivative of the loss, about. Atoms are chosen as if it were this everywhere: where it is small, a
-        penalty is the larger beside it.
+    curvature : float or ndarray of shape (n_targets,)
+        Second derivative of the loss, about, or that of each target. Atoms are chosen as if it were this everywhere:
+        where it is small, a penalty is the larger beside it. Targets share the mean of what this comes to.
 
     References
     ----------
@@ -81,17 +82,18 @@ class Gradient(TakingDirections):
         *,
         variant: str = "backfit",
         refit_every: int | None = 1,
-        alpha: float = 0.0,
+        alpha: float | np.ndarray = 0.0,
         weights: Array | None = None,
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
-        curvature: float = 2.0,
+        curvature: float | np.ndarray = 2.0,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
         # L + alpha cᵀGc is bend times (L / bend + alpha / bend cᵀGc), whose loss bends as the squared one does.
-        self._bend = curvature / 2
-        given = {"alpha": alpha / self._bend, "weights": weights, "intercept": intercept, "groups": groups}
+        ridge = float(np.mean(alpha / (np.asarray(curvature) / 2)))
+        self._bend = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
+        given = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
         self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
         targets = in_double(targets)
         self._variant = variant
@@ -303,6 +305,7 @@ class Gradient(TakingDirections):
         Losses are counted in `size`, and coordinates in `unit`.
         """
         y, now, tail_now = self._y[:, some], self._f[:, some], self._f_tail[: tails.shape[1], some]
+        bend = self._bend[some]
         form = self._form if some.start is None else self._form.of_target(some.start)
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -310,8 +313,8 @@ class Gradient(TakingDirections):
             f = now + self.atoms.unweigh(directions.T @ from_host(change, now))
             tail = tail_now + tails.T @ change
             slope = to_host(directions @ self.atoms.weigh(form.gradient(y, f)))
-            slope += 2 * self._bend * tails @ tail
-            value = self._value(form, y, f) + self._bend * float(np.sum(tail**2))
+            slope += 2 * tails @ (bend * tail)
+            value = self._value(form, y, f) + float(np.sum(bend * tail**2))
             return value / size, slope.ravel() * (unit / size)
 
         # The directions are orthonormal, so the problem is as well conditioned as the loss allows.
@@ -334,7 +337,7 @@ class Gradient(TakingDirections):
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
         slope = -self.atoms.weigh(self._form.gradient(self._y, self._f))
-        slope, tail, _ = self.atoms.basis.complement(slope, -2 * self._bend * self._f_tail.T, size=self.atoms.size)
+        slope, tail, _ = self.atoms.basis.complement(slope, -2 * (self._bend * self._f_tail).T, size=self.atoms.size)
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:
@@ -371,7 +374,7 @@ class Gradient(TakingDirections):
 
     def _loss(self) -> float:
         value = self._value(self._form, self._y, self._f)
-        return (value + self._bend * float(np.sum(self._f_tail**2))) / self.atoms.total_weight
+        return (value + float(np.sum(self._bend * self._f_tail**2))) / self.atoms.total_weight
 
 
 def _steepest(slope: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
