@@ -37,6 +37,40 @@ def test_a_model_without_atoms_says_so():
         kp.KMPRegressor().fit(X, np.ones(len(X)))  # there is nothing to fit
 
 
+@pytest.mark.parametrize("n", [2, 5, 8, 10])
+@pytest.mark.parametrize("model", [kp.KMPRegressor(), kp.KMPClassifier(), kp.KMPRanker()], ids=repr)
+def test_so_does_one_of_few_rows(model, n):
+    """A path that fits all few rows before the rule keeps none of its atoms ends by its tolerance."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+    with pytest.warns(ConvergenceWarning, match=r"no atoms and predicts a constant.*gcv was lowest after 0"):
+        model.fit(X, np.arange(n) % 2 if isinstance(model, kp.KMPClassifier) else y)
+    assert model.path_.reason == "tolerance" and len(model.support_) == 0
+
+
+def test_so_does_one_whose_steps_are_all_given_up_though_their_number_is_given():
+    X, _ = data()
+    with pytest.warns(ConvergenceWarning, match="no atoms and predicts a constant"):
+        kp.KMPRegressor(5, stop="gcv").fit(X, np.random.default_rng(2).normal(size=len(X)))
+
+
+@pytest.mark.parametrize("n", [2, 30])
+def test_so_does_one_chosen_by_rows_of_one_class(n):
+    """The rows that are not held out may have one class, where the other is rare."""
+    X, y = data(n)[0], np.zeros(n)
+    for rare in range(n):
+        y[:] = np.arange(n) == rare
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            model = kp.KMPClassifier(loss="logistic").fit(X, y)
+        if len(model.support_) == 0:
+            assert any("no atoms and predicts a constant" in str(one.message) for one in found)
+            assert model.path_.reason == "validation"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kp.KMPRegressor(loss="huber").fit(X, np.ones(n))
+
+
 @pytest.mark.parametrize("make", [kp.KMPRegressorCV, kp.KMPClassifierCV, kp.SparseKernelFDACV])
 def test_a_search_that_ends_at_its_longest_path_says_so(make):
     X, y = data(noise=0)

@@ -262,9 +262,9 @@ class KernelMatchingPursuit:
         if settings.fit_task is not None:
             settings.fit_task.noted = []
         fitted = self._fit_once(data, targets, loss, settings, limit=len(choice), **more)
-        if fitted.path.reason != "interrupted" and (choice.steps or choice.reason != "tolerance"):
+        if fitted.path.reason != "interrupted":
             by = "on held-out rows" if more["penalty"].ended is None else "with the squared loss"
-            say_chosen(fitted.path, choice, by)
+            say_chosen(fitted.path, choice, targets, by)
         return fitted
 
     def _fit_certified(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,20 @@ def warn_of_choice(path: Path, known: str) -> None:
     )
 
 
-def say_chosen(path: Path, choice: Path, by: str = "on held-out rows") -> None:
-    """Have the path of a fit on all rows say how its number of steps was chosen: `by` another path."""
+def found_constant(path: Path) -> bool:
+    """Whether there was nothing to fit before the first step, as where all targets are equal."""
+    return path.reason == "tolerance" and not path.steps and not path.discarded
+
+
+def say_chosen(path: Path, choice: Path, targets: np.ndarray, by: str = "on held-out rows") -> None:
+    """Have the path of a fit on all rows say how its number of steps was chosen: `by` another path.
+
+    Nothing was, where all `targets` are equal.
+    """
+    if found_constant(choice):
+        if np.all(targets == targets[:1]):
+            return
+        by, choice = "without the held-out rows", replace(choice, sentence="all targets seem equal")
     path.reason, path.sentence = "validation", f"{by}, {choice.sentence}"
     if choice.reason == "callback":
         path.reason = "callback"
@@ -94,8 +107,12 @@ def say_chosen(path: Path, choice: Path, by: str = "on held-out rows") -> None:
 
 
 def warn_if_constant(path: Path) -> None:
-    """ConvergenceWarning when no atom was taken although the targets vary and atoms were asked for."""
-    if not path.steps and path.reason not in ("n_atoms", "tolerance", "interrupted"):
+    """ConvergenceWarning when no atom was kept although the targets vary and atoms were asked for.
+
+    Of few rows a path may fit all before a rule gives its steps up again: the reason is then not the name of the rule.
+    """
+    asked = path.discarded or path.reason != "n_atoms"
+    if asked and not path.steps and path.reason != "interrupted" and not found_constant(path):
         warn(
             f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
             "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",

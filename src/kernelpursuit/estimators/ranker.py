@@ -330,7 +330,7 @@ class KMPRanker(RankingParameters, PursuitModel):
             settings.fit_task.noted = []  # what was chosen is fitted, whatever callbacks ask
         fitted = self._fit_once(data, numbers, settings, limit=len(first.path), **shared)
         if fitted.path.reason != "interrupted":
-            say_chosen(fitted.path, first.path)
+            say_chosen(fitted.path, first.path, data.y)
         return fitted
 
     def _fit_certified(
