@@ -197,14 +197,18 @@ def prefit_deflation(
 
 
 def leave_one_out(D_A, Y, *, weights=None, intercept=False, alpha=0.0, G_AA=None):
-    """(n, t) residuals y_i - f^{-i}(x_i), f^{-i} fitted with min(w_i, 1) taken off the weight of row i (n refits)."""
+    """(n, t) residuals y_i - f^{-i}(x_i), f^{-i} fitted with one row taken off row i, or all of it (n refits).
+
+    It stands for w_i rows, or, where the weights sum to less than n, for as many as they do in proportion.
+    """
     n, k = D_A.shape
     Y = Y.reshape(n, -1)
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
     left_out = np.empty(Y.shape)
     for i in range(n):
         wi = w.copy()
-        wi[i] -= min(w[i], 1.0)
+        rows = w[i] * max(1.0, n / w.sum())
+        wi[i] = w[i] * (1 - 1 / rows) if rows > 1 else 0.0
         keep = wi > 0
         b, c, _ = fit(*augmented(D_A[keep], Y[keep], wi[keep], intercept, alpha, G_AA), list(range(k)))
         left_out[i] = Y[i] - b - D_A[i] @ c

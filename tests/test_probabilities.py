@@ -113,12 +113,12 @@ def test_discriminants_without_a_row(n_classes, labels):
     model = SparseKernelFDA(4, gamma=GAMMA, labels=labels, alpha=1e-8).fit(X, y)
     index = np.searchsorted(model.classes_, y)
     Z = kernel(X, model.support_vectors_) @ model._discriminants.axes
-    (found,) = left_out_values(model._discriminants, Z, index, labels, None, [4])
+    (found,) = left_out_values(model._discriminants, Z, index, labels, None, None, [4])
     small = 1e-8 * np.eye(4)  # of the order of the model's ridge: without effect on the digits compared
     for i in (0, 13, 39):
         expected = fisher_values(X, y, i, model.support_vectors_, X[i], labels, small)
         np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-4)
-    weighed = left_out_values(model._discriminants, Z, index, labels, np.ones(40), [4])
+    weighed = left_out_values(model._discriminants, Z, index, labels, np.ones(40), np.ones(40), [4])
     np.testing.assert_allclose(next(weighed), found)
 
 

@@ -103,6 +103,43 @@ def test_weights_that_sum_to_less_than_the_rows_are_taken_in_proportion(name, sc
     np.testing.assert_allclose(weighed.predict_proba(X), plain.predict_proba(X), rtol=1e-5)
 
 
+UNEQUAL = {"even": rng.uniform(0.5, 1.5, 60), "skewed": rng.exponential(size=60) + 0.01}
+
+
+@pytest.mark.parametrize("kind", UNEQUAL)
+@pytest.mark.parametrize("name", PROBABLE)
+def test_unequal_weights_are_taken_in_proportion_in_probabilities(name, kind):
+    """No weight is compared with 1: a row left out would be one of its copies, or all of it, by the unit of weights."""
+    estimator, y = PROBABLE[name]
+    weights = UNEQUAL[kind] / np.mean(UNEQUAL[kind])
+    found = [
+        clone(estimator).fit(X, y, sample_weight=weights * scale).predict_proba(X) for scale in (1.0, 0.999, 0.1, 1e-9)
+    ]
+    for one in found[1:]:
+        np.testing.assert_allclose(one, found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", UNEQUAL)
+@pytest.mark.parametrize(
+    "model",
+    [
+        kp.KMPRegressor(40, stop="leave_one_out"),
+        kp.KMPRegressor(),
+        kp.KMPClassifier(),
+        kp.KMPClassifier(class_weight="balanced"),
+    ],
+    ids=repr,
+)
+def test_unequal_weights_are_taken_in_proportion_in_the_number_of_atoms(model, kind):
+    noisy = Y + np.random.default_rng(3).normal(size=60)
+    y = noisy if isinstance(model, kp.KMPRegressor) else CLASSES > 1
+    weights = UNEQUAL[kind] / np.mean(UNEQUAL[kind])
+    paths = [clone(model).fit(X, y, sample_weight=weights * scale).path_ for scale in (1.0, 0.999, 0.1, 1e-9)]
+    assert len({len(path) for path in paths}) == 1
+    for path in paths[1:]:
+        np.testing.assert_allclose(path.values("leave_one_out"), paths[0].values("leave_one_out"), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", PROBABLE)
 def test_probabilities_know_how_many_rows_weights_stand_for(name):
     estimator, y = PROBABLE[name]

@@ -126,7 +126,7 @@ def calibrated_discriminants(
     weights, counts = weights_and_counts(data, here)
     index = here(index)
     seen = to_host(expansion.columns(here(data.X))) @ found.axes
-    left_out = left_out_values(found, seen, index, labels, weights, sizes, unit, class_sizes)
+    left_out = left_out_values(found, seen, index, labels, weights, counts, sizes, unit, class_sizes)
     lengths, constants = path_weights.lengths, np.cumsum(path_weights.constants, axis=0)
     values = (
         within_range(one, seen[:, :size] @ lengths[:size] + constants[size])

@@ -48,9 +48,10 @@ from kernelpursuit.estimators._refining import (
 )
 from kernelpursuit.estimators._stages import Stages, stages_of
 from kernelpursuit.estimators._tasks import lines_wanted
-from kernelpursuit.estimators._training import TrainingData, as_counts, few_rows_rule
+from kernelpursuit.estimators._training import TrainingData, few_rows_rule
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count
+from kernelpursuit.pursuit.row_weights import as_counts
 from kernelpursuit.refinement.atoms import Atoms
 from kernelpursuit.refinement.descent import Model
 from kernelpursuit.refinement.evidence import Evidence, settle

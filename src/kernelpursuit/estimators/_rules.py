@@ -24,7 +24,7 @@ from kernelpursuit.estimators._copies import (
 )
 from kernelpursuit.estimators._orthogonal import has_evidence_ridge, rows_counted
 from kernelpursuit.estimators._placement import widest
-from kernelpursuit.estimators._training import FEW_ROWS, TrainingData, varying
+from kernelpursuit.estimators._training import FEW_ROWS, TrainingData, row_counts, varying
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.stopping import (
@@ -289,7 +289,7 @@ def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
     A direction q of length 1 over the weighted rows adds q_i² / c_i to the leverage of each of the c_i rows that row i
     stands for. What is mostly about rows that count for much costs more than what is about the others.
     """
-    weights, counts = (to_host(one).astype(np.float64) for one in (data.weights, data.counts))
+    weights, counts = to_host(data.weights).astype(np.float64), to_host(row_counts(data))
     share = weights / np.maximum(counts, 1.0) / np.sum(weights)
     known: list[float] = []  # what each direction adds
 

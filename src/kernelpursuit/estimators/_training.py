@@ -26,6 +26,7 @@ from kernelpursuit.estimators._placement import (
 )
 from kernelpursuit.gaussian import center_of, centred
 from kernelpursuit.kernels import kernel_list
+from kernelpursuit.pursuit.row_weights import as_counts
 
 
 class TrainingData(NamedTuple):
@@ -51,7 +52,6 @@ class TrainingData(NamedTuple):
 
 
 FEW_ROWS = 10  # which say nothing about variances
-MOST_COUNTED = 1e100  # rows, by their weights
 MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
@@ -265,19 +265,6 @@ def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
             "less noise than there is, and more atoms seem worth their while: divide the weights by their mean if they "
             "are not counts"
         )
-
-
-def as_counts(weights: Any, n: int) -> Any:
-    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows.
-
-    And of sum `MOST_COUNTED` at most: squares of larger numbers would overflow.
-    """
-    xp = namespace(weights)
-    total = float(to_host(xp.sum(weights)))
-    if n <= total <= MOST_COUNTED:
-        return weights
-    weights = weights / float(to_host(xp.max(weights)))  # first, so that nothing underflows
-    return weights * (min(max(total, n), MOST_COUNTED) / float(to_host(xp.sum(weights))))
 
 
 def row_counts(data: TrainingData) -> Any:

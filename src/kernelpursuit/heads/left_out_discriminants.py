@@ -16,6 +16,7 @@ def left_out_values(
     Z: np.ndarray,
     index: np.ndarray,
     labels: str,
+    weights: np.ndarray | None,
     counts: np.ndarray | None,
     sizes: list[int],
     unit: float = 1.0,
@@ -35,8 +36,9 @@ def left_out_values(
     index : ndarray of int, shape (n,)
         Class of each row.
     labels : {"centred", "raw"}
+    weights : ndarray of shape (n,), optional
     counts : ndarray of shape (n,), optional
-        Weights of the rows; a row of weight w counts as w rows of which one leaves, all of it where w < 1.
+        How many rows each stands for, of which one leaves; all of it where that is less than one.
     sizes : list of int
         Numbers of atoms, each a model of its own.
     unit : float
@@ -49,10 +51,10 @@ def left_out_values(
     ndarray of shape (n, 1) for two classes, else (n, n_classes)
     """
     n = len(Z)
-    w = np.ones(n) if counts is None else counts
+    w = np.ones(n) if weights is None else weights
     n_c = np.bincount(index, weights=w) / unit if class_sizes is None else class_sizes
     n_classes, harmonic = len(n_c), len(n_c) / np.sum(1 / n_c)
-    share = np.minimum(w, 1) / unit
+    share = w / (1.0 if counts is None else np.maximum(counts, 1)) / unit
     rest = n_c[index] - share
     moved = np.where(rest > 0, share / np.where(rest > 0, rest, 1), 0.0)[:, None]  # s / (n_c - s)
     D = Z - found.means[index]

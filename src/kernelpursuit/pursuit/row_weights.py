@@ -6,6 +6,8 @@ import numpy as np
 
 from kernelpursuit._array import Array, in_double, namespace, to_host
 
+MOST_COUNTED = 1e100  # rows, by their weights
+
 
 class RowWeights:
     """Multiplies rows by the roots of their weights, so that nobody else has to know about weights.
@@ -19,7 +21,7 @@ class RowWeights:
     like : array of shape (n_samples, ...)
         Sets namespace, device and dtype.
     counts : array of shape (n_samples,), optional
-        How many rows each stands for: `weights`, unless these say also how much an error matters.
+        How many rows each stands for: `weights`, unless these say also how much an error matters. See `as_counts`.
     """
 
     def __init__(self, weights: Array | None, like: Array, counts: Array | None = None):
@@ -29,7 +31,7 @@ class RowWeights:
             w, xp = in_double(weights), namespace(weights)
             self.unit = unit_of_weights(w)
             root = xp.sqrt(w) / float(np.sqrt(self.unit))
-            copies = w if counts is None else in_double(counts)
+            copies = as_counts(w if counts is None else in_double(counts), w.shape[0])
             self._root, self._share = root[:, None], 1 / xp.where(copies > 1, copies, xp.ones_like(w))
             self.total = float(to_host(xp.sum(root**2)))
 
@@ -61,3 +63,16 @@ def unit_of_weights(weights: Array) -> float:
     largest = float(to_host(xp.max(weights)))
     mean = float(to_host(xp.sum(weights / largest))) / weights.shape[0]
     return 4.0 ** int(np.round(np.log2(largest) / 2 + np.log2(mean) / 2))
+
+
+def as_counts(weights: Array, n: int) -> Array:
+    """Weights as counts, of sum `n` at least: weights that were scaled down still stand for whole rows.
+
+    And of sum `MOST_COUNTED` at most: squares of larger numbers would overflow.
+    """
+    xp = namespace(weights)
+    total = float(to_host(xp.sum(weights)))
+    if n <= total <= MOST_COUNTED:
+        return weights
+    weights = weights / float(to_host(xp.max(weights)))  # first, so that nothing underflows
+    return weights * (min(max(total, n), MOST_COUNTED) / float(to_host(xp.sum(weights))))
