@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
@@ -193,6 +194,22 @@ def test_one_against_the_rest_is_by_decision_values(inner, target):
     assert_parity(model, rows, "float64")
     if target == "three" and inner is CLASSIFIER:
         assert np.any(model.classes_[model.predict_proba(rows).argmax(1)] != model.predict(rows))
+
+
+@pytest.mark.filterwarnings("ignore:n_atoms")
+@pytest.mark.parametrize("target", ["two", "three", "labels"])
+@pytest.mark.parametrize("inner", [SparseKernelFDA(n_atoms=30), KMPClassifier(n_atoms=35, gamma=0.3, alpha=0.0)])
+def test_rows_that_are_no_surer_than_those_of_training(inner, target):
+    """Far more of them are beyond the limit than in the other tests."""
+    y = {"two": THREE == "low", "three": THREE, "labels": np.stack([Y > 0.5, X[:, 0] > 0.3, Y < 0], 1) * 1}[target]
+    new = 2 * NEW
+    if target != "labels" or isinstance(inner, KMPClassifier):
+        model = clone(inner).fit(X, y)
+        values = model._raw(new, "predict_proba")
+        slope, bias, _ = model._line(values.shape[1])
+        assert np.max(np.abs(model._calibrated(values) - slope * values - bias)) > 0.1
+        assert_parity(model, new, "float64")
+    assert_parity(OneVsRestClassifier(inner).fit(X, y), new, "float64")
 
 
 def test_a_linear_classifier_of_several_labels():

@@ -1,11 +1,13 @@
 """Probabilities of every classifier: values of rows left out beside refits, calibration beside a plain minimiser."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.ensemble import VotingClassifier
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
@@ -162,6 +164,56 @@ def test_many_atoms_on_few_distinct_values(seed):
     labels = np.column_stack([y, y ^ (X[:, 2] > 0)])
     several = KMPClassifier(40, gamma=0.05, alpha=0.0).fit(X, labels)
     assert np.all(np.ptp(several.predict_proba(X), axis=0) > 0.4)
+
+
+@pytest.mark.filterwarnings("ignore:n_atoms")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("gamma", ["scale", 20.0])
+@pytest.mark.parametrize("k", [30, 60, 75])
+def test_many_atoms_on_few_rows_are_better_than_a_coin(k, gamma, seed):
+    """Between the rows their values are enormous, and the signs of these mean little."""
+    X, y = make_moons(150, noise=0.3, random_state=seed)
+    A, b = make_moons(1000, noise=0.3, random_state=100 + seed)
+    model = SparseKernelFDA(k, gamma=gamma).fit(X, y)
+    assert log_loss(b, model.predict_proba(A)) < 0.6
+
+
+@pytest.mark.filterwarnings("ignore:n_atoms")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("classes", [2, 3, "labels"])
+@pytest.mark.parametrize(
+    "model",
+    [SparseKernelFDA(40), SparseKernelFDA(40, class_weight={"a": 5.0}), KMPClassifier(30, alpha=0.0, gamma=0.3)],
+    ids=repr,
+)
+def test_no_row_is_surer_than_the_surest_training_row(model, classes, dtype):
+    X, y = groups(80, 2 if classes == 2 else 3)
+    X = X.astype(dtype)
+    if classes == "labels":
+        if isinstance(model, SparseKernelFDA):
+            pytest.skip("a row has one class")
+        y = np.column_stack([y == "a", y == "b"]).astype(int)
+    new = np.random.default_rng(1).uniform(-6, 6, size=(4000, X.shape[1])).astype(dtype)
+    model = clone(model).fit(X, y)
+    for one in (model, model.truncate(16)):
+        limit = one._taken.calibration.limit(len(one.path_))
+        seen, odds = (one._calibrated(one._raw(rows, "predict_proba")) for rows in (X, new))
+        if classes == 3:
+            seen, odds = np.ptp(seen, axis=1), np.ptp(odds, axis=1)
+        assert np.all(np.abs(odds) <= limit * (1 + 1e-6)) and np.all(np.isclose(np.max(np.abs(odds), axis=0), limit))
+        if not model.get_params().get("class_weight"):
+            np.testing.assert_allclose(np.max(np.abs(seen), axis=0), limit, rtol=1e-3)
+        found = one.predict_proba(new)
+        predicted = found > 0.5 if classes == "labels" else one.classes_[found.argmax(axis=1)]
+        np.testing.assert_array_equal(predicted, one.predict(new))
+
+
+def test_models_older_than_limits_have_none():
+    X, y = groups(80)
+    model = KMPClassifier(30, alpha=0.0).fit(X, y)
+    found = model.predict_proba(X)
+    model._taken = model._taken._replace(calibration=replace(model._taken.calibration, limits=None))
+    np.testing.assert_allclose(model.predict_proba(X), found, rtol=1e-6)
 
 
 def test_far_rows_in_a_search():

@@ -17,7 +17,7 @@ from kernelpursuit._array import Array, from_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport
 from kernelpursuit.estimators._expansion import Expansion
 from kernelpursuit.estimators._placement import check_new, follow, host_dtype, is_precomputed
-from kernelpursuit.heads.calibration import Calibration
+from kernelpursuit.heads.calibration import Calibration, no_surer
 from kernelpursuit.heads.weights import KeptWeights, WeightPath
 from kernelpursuit.kernels import gamma_of
 from kernelpursuit.pursuit.loop import Path
@@ -102,12 +102,17 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
 
     def _calibrated(self, values: Array) -> Array:
         """Log-odds from decision values: of each class, or of the second of two."""
-        calibration = self._taken.calibration
+        slope, bias, limit = self._line(values.shape[1])
+        slope = from_host(slope, values) if np.ndim(slope) else slope
+        return no_surer(values * slope + from_host(bias, values), limit)
+
+    def _line(self, width: int) -> tuple[Any, np.ndarray, Any]:
+        """Slope and biases of the log-odds of so many decision values, and what is the largest."""
+        calibration, k = self._taken.calibration, len(self.path_)
         if calibration is None:  # the file of a model that is older than probabilities
             raise AttributeError("this model was fitted when none had probabilities of this loss: fit it again")
-        slope, bias = calibration.at(len(self.path_))
-        slope = from_host(slope, values) if np.ndim(slope) else slope
-        return values * slope + from_host(bias if values.shape[1] > 1 else bias[1:] - bias[:1], values)
+        slope, bias = calibration.at(k)
+        return slope, bias if width > 1 else bias[1:] - bias[:1], calibration.limit(k)
 
     def _set(self, fitted: Fitted) -> None:
         """Attributes of a fitted model."""

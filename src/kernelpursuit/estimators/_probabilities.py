@@ -21,6 +21,7 @@ from kernelpursuit.sharded.arrays import Sharded
 from kernelpursuit.sharded.shard import takes_tensors
 
 ENOUGH = 10_000  # rows of shards that come here
+Values = tuple[Any, ...]  # of rows left out, and of the same rows seen
 
 
 def sizes_to_calibrate(path: Path) -> list[int]:
@@ -40,9 +41,7 @@ def calibrated_left_out(
     sizes = sizes_to_calibrate(path)
     here = rows_here(data.X)
     targets = to_host(here(targets))
-    values = (
-        within_range(*(targets - to_host(here(one)) for one in residuals)) for residuals in fit.residuals(set(sizes))
-    )
+    values = (tuple(targets - to_host(here(one)) for one in residuals) for residuals in fit.residuals(set(sizes)))
     return calibrated(sizes, values, targets, *weights_and_counts(data, here), apart)
 
 
@@ -54,7 +53,7 @@ def calibrated_seen(
     wanted = set(sizes)
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
     here = rows_here(data.X)
-    values = map(to_host, expansion.staged(here(data.X), stages))
+    values = ((one, one) for one in map(to_host, expansion.staged(here(data.X), stages)))
     return calibrated(sizes, values, here(targets), *weights_and_counts(data, here), apart)
 
 
@@ -82,7 +81,7 @@ def some_rows(array: Any, share: float) -> Any:
 
 def calibrated(
     sizes: list[int],
-    values: Iterable[np.ndarray],
+    values: Iterable[Values],
     targets: np.ndarray,
     weights: np.ndarray | None,
     counts: np.ndarray | None,
@@ -90,14 +89,16 @@ def calibrated(
 ) -> Calibration:
     """One slope for each size, so that the most probable class is the one with the largest value; or one a label."""
     if apart:
-        slopes = [
+        classes = (targets > 0).astype(np.intp)
+        found = [
             [
-                fit_slope(opposed(value[:, None]), (target > 0).astype(np.intp), weights, counts)
-                for value, target in zip(one.T, targets.T, strict=True)
+                slope_and_limit((left[:, [j]], seen[:, [j]]), classes[:, j], weights, counts)
+                for j in range(targets.shape[1])
             ]
-            for one in values
+            for left, seen in values
         ]
-        return Calibration(np.array(sizes), np.array(slopes), np.zeros((len(sizes), targets.shape[1])))
+        slopes, limits = np.moveaxis(np.array(found), -1, 0)
+        return Calibration(np.array(sizes), slopes, np.zeros((len(sizes), targets.shape[1])), limits)
     if targets.shape[1] == 1:
         index = (targets[:, 0] > 0).astype(np.intp)
     else:
@@ -129,8 +130,7 @@ def calibrated_discriminants(
     left_out = left_out_values(found, seen, index, labels, weights, counts, sizes, unit, class_sizes)
     lengths, constants = path_weights.lengths, np.cumsum(path_weights.constants, axis=0)
     values = (
-        within_range(one, seen[:, :size] @ lengths[:size] + constants[size])
-        for size, one in zip(sizes, left_out, strict=True)
+        (one, seen[:, :size] @ lengths[:size] + constants[size]) for size, one in zip(sizes, left_out, strict=True)
     )
     share = class_sizes.sum() / (len(class_sizes) * class_sizes)
     return calibration_of(sizes, values, index, (1.0 if counts is None else counts) * share[index])
@@ -138,14 +138,26 @@ def calibrated_discriminants(
 
 def calibration_of(
     sizes: list[int],
-    values: Iterable[np.ndarray],
+    values: Iterable[Values],
     index: np.ndarray,
     weights: np.ndarray | None,
     counts: np.ndarray | None = None,
 ) -> Calibration:
     """What was fitted for each size."""
-    slopes = [fit_slope(opposed(one), index, weights, counts) for one in values]
-    return Calibration(np.array(sizes), np.array(slopes), np.zeros((len(sizes), int(np.max(index)) + 1)))
+    slopes, limits = np.array([slope_and_limit(one, index, weights, counts) for one in values]).T
+    return Calibration(np.array(sizes), slopes, np.zeros((len(sizes), int(np.max(index)) + 1)), limits)
+
+
+def slope_and_limit(
+    values: Values, index: np.ndarray, weights: np.ndarray | None, counts: np.ndarray | None
+) -> tuple[float, float]:
+    """Slope of values of rows left out, and the largest log-odds that it gives to those of the rows as they were seen.
+
+    `values` are both, (n, n_values).
+    """
+    left_out, seen = values
+    slope = fit_slope(opposed(within_range(left_out, seen)), index, weights, counts)
+    return slope, slope * float(np.max(np.ptp(opposed(seen), axis=1)))
 
 
 def opposed(values: Array) -> Array:

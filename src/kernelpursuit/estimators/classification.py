@@ -137,9 +137,9 @@ class ClassifierModel(ClassModel):
         `decision_function` are calibrated: they are multiplied by a slope. It makes the classes of the training rows
         most probable, each row with the value that it has in the model fitted without it; that value is exact and in
         closed form. Values outside the range of those of the training rows, as rows have that an atom fits alone, count
-        as its ends. The most probable class is always the one that `predict` names. Other losses and the basic variant
-        have no such closed form. Their slope comes from the training rows as they were fitted, so their probabilities
-        are somewhat too sure.
+        as its ends, and no row is surer of a class than the surest training row. The most probable class is always the
+        one that `predict` names. Other losses and the basic variant have no such closed form. Their slope comes from
+        the training rows as they were fitted, so their probabilities are somewhat too sure.
 
         Parameters
         ----------

@@ -87,7 +87,8 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
         It is chosen so that the classes are most probable given the values that the rows have in discriminants made
-        without them, in closed form; values outside the range of those of the training rows count as its ends. All
+        without them, in closed form; values outside the range of those of the training rows count as its ends. No row
+        is surer of a class than the surest training row: many atoms on few rows have enormous values elsewhere. All
         classes have equal say, as in `predict`, which names the most probable one. Where they are not equally frequent,
         `class_weight` with their shares gives the usual probabilities.
 
@@ -288,7 +289,7 @@ class SparseKernelFDA(FisherModel):
         self._one_target = len(classes) == 2
         fitted, found = self._pursue(data, elementwise(np.searchsorted, classes, data.y))
         self._projections = found.codes, found.means, found.scale
-        self._set(fitted._replace(weights=thresholds_moved(fitted, classes, class_weight)))
+        self._set(thresholds_moved(fitted, classes, class_weight))
         return self
 
     def _pursue(self, data: TrainingData, index: np.ndarray) -> tuple[Fitted, Discriminants]:
@@ -333,22 +334,24 @@ def moves_thresholds(class_weight: Any) -> bool:
     return class_weight is not None and class_weight != "balanced"
 
 
-def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> Any:
-    """Weights of the path with constants under which classes are named in proportion to their weights.
+def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> Fitted:
+    """The fit with constants under which classes are named in proportion to their weights.
 
     A class of weight w is named where w times its probability is largest, that is, its log-odds grow by log w.
     """
     if not moves_thresholds(class_weight):
-        return fitted.weights
-    assert fitted.calibration is not None and isinstance(fitted.weights, WeightPath)
+        return fitted
+    calibration = fitted.calibration
+    assert calibration is not None and calibration.limits is not None and isinstance(fitted.weights, WeightPath)
     costs = factors_of(class_weight, classes)
     if not (np.all(np.isfinite(costs)) and np.all(costs > 0)):
         raise ValueError(f"class_weight must have positive numbers, got {class_weight!r}")
-    slopes = np.array([fitted.calibration.at(k)[0] for k in range(len(fitted.weights) + 1)])
+    slopes = np.array([calibration.at(k)[0] for k in range(len(fitted.weights) + 1)])
     shifts = np.log(costs) / slopes[:, None]
     shifts = shifts[:, 1:] - shifts[:, :1] if len(classes) == 2 else shifts
     constants = fitted.weights.constants + np.diff(shifts, axis=0, prepend=0)  # what each step adds
-    return replace(fitted.weights, constants=constants)
+    moved = replace(calibration, limits=calibration.limits + np.ptp(np.log(costs)))
+    return fitted._replace(weights=replace(fitted.weights, constants=constants), calibration=moved)
 
 
 def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:

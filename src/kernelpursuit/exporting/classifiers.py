@@ -67,8 +67,9 @@ def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """The class of the largest value, and probabilities."""
     values = values_of(graph, X, model)
     label_nodes(graph, values, model, operator.outputs[0])
-    slope, bias, form = odds_of(model)
-    probability_nodes(graph, values, slope, bias, "labels" if has_labels(model) else form, operator.outputs[1])
+    slope, bias, limit, form = odds_of(model)
+    form = "labels" if has_labels(model) else form
+    probability_nodes(graph, values, slope, bias, form, operator.outputs[1], limit)
 
 
 def linear_outputs(step: Any) -> list[Any]:
@@ -90,11 +91,11 @@ def one_vs_rest(graph: Graph, values: str, step: Any, operator: Any) -> None:
     model, inputs = step.model, [values, *(graph.double(variable.full_name) for variable in operator.inputs[1:])]
     values = graph.op("Concat", *inputs, axis=1)
     label_nodes(graph, values, model, operator.outputs[0])
-    slope, bias = (
-        np.concatenate(each) for each in zip(*(odds_of(last_step(p))[:2] for p in model.estimators_), strict=True)
+    slope, bias, limit = (
+        np.concatenate(each) for each in zip(*(odds_of(last_step(p))[:3] for p in model.estimators_), strict=True)
     )
     form = "labels" if gives_labels(model) else "one against the rest"
-    probability_nodes(graph, values, slope, bias, form, operator.outputs[1])
+    probability_nodes(graph, values, slope, bias, form, operator.outputs[1], limit)
 
 
 def label_nodes(graph: Graph, values: str, model: Any, output: Any) -> None:
@@ -113,9 +114,19 @@ def label_nodes(graph: Graph, values: str, model: Any, output: Any) -> None:
     name_classes(graph, index, classes, output)
 
 
-def probability_nodes(graph: Graph, values: str, slope: np.ndarray, bias: np.ndarray, form: str, output: Any) -> None:
+def probability_nodes(
+    graph: Graph,
+    values: str,
+    slope: np.ndarray,
+    bias: np.ndarray,
+    form: str,
+    output: Any,
+    limit: np.ndarray | None = None,
+) -> None:
     """Probabilities by the log odds slope * value + bias; `form` says how those of several values belong together."""
     odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
+    if limit is not None and np.any(np.isfinite(limit)):
+        odds = limited(graph, odds, limit, together=form == "softmax" and len(slope) > 1)
     if form == "labels":
         p = graph.op("Sigmoid", odds)
     elif len(slope) == 1:
@@ -129,17 +140,32 @@ def probability_nodes(graph: Graph, values: str, slope: np.ndarray, bias: np.nda
     graph.finish(p, output)
 
 
-def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, str]:
-    """Slope and bias that make log odds of values, and how these become probabilities of several classes."""
+def limited(graph: Graph, odds: str, limit: np.ndarray, together: bool) -> str:
+    """Log odds no larger than their limits, as `no_surer` has them; `together` where differences of them count."""
+    if not together:
+        return graph.op("Max", graph.op("Min", odds, graph.constant(limit[None])), graph.constant(-limit[None]))
+    columns = [graph.op("Gather", odds, graph.constant([j], np.int64), axis=1) for j in range(len(limit))]
+    size = graph.op("Sub", graph.op("Max", *columns), graph.op("Min", *columns))
+    most = graph.constant([[limit[0]]])
+    beyond, one = graph.op("Greater", size, most), graph.constant([[1.0]])
+    share = graph.op("Div", most, graph.op("Where", beyond, size, one))
+    return graph.op("Mul", odds, graph.op("Where", beyond, share, one))
+
+
+def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+    """Slope, bias and limit of the log odds of values, and how these become probabilities of several classes."""
     q, form = width_of_coef(model), "softmax"
+    none = np.full(q, np.inf)
     if isinstance(model, RefinedKMPClassifier):
-        return np.ones(q), np.zeros(q), form
+        return np.ones(q), np.zeros(q), none, form
     log_odds = None
     if not isinstance(model, (SparseKernelFDA, SparseKernelFDACV)):
         log_odds = classification_loss(model.loss).log_odds
-    transform = model._calibrated if log_odds is None else log_odds
+    if log_odds is None:
+        slope, bias, limit = model._line(q)
+        return np.broadcast_to(slope, q), bias, np.broadcast_to(limit, q), form
     probe = np.array([0.0, 1.0, -3.0])[:, None] * np.ones(q)
-    zero, one, other = (np.asarray(row, dtype=np.float64) for row in transform(probe))
+    zero, one, other = (np.asarray(row, dtype=np.float64) for row in log_odds(probe))
     if not np.allclose(other, zero - 3 * (one - zero)):
         raise ValueError(f"loss={model.loss!r}: its probabilities have no form in ONNX here")
-    return one - zero, zero, form if log_odds is None else "one against the rest"
+    return one - zero, zero, none, "one against the rest"

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit._array import Array, from_host, namespace
+
 _LEAST = 1e-6  # slope of values that say nothing, or the contrary: the order of the classes stays
 _STEPS = 100  # far more than are needed: a handful of Newton's, or those that halve what encloses the slope
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Log-odds of the classes for models of several sizes: ``slope * value + bias``.
+    """Log-odds of the classes for models of several sizes: ``slope * value + bias``, no larger than a limit.
 
     Between the sizes at which they were fitted, slopes and biases are interpolated on the scale of logarithms.
 
@@ -24,6 +26,8 @@ class Calibration:
     slopes : ndarray of shape (n_sizes,) or (n_sizes, n_labels)
         Positive. Labels that do not exclude each other have one each.
     biases : ndarray of shape (n_sizes, n_classes)
+    limits : ndarray of the shape of `slopes`, optional
+        The largest log-odds that a training row has, of a class against another or of a label. See `no_surer`.
 
     Examples
     --------
@@ -36,6 +40,7 @@ class Calibration:
     sizes: np.ndarray
     slopes: np.ndarray
     biases: np.ndarray
+    limits: np.ndarray | None = None  # models that are older than these have none
 
     def at(self, size: int) -> tuple[Any, np.ndarray]:
         """Slope and biases for a model of so many steps."""
@@ -44,6 +49,47 @@ class Calibration:
         slopes = np.exp([np.interp(place, x, column) for column in columns])
         slope = slopes if self.slopes.ndim == 2 else float(slopes[0])
         return slope, np.array([np.interp(place, x, column) for column in self.biases.T])
+
+    def limit(self, size: int) -> Any:
+        """The largest log-odds of a model of so many steps; of each label, where these have some each."""
+        if self.limits is None:
+            return np.inf
+        place, x = np.log1p(size), np.log1p(self.sizes)
+        columns = self.limits.reshape(len(self.sizes), -1).T
+        limits = np.array([np.interp(place, x, column) for column in columns])
+        return limits if self.limits.ndim == 2 else float(limits[0])
+
+
+def no_surer(odds: Array, limit: Any) -> Array:
+    """Log-odds, (n, n_values), those of rows beyond `limit` drawn together until the largest of them is the limit.
+
+    Many atoms on few rows may have enormous values between the rows, whose signs mean little. Slopes were fitted to
+    values no larger than those of the training rows, and say nothing about larger ones: so no row is surer than the
+    surest of these. The order of the classes stays.
+
+    Parameters
+    ----------
+    odds : array of shape (n, n_values)
+        Of each class, of which differences count, or of the second of two; with several limits, of each label.
+    limit : float or ndarray of shape (n_values,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> no_surer(np.array([[3.0], [-50.0]]), 5.0)[:, 0], no_surer(np.array([[1.0, 0.0], [90.0, -10.0]]), 5.0)[1]
+    (array([ 3., -5.]), array([ 4.5, -0.5]))
+    """
+    xp, apart = namespace(odds), np.ndim(limit) > 0
+    if not apart and not np.isfinite(limit):
+        return odds
+    limit = from_host(limit, odds) if apart else limit
+    if apart or odds.shape[1] == 1:
+        size = xp.abs(odds)
+    else:
+        size = xp.max(odds, axis=1, keepdims=True) - xp.min(odds, axis=1, keepdims=True)
+    beyond = size > limit
+    one = xp.ones_like(size)
+    return odds * xp.where(beyond, limit / xp.where(beyond, size, one), one)
 
 
 def within_range(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
