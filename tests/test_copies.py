@@ -1,5 +1,6 @@
 """Copies of rows held out or left out: what fits noise because of them is said, what does not is left in peace."""
 
+import re
 import warnings
 
 import numpy as np
@@ -43,6 +44,62 @@ def test_copies_and_weights_are_told(classes):
         weighted = model.fit(X, y, sample_weight=np.full(60, 5.0)).path_.values("loss")
     assert len(copied) > 31
     np.testing.assert_allclose(copied[:10], weighted[:10], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["twice", "three times", "weights"])
+@pytest.mark.parametrize("name", ["values", "classes", "three classes", "leave_one_out", "ranker"])
+def test_copies_that_buy_atoms_are_told(name, kind):
+    """Long before half of the distinct rows are atoms."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=300)
+    y = {"classes": y > 0, "three classes": np.digitize(y, [-0.5, 0.5])}.get(name, y)
+    makes = {"leave_one_out": KMPRegressor(60, stop="leave_one_out"), "ranker": KMPRanker(), "values": KMPRegressor()}
+    model = makes.get(name, KMPClassifier())
+    once = len(model.fit(X, y).support_)
+    times, weights = {"twice": (2, None), "three times": (3, None), "weights": (1, np.full(300, 3.0))}[kind]
+    with pytest.warns(UserWarning, match=rf"300 {COPIES} .* most likely fits noise") as found:
+        model.fit(np.tile(X, (times, 1)), np.tile(y, times), sample_weight=weights)
+    assert len(model.support_) >= 1.5 * once
+    if name in ("values", "classes", "ranker"):
+        assert len(model.support_) <= 150, "more than half were told before"
+        about = int(re.search(r"of rows that count once it would be about (\d+)\)", str(found[0].message))[1])
+        assert abs(about - once) <= (name == "ranker"), "the path of a ranker has the losses under its ridge"
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_rows_held_out_that_are_copies_of_rows_fitted_to_are_told(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 4))  # more than are looked at first
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=1200)
+    model, y = (KMPClassifier(loss="logistic"), y > 0) if classes else (KMPRegressor(loss="huber"), y)
+    with pytest.warns(UserWarning, match=rf"1200 {COPIES} 2400\. [^(]*: leave out the copies"):
+        model.fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    assert 5 <= len(model.support_) < 600
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("error:.*distinct rows")
+@pytest.mark.parametrize("kind", ["weights", "drawn", "replicates", "categories", "some"])
+@pytest.mark.parametrize("noise", [0.3, 3.0])
+def test_many_rows_that_are_as_they_should_be_are_left_in_peace(noise, kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.sin(2 * X[:, 0]) + noise * rng.normal(size=300)
+    weights = rng.uniform(0.5, 2, 300) if kind == "weights" else None
+    if kind == "replicates":
+        X, y = np.tile(X, (3, 1)), np.tile(y, 3) + noise * rng.normal(size=900)
+    if kind in ("drawn", "some"):
+        J = rng.integers(0, 300, 300) if kind == "drawn" else np.r_[:300, :100]
+        X, y = X[J], y[J]
+    if kind == "categories":  # of which each has one class
+        X = rng.integers(0, 10, size=(900, 2)).astype(float)
+        y = (X[:, 0] + X[:, 1] > 9).astype(int)
+        KMPClassifier(loss="logistic", gamma=0.1).fit(X, y)
+        KMPClassifier(stop="validation", gamma=0.01).fit(X, y)
+        return
+    KMPRegressor().fit(X, y, sample_weight=weights)
+    KMPRegressor(loss="huber").fit(X, y, sample_weight=weights)
 
 
 @pytest.mark.parametrize("kind", ["float32", "sparse", "pandas", "precomputed", "shuffled", "drawn", "rule"])

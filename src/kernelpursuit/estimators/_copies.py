@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from kernelpursuit._array import is_array, on_host, to_host
+from kernelpursuit._array import in_double, is_array, on_host, to_host
 from kernelpursuit._warning import warn
+from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import rows_counted
 from kernelpursuit.estimators._placement import take_rows
 from kernelpursuit.estimators._training import FEW_ROWS, MANY, TrainingData
-from kernelpursuit.pursuit.loop import Path, count
+from kernelpursuit.pursuit.loop import count
+from kernelpursuit.pursuit.stopping import gcv_curve, search_charge
 from kernelpursuit.sharded.arrays import Sharded
 
 ALIKE = 0.01  # share of the repeated inputs that may have other targets by mistake; where more have, copies show noise
 COPIED = 0.1  # share of errors that copies make worthless from which intervals are said to be too narrow
+MORE = 1.5  # times the atoms that a rule would keep of rows that count once
+MET = 4  # times the root of the number of rows: of so many drawn some are alike, where half of all are copies
+FEW_DRAWN = 1000  # rows of which all are looked at
 GIVEN = "give a number for n_atoms"
 SEARCHED = "choose it by a search (KMPRegressorCV, KMPClassifierCV) with `groups` that keep copies together"
 
@@ -30,12 +36,14 @@ def warn_if_copies(
     counted: float,
     ways_out: Sequence[str] = (),
     together: np.ndarray | None = None,
+    kept_once: Callable[[int], float] | None = None,
 ) -> None:
-    """Warn where a rule kept so much that the rows it counted must have been copies.
+    """Warn where a rule kept more than it would have kept of rows that are there once.
 
-    Of n rows such a rule keeps n / 2 atoms at most, as each costs its weight and its choice; with copies up to all
-    distinct rows, as it costs nothing to fit the noise of a row that is there twice. Copies of an input with other
-    targets are another thing: they show how large the noise is.
+    Where that is not known: of n rows such a rule keeps n / 2 atoms at most, as each costs its weight and its choice;
+    with copies up to all distinct rows, as it costs nothing to fit the noise of a row that is there twice. Copies of an
+    input with other targets are another thing: they show how large the noise is. Half of the rows must be copies: of
+    rows drawn with replacement, as bagging has them, more than a third are.
 
     Parameters
     ----------
@@ -51,42 +59,86 @@ def warn_if_copies(
         What can be done beside leaving out the copies.
     together : ndarray of shape (n_samples,), optional
         Groups that are held out as a whole: copies inside of one are no copies.
+    kept_once : callable, optional
+        How many atoms the rule would keep of so many rows that count once; 0 where copies leave nothing of the rule.
     """
     n = len(data.rows)
     if isinstance(data.X, Sharded) or kept < FEW_ROWS / 2 or counted > MANY * n:  # that has been said
         return
-    some = np.arange(min(n, 4 * kept))  # of rows without copies these are enough to know
-    if len(np.unique(row_numbers(take_rows(data.X, some)))) > 2 * kept:
-        return
-    which = row_numbers(data.X)
+    which = numbers_of_copies(data.X)
     distinct = int(which.max()) + 1
     if together is not None:
         counted = len(np.unique(np.stack([which, together]), axis=1).T)
-    if distinct < FEW_ROWS or distinct > min(2 * kept, counted / 2) or share_of_unlike(which, targets) > ALIKE:
+    if distinct < FEW_ROWS or distinct > counted / 2 or share_of_unlike(which, targets) > ALIKE:
         return
+    fewer = kept if kept_once is None or alike_by_chance(data.X, targets, which, counted) else kept_once(distinct)
+    if kept < MORE * fewer and distinct > 2 * kept:
+        return
+    once = f" (of rows that count once it would be about {fewer:.0f})" if 1 <= fewer <= kept / MORE else ""
     scaled = [] if counted <= n else ["divide weights that are not counts by their mean"]
     ways = ["leave out the copies", *scaled, *ways_out]
     warn(
         f"{said}, and X has only {distinct} distinct rows, which count as {counted:g}. A copy counts as a row of its "
-        "own, so that even noise seems to come back, and the model most likely fits noise: "
+        f"own, so that even noise seems to come back, and the model most likely fits noise{once}: "
         + (", ".join(ways[:-1]) + ", or " if len(ways) > 1 else "")
         + ways[-1]
     )
 
 
+def numbers_of_copies(X: Any) -> np.ndarray:
+    """`row_numbers`, all of them different where hardly any rows are alike, which takes no time to see."""
+    n = X.shape[0]
+    size = min(n, max(FEW_DRAWN, int(MET * np.sqrt(n))))
+    some = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+    if len(np.unique(row_numbers(take_rows(X, some)))) == size:
+        return np.arange(n)
+    return row_numbers(X)
+
+
+def alike_by_chance(X: Any, targets: Any, which: np.ndarray, counted: float) -> bool:
+    """Whether rows may be alike without being copies, as those of few categories with a class are.
+
+    They are not where weights alone say that rows are copies, nor where a column or a target has other values in most
+    of the distinct rows.
+    """
+    first = np.unique(which, return_index=True)[1]
+    if len(which) <= counted / 2:
+        return False
+    columns = [*to_host(targets)[first].T]
+    if not sparse.issparse(X):
+        columns += [*to_host(take_rows(X, first)).T]
+    return all(len(np.unique(column)) < len(first) / 2 for column in columns)
+
+
+def kept_by_gcv(fitted: Fitted, data: TrainingData, targets: Any, groups: np.ndarray | None, rows: int) -> float:
+    """How many atoms about a rule would have kept of a path, were there so many rows.
+
+    That changes by the share by which the steps of the lowest generalised cross-validation score change. The losses are
+    those before a ridge was chosen; without the copies of rows they are the same. Each of the `groups` has a constant.
+    """
+    more = 0 if groups is None else len(np.unique(groups)) - 1
+    path = fitted.path.truncate(len(fitted.path) + len(fitted.path.discarded))
+    if fitted.pursued is not None:
+        path.steps = [step._replace(loss=loss) for step, loss in zip(path.steps, fitted.pursued[:, 0], strict=True)]
+    charge = search_charge(in_double(targets), data.weights)
+    once, now = (int(np.argmin(gcv_curve(path, max(n - more, 1), charge))) for n in (rows, rows_counted(data)))
+    return len(fitted.path) * once / max(once, now, 1)
+
+
 def warn_if_chosen_by_copies(
-    estimator: Any, path: Path, data: TrainingData, targets: Any, held_out: bool, groups: np.ndarray | None = None
+    estimator: Any, fitted: Fitted, data: TrainingData, targets: Any, held_out: bool, groups: np.ndarray | None = None
 ) -> None:
     """The same of the atoms that the rule of a pursuit has kept, by rows `held_out` or by all rows.
 
-    `groups` are those of a ranker.
+    Rows held out that are copies of rows fitted to say nothing. `groups` are those of a ranker.
     """
     rule = "n_atoms='auto'" if estimator.stop is None else f"stop={estimator.stop!r}"
-    k = len(np.unique(path.atoms))  # steps of the basic variant repeat some
-    counted = len(data.rows) if held_out else rows_counted(data)
+    k = len(np.unique(fitted.path.atoms))  # steps of the basic variant repeat some
+    said, counted = f"{rule} has kept {count(k, 'atom')}", len(data.rows) if held_out else rows_counted(data)
     ways_out = [GIVEN, SEARCHED] if groups is None else [GIVEN]
     together = groups if held_out else None
-    warn_if_copies(f"{rule} has kept {count(k, 'atom')}", k, data, targets, counted, ways_out, together)
+    kept_once = (lambda rows: 0) if held_out else partial(kept_by_gcv, fitted, data, targets, groups)
+    warn_if_copies(said, k, data, targets, counted, ways_out, together, kept_once)
 
 
 def warn_if_copied_aside(X: Any, y: np.ndarray, rows: np.ndarray, aside: np.ndarray, coverage: float) -> None:

@@ -161,7 +161,7 @@ class KernelMatchingPursuit:
         if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
-        warn_of_copies(self, stop, fitted.path, data, targets)
+        warn_of_copies(self, stop, fitted, data, targets)
         return units.restored(fitted)
 
     def _stop_rule(self, loss: Loss | None) -> Any:

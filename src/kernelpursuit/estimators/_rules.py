@@ -22,6 +22,7 @@ from kernelpursuit.estimators._copies import (
     warn_if_chosen_by_copies,
     warn_if_copies,
 )
+from kernelpursuit.estimators._model import Fitted
 from kernelpursuit.estimators._orthogonal import has_evidence_ridge, rows_counted
 from kernelpursuit.estimators._placement import widest
 from kernelpursuit.estimators._training import FEW_ROWS, TrainingData, row_counts, varying
@@ -120,12 +121,12 @@ def warn_if_constant(path: Path) -> None:
         )
 
 
-def warn_of_copies(estimator: Any, stop: Any, path: Path, data: TrainingData, targets: Any) -> None:
+def warn_of_copies(estimator: Any, stop: Any, fitted: Fitted, data: TrainingData, targets: Any) -> None:
     """Warn where copies of rows have chosen the number of atoms, by the rule `stop`, or the ridge of a given number."""
     if stop in ("gcv", "leave_one_out", "validation"):
-        warn_if_chosen_by_copies(estimator, path, data, targets, held_out=stop == "validation")
+        warn_if_chosen_by_copies(estimator, fitted, data, targets, held_out=stop == "validation")
     elif has_evidence_ridge(estimator):
-        warn_if_ridge_of_copies(estimator, path, data, targets)
+        warn_if_ridge_of_copies(estimator, fitted.path, data, targets)
 
 
 def warn_if_ridge_of_copies(estimator: Any, path: Path, data: TrainingData, targets: Any) -> None:

@@ -267,7 +267,7 @@ class KMPRanker(RankingParameters, PursuitModel):
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
         if isinstance(stop, str):
-            warn_if_chosen_by_copies(self, fitted.path, data, data.y, stop != "gcv", numbers[data.rows])
+            warn_if_chosen_by_copies(self, fitted, data, data.y, stop != "gcv", numbers[data.rows])
         elif has_evidence_ridge(self):
             warn_if_ridge_of_copies(self, fitted.path, data, data.y)
         return fitted
