@@ -20,7 +20,6 @@ from kernelpursuit.dictionaries.tiles import one_blas_thread
 # time of one with 100, 200 and 500 rows, 0.88 with 1,347 and 0.65 with 3,000.
 FEW_ROWS = 1000
 LISTENING = 0.1  # seconds after which a wait looks up: an interrupt just before it began would be seen at its end only
-_LOOKING = 0.001  # the same where there may be work meanwhile
 
 Each = Callable[..., Iterable[Any]]  # ``each(function, items)``: `map`, or the same in threads
 
@@ -125,17 +124,20 @@ class Team:
     def __init__(self, pool: ThreadPoolExecutor, carry_out: Callable[[Callable[[], Any]], Any]):
         self._pool, self._carry_out = pool, carry_out
         self._loops = list[Loop]()
+        self._news = Condition()  # a loop has begun, or what was begun has its result
         self._stopped = False
 
     def later(self, function: Callable[[], Any]) -> Callable[[], Any]:
         """Begin something in the pool. What is returned waits for its result, and takes part in its loops meanwhile."""
         future = self._pool.submit(self._carry_out, function)
+        future.add_done_callback(self._tell)
 
         def result() -> Any:
             while not future.done():
                 for loop in list(self._loops):
                     loop.work()
-                wait([future], timeout=_LOOKING)
+                with self._news:
+                    self._news.wait_for(lambda: future.done() or any(loop.left for loop in self._loops), LISTENING)
             return future.result()
 
         return result
@@ -146,6 +148,7 @@ class Team:
         self._loops.append(loop)
         if self._stopped:
             raise CancelledError
+        self._tell()
         helpers = [self._pool.submit(loop.work) for _ in range(min(len(loop.results), usable_threads() - 1) - 1)]
         try:
             loop.work()
@@ -154,6 +157,10 @@ class Team:
             self._loops.remove(loop)
             for helper in helpers:
                 helper.cancel()
+
+    def _tell(self, _: Any = None) -> None:
+        with self._news:
+            self._news.notify_all()
 
     def stop(self) -> None:
         """Nobody needs the results any more."""
@@ -166,16 +173,16 @@ class Loop:
     """A function for each of some items, in their order, by whoever takes part."""
 
     def __init__(self, function: Callable, items: Iterable):
-        self._function, self._left = function, deque(enumerate(items))
-        self.results: list[Any] = [None] * len(self._left)
-        self._missing, self._changed = len(self._left), Condition()
+        self._function, self.left = function, deque(enumerate(items))
+        self.results: list[Any] = [None] * len(self.left)
+        self._missing, self._changed = len(self.left), Condition()
         self._error: BaseException | None = None
 
     def work(self) -> None:
         """Take part until no item is left. An error ends the loop for all."""
         while True:
             try:
-                place, item = self._left.popleft()
+                place, item = self.left.popleft()
             except IndexError:
                 return
             try:
@@ -189,7 +196,7 @@ class Loop:
 
     def end(self, error: BaseException) -> None:
         """Begin no other item; who waits for the results gets this error."""
-        self._left.clear()
+        self.left.clear()
         with self._changed:
             self._error = error
             self._changed.notify_all()
