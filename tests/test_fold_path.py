@@ -178,7 +178,6 @@ def test_arrays_that_are_used_again_change_nothing():
     np.testing.assert_array_equal(table[0], table[4])
     spare, K, parts = Spare(), rbf_kernel(X), [train for train, _ in KFold(3).split(X)]
     shared = Products(K, y[:, None], None, parts, True, np.arange(len(X)), np.float64, spare=spare)
-    shared.multiply()
     first = foresee(shared, 0, 5, True, K)
     mine = id(shared.products)
     del shared
@@ -196,8 +195,6 @@ def test_the_atoms_of_all_rows_are_foreseen_too(folds, weighted):
     shared = Products(K, y[:, None], roots if weighted else None, parts, True, np.arange(len(X)), np.float64)
     alone = Products(K[np.ix_(everyone, everyone)], y[everyone, None], None, [np.arange(len(everyone))], True,
                      np.arange(len(everyone)), np.float64)  # fmt: skip
-    shared.multiply()
-    alone.multiply()
     found = foresee(shared, len(parts), 12, True, K)
     assert found.atoms.tolist() == foresee(alone, 0, 12, True, K[np.ix_(everyone, everyone)]).atoms.tolist()
     assert found.first(3).atoms.tolist() == found.atoms[:3].tolist() and len(found.first(3).errors) == 3

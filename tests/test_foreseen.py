@@ -38,7 +38,6 @@ def foreseen(K, y, parts, part, k, dtype, intercept=True, variant="prefit", weig
     roots = None if weights is None else np.sqrt(weights)
     twins = np.arange(len(K)) if twins is None else twins
     shared = Products(K, y, roots, parts, intercept, twins, dtype)
-    shared.multiply()
     return foresee(shared, part, most=k, jointly=variant == "prefit", K=K)
 
 

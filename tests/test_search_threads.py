@@ -86,7 +86,7 @@ def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypat
 
 def test_paths_are_foreseen_one_at_a_time_while_the_next_width_is_made(two_threads, monkeypatch):
     monkeypatch.setattr(search_paths, "FEW_FORESEEN", 0)
-    foresee, multiply, by = foreseeing.foresee, foreseeing.Products.multiply, {"foreseen": [], "made": []}
+    foresee, products, by = foreseeing.foresee, foreseeing.Products, {"foreseen": [], "made": []}
 
     def noting(what, function):
         def noted(*given, **options):
@@ -96,7 +96,7 @@ def test_paths_are_foreseen_one_at_a_time_while_the_next_width_is_made(two_threa
         return noted
 
     monkeypatch.setattr(foreseeing, "foresee", noting("foreseen", foresee))
-    monkeypatch.setattr(foreseeing.Products, "multiply", noting("made", multiply))
+    monkeypatch.setattr(foreseeing, "Products", noting("made", products))
     X, y = data()
     one = KMPRegressorCV(8, gammas=[0.1, 0.3, 1.0], cv=3).fit(X, y)
     main = threading.main_thread()

@@ -110,7 +110,6 @@ class Foreseeing:
         shared = Products(K, *given, dtype=dtype, each=each, spare=self._spare)
         if alone:
             weakref.finalize(shared, self._spare.give_back, K).atexit = False
-        shared.multiply()
         return shared
 
     def ahead(self, K: np.ndarray, shared: Products) -> tuple[list[FoldPath], Callable[[], Foreseen]]:

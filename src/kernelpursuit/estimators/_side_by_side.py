@@ -145,7 +145,7 @@ class Team:
     def each(self, function: Callable, items: Iterable) -> list[Any]:
         """``list(map(function, items))``, by all threads of the pool that are free."""
         loop = Loop(function, items)
-        self._loops.append(loop)
+        self._loops.append(loop)  # before it is asked, so that either this or `stop` sees the other
         if self._stopped:
             raise CancelledError
         self._tell()

@@ -66,7 +66,7 @@ def in_one_piece(rows: np.ndarray) -> np.ndarray | slice:
     return rows
 
 
-def _multiply(A: np.ndarray, out: np.ndarray, some: slice) -> None:
+def multiply_block(A: np.ndarray, out: np.ndarray, some: slice) -> None:
     """Products of some columns of A with each other and with all before them, into both triangles."""
     np.matmul(A[:, some].T, A[:, some], out=out[some, some])
     np.matmul(A[:, some].T, A[:, : some.start], out=out[some, : some.start])
@@ -101,8 +101,7 @@ class Products:
     dtype : type
         Of the products that are kept.
     each : callable
-        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads, which may
-        go on while the results are not yet asked for.
+        ``each(function, items)``, what the function makes of each of them: `map`, or the same in threads.
     spare : Spare, optional
         Where large arrays come from, and go when nobody needs them any more.
     """
@@ -130,7 +129,7 @@ class Products:
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
         self.dtype, self.spare, self._each = np.dtype(dtype), Spare() if spare is None else spare, each
         everything, left_out = np.arange(n), np.concatenate(self.outside)
-        self._disjoint = disjoint = len(parts) > 1 and np.array_equal(np.sort(left_out), everything)
+        disjoint = len(parts) > 1 and np.array_equal(np.sort(left_out), everything)
         self._groups = [in_one_piece(rows) for rows in (self.outside if disjoint else [*self.outside, everything])]
         self._K, self._weights = K, roots
         along = self._along_directions()
@@ -138,13 +137,15 @@ class Products:
         self._small = [self.spare.take((len(self.V[rows]), n), self.dtype) for rows in self._groups]
         groups, t = len(self._groups), self.targets.shape[1]
         self._sums = Sums(np.empty((groups, n)), np.empty((groups, n)), along, np.empty((groups, n, t)))
-        self._splitting = each(self._split, spans(0, n, _COLUMNS))
+        list(each(self._split, spans(0, n, _COLUMNS)))
         for rows, W in zip(self._groups, along, strict=True):  # of the small parts: V VᵀV C is taken out
             W -= (self.V[rows].T @ self.V[rows]) @ self.C
         # Rows of a pursuit are those of all other groups, or all rows without those of its own.
         own = np.eye(groups, dtype=self.dtype)
         self._shares = np.vstack([1 - own, np.ones_like(own[:1])] if disjoint else [own[-1] - own[:-1], own[-1:]])
         self.outside.append(everything[:0])
+        self._whole = Sums(*(one.sum(axis=0) if disjoint else one[-1] for one in self._sums))
+        self._multiply()
 
     def _along_directions(self) -> np.ndarray:
         """Products of the atoms with V over the rows of each group, (groups, r, n)."""
@@ -172,18 +173,16 @@ class Products:
             sums.of_targets[place, some] = rest.T @ self.targets[rows]
             self.spare.give_back(rest)
 
-    def multiply(self) -> None:
+    def _multiply(self) -> None:
         """Make the products of the small parts: most of the time and of the memory."""
-        list(self._splitting)
         n = len(self.V)
         self.products = self.spare.take((len(self._groups), n, n), self.dtype)  # over the rows of each group
         weakref.finalize(self, self.spare.give_back, self.products).atexit = False
         blocks = spans(0, n, _MULTIPLIED)[::-1]  # the longest first
         tasks = [(*pair, some) for some in blocks for pair in zip(self._small, self.products, strict=True)]
-        list(self._each(lambda task: _multiply(*task), tasks))
+        list(self._each(lambda task: multiply_block(*task), tasks))
         self.spare.give_back(*self._small)
-        self._whole = Sums(*(one.sum(axis=0) if self._disjoint else one[-1] for one in self._sums))
-        del self._small, self._splitting, self._K
+        del self._small, self._K
 
     def over(self, part: int) -> tuple[np.ndarray, ...]:
         """Sums over the rows of one pursuit for its own atoms, but those of products."""
