@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, ShuffleSplit
 
+import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV
 from kernelpursuit._array import Spare
@@ -167,6 +168,19 @@ def test_where_paths_end_early_or_atoms_are_alike(case, monkeypatch):
         X[0] = 1e3
     y = y * {"huge": 1e75, "tiny": 1e-200}.get(case, 1.0)
     both_ways(KMPRegressorCV(10, **options), X, y, monkeypatch)
+
+
+@pytest.mark.parametrize("wide_rows", [foreseeing.WIDE_ROWS, 0])  # products in float64, in float32
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["values", "classes", "backfit", "no constant"])
+def test_a_path_that_ends_because_no_atom_is_left_needs_no_fit(kind, weighted, wide_rows, monkeypatch):
+    monkeypatch.setattr(foreseeing, "WIDE_ROWS", wide_rows)
+    X, y = data()
+    weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float) if weighted else None
+    model = (KMPClassifierCV if kind == "classes" else KMPRegressorCV)(10, cv=4, kernel="linear")
+    model.set_params(**{"backfit": {"variant": "backfit"}, "no constant": {"fit_intercept": False}}.get(kind, {}))
+    y = (y > 0).astype(int) if kind == "classes" else y
+    assert both_ways(model, X, y, monkeypatch, sample_weight=weights) == (4, 4)
 
 
 def test_arrays_that_are_used_again_change_nothing():

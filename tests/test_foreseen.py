@@ -14,7 +14,7 @@ import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, Squares, pursue
 from kernelpursuit.pursuit import n_atoms
-from kernelpursuit.pursuit.foreseen import foresee
+from kernelpursuit.pursuit.foreseen import FoldPursuit, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.shared_products import Products, smooth_directions, well_spread
 
@@ -81,8 +81,9 @@ def test_where_it_ends():
     low_rank = X @ X.T
     found = foreseen(low_rank, y, [np.arange(40)], 0, 20, np.float64)
     assert found.atoms.tolist() == plain(low_rank, y, np.arange(40), 20).atoms.tolist() and len(found.atoms) == 3
+    assert found.over and found.first(3).over and not found.first(2).over
     exact = foreseen(rbf_kernel(X), rbf_kernel(X)[:, :2] @ np.ones((2, 1)), [np.arange(50)], 0, 20, np.float64)
-    assert len(exact.atoms) < 20  # nothing is left to explain
+    assert len(exact.atoms) < 20 and not exact.over  # nothing is left to explain, but other atoms
     # Too much is lost by differences: with rows that no direction may hold, and products in float32.
     parts = [np.arange(30), np.arange(30, 60)]
     wide = scipy.linalg.block_diag(*[rbf_kernel(X[rows], gamma=1e-3) for rows in parts])
@@ -93,12 +94,31 @@ def test_where_it_ends():
     )
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_whether_all_atoms_lie_in_a_span(dtype, weighted):
+    """By the rank of the atoms themselves; far more of them than are looked at together."""
+    X, y = data(1200, inputs=5)
+    roots = np.sqrt(np.random.default_rng(1).integers(0, 3, len(X))) if weighted else None
+    counted = np.arange(len(X)) if roots is None else np.flatnonzero(roots)
+    K, parts = X @ X.T, [counted[counted % 4 > 0], counted[counted % 4 < 3]]
+    shared = Products(K, y, roots, parts, True, np.arange(len(X)), dtype)
+    for part in (0, 1, 2):
+        run = FoldPursuit(shared, part, most=10, jointly=True, K=K)
+        rows = shared.parts[part]
+        weights = np.ones(len(rows)) if roots is None else roots[rows]
+        atoms = np.column_stack([np.ones(len(rows)), K[np.ix_(rows, rows)]]) * weights[:, None]
+        for taken in (list(range(3)), list(range(4)), list(range(5)), list(range(6))):
+            in_span = np.linalg.matrix_rank(atoms[:, [0, *[1 + atom for atom in taken]]]) == np.linalg.matrix_rank(atoms)
+            assert run.nothing_left(taken) == in_span == (len(taken) >= 5)
+
+
 def test_directions_that_some_part_does_not_know_are_left_out():
     X, y = data(60)
     X[50:] += 100.0 * np.arange(10)[:, None]  # far from all others, and outside of the first part
     K, parts = rbf_kernel(X, gamma=0.05), [np.arange(50), np.arange(10, 60)]
     V = np.linalg.qr(smooth_directions(K, np.float32))[0]
-    kept = well_spread(V, [np.arange(50, 60), np.arange(10)]).shape[1]
+    kept = well_spread(V, [np.arange(50, 60), np.arange(10)], 1e-2).shape[1]
     assert kept < V.shape[1]
     for part in (0, 1):
         found = foreseen(K, y, parts, part, 15, np.float64)

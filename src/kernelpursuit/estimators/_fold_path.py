@@ -86,9 +86,9 @@ class FoldPath:
         self.atoms, self._K, self._rows = foresee, K, rows
 
     def scores(self, model: Any) -> np.ndarray | Foreseen:
-        """Scores for 1, 2, ... atoms; where a fit has to find them, the atoms as far as they are foreseen."""
+        """Scores for 1, 2, ... atoms, of a path that is over the last one for more; or the atoms, as far as foreseen."""
         foreseen, K, constants = self.atoms(), self._K, int(model.fit_intercept)
-        if len(foreseen.atoms) < model.n_atoms:
+        if len(foreseen.atoms) < model.n_atoms and not (foreseen.over and len(foreseen.atoms)):
             return foreseen
         rows, atoms = self._rows, self._rows.train[foreseen.atoms]
         columns = np.ones((len(K), constants + len(atoms)))
@@ -106,7 +106,8 @@ class FoldPath:
                 lengths, coefficients = small.lengths, small.coefficients
         coefficients = np.linalg.inv(fit.R) if coefficients is None else coefficients
         values = staged(columns[rows.test] @ coefficients, lengths * rows.unit, constants)
-        return np.concatenate([rows.scores_of(some, is_classifier(model)) for some in values])
+        scores = np.concatenate([rows.scores_of(some, is_classifier(model)) for some in values])
+        return np.concatenate([scores, np.repeat(scores[-1:], model.n_atoms - len(scores))])
 
 
 def staged(directions: np.ndarray, lengths: np.ndarray, constants: int) -> Iterator[np.ndarray]:

@@ -14,6 +14,7 @@ from scipy.linalg.blas import dger
 
 from kernelpursuit._array import WIDEST_TIE, in_span_limit, squared_rows, tie_tolerance
 from kernelpursuit.basis import Basis
+from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
 from kernelpursuit.pursuit.shared_products import Products
@@ -26,6 +27,7 @@ _OF_WHOLE = 6, 128  # the same where products of whole atoms are kept, in float3
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
+_AT_ONCE = 512  # atoms that are looked at themselves
 
 
 class FoldPursuit:
@@ -137,15 +139,8 @@ class FoldPursuit:
         close = close[np.sort(np.unique(self._of.twins[rows[close]], return_index=True)[1])]
         if len(close) == 1:
             return int(close[0])
-        fresh = np.array(taken[len(self._spanned) :], dtype=np.intp)
-        # Rows of the kernel matrix, one by one: entries that lie side by side are read together.
-        D = np.array([self._K[row].take(rows) for row in rows[np.concatenate([fresh, close])]])
-        D = (D * self._of.roots[rows]).T
-        self._spanned = list(taken)
-        columns, r = D[:, : len(fresh)], self._of.targets[rows]
-        while columns.shape[1] and (added := self._basis.extend(columns)):
-            columns = columns[:, added:]
-        atoms, Q = D[:, len(fresh) :], self._basis.directions.T
+        Q, r = self._span(taken).T, self._of.targets[rows]
+        atoms = self._atoms_at(close).T
         raw = np.einsum("ij,ij->j", atoms, atoms)
         for _ in range(2):
             atoms, r = atoms - Q @ (Q.T @ atoms), r - Q @ (Q.T @ r)
@@ -154,6 +149,31 @@ class FoldPursuit:
         least = tie_tolerance(raw)
         tie = np.clip(least * raw / np.maximum(squared, np.finfo(float).tiny), least, WIDEST_TIE)
         return int(close[np.argmax(tied(scores, tie))])
+
+    def _atoms_at(self, places: np.ndarray) -> np.ndarray:
+        """Some of the atoms themselves, (len(places), n): entries of a row of the kernel matrix are read together."""
+        rows = self._rows
+        return np.array([self._K[row].take(rows) for row in rows[places]]) * self._of.roots[rows]
+
+    def _span(self, taken: list[int]) -> np.ndarray:
+        """Orthonormal directions, (size, n), that span the constant and the atoms taken."""
+        fresh = np.array(taken[len(self._spanned) :], dtype=np.intp)
+        self._spanned = list(taken)
+        columns = self._atoms_at(fresh).T if len(fresh) else np.empty((len(self._rows), 0))
+        while columns.shape[1] and (added := self._basis.extend(columns)):
+            columns = columns[:, added:]
+        return self._basis.directions
+
+    def nothing_left(self, taken: list[int]) -> bool:
+        """Whether all atoms lie in the span of those taken: from the atoms themselves, as plain pursuit decides it."""
+        Q = self._span(taken)
+        for some in spans(0, len(self._rows), _AT_ONCE):
+            left = self._atoms_at(np.arange(some.start, some.stop))
+            raw = squared_rows(left)
+            left -= (left @ Q.T) @ Q
+            if np.any(squared_rows(left) > in_span_limit(raw) * raw):
+                return False
+        return True
 
     def take(self, atom: int) -> float:
         """Take an atom. Returns what the loss, not divided by the rows, loses by it; 0 where nothing is left of it."""
@@ -252,13 +272,15 @@ def foresee(
     atoms: list[int] = []
     gains: list[float] = []
     errors: list[float] = []
+    over = False
     while len(atoms) < most and not run.far_down:
         atom, error = run.best(margin, atoms)
         gain = run.take(atom) if atom >= 0 else 0.0
         if gain == 0.0:
+            over = atom < 0 and error == 0.0 and run.nothing_left(atoms)
             break
         atoms.append(atom)
         gains.append(gain / run.first)
         errors.append(SAME * error)
     run.give_back()
-    return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains), np.array(errors))
+    return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains), np.array(errors), over)

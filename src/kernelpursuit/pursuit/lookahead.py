@@ -168,10 +168,11 @@ class Foreseen(NamedTuple):
     atoms: np.ndarray
     gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
     errors: np.ndarray  # relative, that these may have
+    over: bool = False  # whether the pursuit ends with them: all other atoms lie in their span
 
     def first(self, k: int) -> Foreseen:
         """The first `k` of them."""
-        return Foreseen(self.atoms[:k], self.gains[:k], self.errors[:k])
+        return Foreseen(self.atoms[:k], self.gains[:k], self.errors[:k], self.over and k >= len(self.atoms))
 
 
 def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
@@ -181,7 +182,7 @@ def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
     """
     done, left = 0, 1.0  # atoms taken, and the share of the first loss that is left
     while done < len(foreseen.atoms):
-        atoms, gains, errors = (values[done : done + criterion.foreseen_at_once] for values in foreseen)
+        atoms, gains, errors = (values[done : done + criterion.foreseen_at_once] for values in foreseen[:3])
         before = done
         for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
             done += 1

@@ -14,7 +14,7 @@ from kernelpursuit.dictionaries.tiles import spans
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
 _NEEDED = {8: (1e-3, 0.05), 4: (1e-12, 0.5)}  # by bytes of a product: what they may leave of the largest diagonal
 # entry, as a share: so little is enough, more is not worth their cost
-_CONDITION = 1e-2  # squared length that every combination of them must keep on the rows of each pursuit
+_CONDITION = {8: 1e-2, 4: 1e-5}  # squared length that every combination of them must keep on the rows of each pursuit
 _COLUMNS = 256  # at once, where sums are made
 _MULTIPLIED = 512  # columns whose products are one task: of larger blocks with themselves NumPy copies half, slowly
 
@@ -41,11 +41,14 @@ def smooth_directions(K: np.ndarray, dtype: type, most: int = SMOOTH) -> np.ndar
     return rows[: size if left.max(initial=0.0) <= worth * whole else 0].T
 
 
-def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> np.ndarray:
-    """The first of orthonormal directions, as many as stay independent when the rows `outside` are left out."""
+def well_spread(V: np.ndarray, outside: Sequence[np.ndarray], least: float) -> np.ndarray:
+    """The first of orthonormal directions, as many as stay independent when the rows `outside` are left out.
+
+    Every combination of them keeps a squared length of `least` then.
+    """
     inside = [np.eye(V.shape[1]) - V[rows].T @ V[rows] for rows in outside]
     size = V.shape[1]
-    while size and min(np.linalg.eigvalsh(M[:size, :size])[0] for M in inside) < _CONDITION:
+    while size and min(np.linalg.eigvalsh(M[:size, :size])[0] for M in inside) < least:
         size //= 2
     return V[:, :size]
 
@@ -125,7 +128,7 @@ class Products:
             columns = np.column_stack([self.roots, columns])
         self.parts = [*parts, np.flatnonzero(self.roots > 0)]
         self.outside = [np.delete(np.arange(n), rows) for rows in parts]
-        self.V = well_spread(np.linalg.qr(columns)[0], self.outside)
+        self.V = well_spread(np.linalg.qr(columns)[0], self.outside, _CONDITION[np.dtype(dtype).itemsize])
         self.targets, self.intercept, self.twins = targets * self.roots[:, None], intercept, twins
         self.dtype, self.spare, self._each = np.dtype(dtype), Spare() if spare is None else spare, each
         everything, left_out = np.arange(n), np.concatenate(self.outside)
