@@ -107,7 +107,7 @@ def test_equals_the_literal_walk(problem, setting):
         assert step.score == score or step.score == pytest.approx(score, rel=loose)
     size = y @ y
     np.testing.assert_allclose(path.values("loss") * len(y), oracle.losses, rtol=1e-7, atol=1e-11 * size)
-    np.testing.assert_allclose(run.theta, oracle.theta, rtol=1e-6, atol=1e-11 * run.scale)
+    np.testing.assert_allclose(run.theta, oracle.theta, rtol=1e-6, atol=1e-6 * loose * run.scale)
     for stage, (atoms, coef) in zip(run.stages[1:], oracle.coef, strict=True):
         assert list(stage.atoms) == atoms
         np.testing.assert_allclose(stage.coef[1:], coef, rtol=1e-5, atol=1e-6 * np.abs(coef).max(initial=0))

@@ -20,7 +20,6 @@ from kernelpursuit import (
 )
 from kernelpursuit.estimators._refining import frame_of
 from kernelpursuit.estimators._training import few_rows_rule, warn_if_one_column_rules
-from kernelpursuit.pursuit.at_a_stroke import at_a_stroke
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 
@@ -169,10 +168,3 @@ def test_faces_of_targets_far_from_zero(offset):
     last = list(model.staged_predict(rows))[-1]
     np.testing.assert_allclose(last, model.predict(rows), rtol=1e-12)
     assert abs(model.truncate(0).intercept_ - offset - y.mean()) < 1e-6 * max(1, offset / 1e5)
-
-
-def test_energy_of_targets_far_from_zero():
-    rng = np.random.default_rng(0)
-    columns, y = np.column_stack([np.ones(50), rng.normal(size=(50, 3))]), rng.normal(size=(50, 1))
-    wanted = at_a_stroke(columns, y, 1).energy
-    np.testing.assert_allclose(at_a_stroke(columns, 1e8 + y, 1).energy, wanted, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Atoms that a search foresees from shared products are those that plain pursuits on the folds take."""
+"""Atoms that a search foresees from a kernel matrix that they share are those that plain pursuits on the folds take."""
 
 import warnings
 
@@ -12,11 +12,13 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 
 import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
+import kernelpursuit.pursuit.split_kernel as split_kernel
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPClassifierCV, KMPRegressor, KMPRegressorCV, Squares, pursue
+from kernelpursuit.estimators._shared_matrix import values_of_matrix
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.foreseen import FoldPursuit, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
-from kernelpursuit.pursuit.shared_products import Products, smooth_directions, well_spread
+from kernelpursuit.pursuit.split_kernel import SplitKernel, smooth_directions, well_spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -34,11 +36,13 @@ def plain(K, y, rows, k, foreseen=None, **options):
     return pursue(Squares(DenseDictionary(A, gram=A), y[rows], **options), n_atoms(k), foreseen=foreseen)
 
 
-def foreseen(K, y, parts, part, k, dtype, intercept=True, variant="prefit", weights=None, twins=None):
-    roots = None if weights is None else np.sqrt(weights)
-    twins = np.arange(len(K)) if twins is None else twins
-    shared = Products(K, y, roots, parts, intercept, twins, dtype)
-    return foresee(shared, part, most=k, jointly=variant == "prefit", K=K)
+def split(K, y, parts, roots=None, intercept=True, twins=None):
+    return SplitKernel(values_of_matrix(K), y, roots, parts, intercept, np.arange(len(K)) if twins is None else twins)
+
+
+def foreseen(K, y, parts, part, k, intercept=True, variant="prefit", weights=None, twins=None):
+    shared = split(K, y, parts, None if weights is None else np.sqrt(weights), intercept, twins)
+    return foresee(shared, part, k, variant == "prefit")[0]
 
 
 @pytest.mark.parametrize("gamma", [1e-3, 0.03, 0.5, 20.0])
@@ -53,17 +57,15 @@ def test_atoms_and_gains_are_those_of_plain_pursuit(gamma, options, targets):
     K, parts = rbf_kernel(X, gamma=gamma), [train for train, _ in KFold(4).split(X)]
     for part in (0, 2):
         path = plain(K, y, parts[part], 25, **options)
-        for dtype in (np.float64, np.float32):
-            found = foreseen(K, y, parts, part, 25, dtype, **options)
-            assert len(found.atoms) >= (20 if gamma > 1e-3 else 8)
-            assert found.atoms.tolist() == path.atoms.tolist()[: len(found.atoms)]
-            again = plain(K, y, parts[part], 25, foreseen=found, **options)
-            assert again.atoms.tolist() == path.atoms.tolist()
-            np.testing.assert_allclose(again.values("loss"), path.values("loss"), rtol=1e-6)
+        found = foreseen(K, y, parts, part, 25, **options)
+        assert len(found.atoms) >= (20 if gamma > 1e-3 else 8)
+        assert found.atoms.tolist() == path.atoms.tolist()[: len(found.atoms)]
+        again = plain(K, y, parts[part], 25, foreseen=found, **options)
+        assert again.atoms.tolist() == path.atoms.tolist()
+        np.testing.assert_allclose(again.values("loss"), path.values("loss"), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_that_are_equal(dtype):
+def test_rows_that_are_equal():
     """Of equal atoms the first in the order of the rows is taken, as plain pursuit does."""
     X, y = data(60)
     X, y = np.concatenate([X, X[::-1]]), np.concatenate([y, y[::-1] + 0.01])
@@ -72,22 +74,40 @@ def test_rows_that_are_equal(dtype):
     for _ in range(3):
         parts = [rng.permutation(120)[:90] for _ in range(2)]
         for known in (twins, None):
-            found = foreseen(K, y, parts, 1, 20, dtype, twins=known)
+            found = foreseen(K, y, parts, 1, 20, twins=known)
             assert found.atoms.tolist() == plain(K, y, parts[1], 20).atoms.tolist()
+
+
+@pytest.mark.parametrize("variant", ["prefit", "backfit"])
+@pytest.mark.parametrize(("apart", "gamma"), [(1e-3, 0.5), (1e-5, 5.0), (1e-6, 0.5), (1e-6, 0.02)])
+def test_rows_that_are_nearly_equal(apart, gamma, variant):
+    """Next to nothing is left of an atom whose neighbour was taken, yet it explains most where their targets differ."""
+    X, _ = data(100)
+    rng = np.random.default_rng(0)
+    X = np.concatenate([X, X + apart * rng.normal(size=X.shape)])
+    K = rbf_kernel(X, gamma=gamma)
+    between = K[:, [100, 101, 102]] - K[:, [0, 1, 2]]
+    y = np.sum(K[:, :3] + between / np.linalg.norm(between, axis=0), axis=1, keepdims=True)
+    y += 0.01 * rng.normal(size=y.shape)
+    parts = [np.delete(np.arange(200), range(10 + part, 90, 4)) for part in range(3)]
+    found = [foreseen(K, y, parts, part, 20, variant=variant) for part in range(3)]
+    for rows, one in zip(parts, found, strict=True):
+        assert one.atoms.tolist() == plain(K, y, rows, 20, variant=variant).atoms.tolist()[: len(one.atoms)]
+    assert sum(len(one.atoms) for one in found) >= 20
 
 
 def test_where_it_ends():
     X, y = data(60)
     low_rank = X @ X.T
-    found = foreseen(low_rank, y, [np.arange(40)], 0, 20, np.float64)
+    found = foreseen(low_rank, y, [np.arange(40)], 0, 20)
     assert found.atoms.tolist() == plain(low_rank, y, np.arange(40), 20).atoms.tolist() and len(found.atoms) == 3
     assert found.over and found.first(3).over and not found.first(2).over
-    exact = foreseen(rbf_kernel(X), rbf_kernel(X)[:, :2] @ np.ones((2, 1)), [np.arange(50)], 0, 20, np.float64)
+    exact = foreseen(rbf_kernel(X), rbf_kernel(X)[:, :2] @ np.ones((2, 1)), [np.arange(50)], 0, 20)
     assert len(exact.atoms) < 20 and not exact.over  # nothing is left to explain, but other atoms
     # Too much is lost by differences: with rows that no direction may hold, and products in float32.
     parts = [np.arange(30), np.arange(30, 60)]
     wide = scipy.linalg.block_diag(*[rbf_kernel(X[rows], gamma=1e-3) for rows in parts])
-    found = foreseen(wide, y, parts, 0, 10, np.float32, intercept=False)
+    found = foreseen(wide, y, parts, 0, 10, intercept=False)
     assert (
         len(found.atoms) < 10
         and found.atoms.tolist() == plain(wide, y, parts[0], len(found.atoms), intercept=False).atoms.tolist()
@@ -95,50 +115,128 @@ def test_where_it_ends():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_whether_all_atoms_lie_in_a_span(dtype, weighted):
+def test_whether_all_atoms_lie_in_a_span(weighted):
     """By the rank of the atoms themselves; far more of them than are looked at together."""
     X, y = data(1200, inputs=5)
     roots = np.sqrt(np.random.default_rng(1).integers(0, 3, len(X))) if weighted else None
     counted = np.arange(len(X)) if roots is None else np.flatnonzero(roots)
     K, parts = X @ X.T, [counted[counted % 4 > 0], counted[counted % 4 < 3]]
-    shared = Products(K, y, roots, parts, True, np.arange(len(X)), dtype)
+    shared = split(K, y, parts, roots)
     for part in (0, 1, 2):
-        run = FoldPursuit(shared, part, most=10, jointly=True, K=K)
-        rows = shared.parts[part]
+        run = FoldPursuit(shared, part, most=10, jointly=True)
+        rows, known = shared.parts[part], np.argsort(run.places)
         weights = np.ones(len(rows)) if roots is None else roots[rows]
         atoms = np.column_stack([np.ones(len(rows)), K[np.ix_(rows, rows)]]) * weights[:, None]
-        for taken in (list(range(3)), list(range(4)), list(range(5)), list(range(6))):
-            in_span = np.linalg.matrix_rank(atoms[:, [0, *[1 + atom for atom in taken]]]) == np.linalg.matrix_rank(atoms)
-            assert run.nothing_left(taken) == in_span == (len(taken) >= 5)
+        whole, taken = np.linalg.matrix_rank(atoms), [0]
+        for atom in range(7):
+            assert run.nothing_left() == (np.linalg.matrix_rank(atoms[:, taken]) == whole) == (atom >= 5)
+            assert (run.take(known[atom], 1e9) > 0) == (atom < 5)
+            taken.append(1 + atom)
+
+
+KINDS = {
+    "turns": list(KFold(5).split(np.zeros(53))),
+    "shuffled": list(KFold(4, shuffle=True, random_state=0).split(np.zeros(53))),
+    "two": list(KFold(2).split(np.zeros(53))), "overlapping": list(ShuffleSplit(3, random_state=0).split(np.zeros(53))),
+    "one": [(np.arange(40), np.arange(40, 53))],
+    "all rows": [(np.arange(20), 0), (np.arange(53), 0), (np.arange(20, 53), 0)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gamma", [0.01, 2.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_of_atoms_make_them_up(kind, weighted, gamma, monkeypatch):
+    """By the definition: what each pursuit reads of the rest, and sums over its rows."""
+    monkeypatch.setattr(split_kernel, "_COLUMNS", 7)
+    X, y = data(53, targets=2)
+    K, parts = rbf_kernel(X, gamma=gamma), [train for train, _ in KINDS[kind]]
+    roots = np.sqrt(np.random.default_rng(1).uniform(0.5, 2, 53)) if weighted else np.ones(53)
+    shared = split(K, y, parts, roots)
+    for part, rows in enumerate([*parts, np.arange(53)]):
+        where, places = shared.places(part)
+        ordered, rest = shared.order[where], np.tril(shared.rest_of(where))
+        np.testing.assert_array_equal(rows[places], ordered)
+        V, C = shared.V[ordered], shared.C[:, ordered]
+        wanted = roots[ordered, None] * K[np.ix_(ordered, ordered)] - V @ C
+        np.testing.assert_allclose(roots[ordered, None] * (rest + np.tril(rest, -1).T), wanted, atol=1e-6)
+        squared, along, of_targets = shared.over(part, where)
+        np.testing.assert_allclose(squared, np.sum(wanted**2, axis=0), atol=1e-12)
+        np.testing.assert_allclose(along, V.T @ wanted, atol=1e-12)
+        np.testing.assert_allclose(of_targets, (roots[:, None] * y)[ordered].T @ wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.02, 0.5, 20.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_scores_are_known_to_the_error_that_is_told(gamma, weighted, intercept):
+    """Norms and products of all atoms outside the span, against their definition, as long as a pursuit goes on."""
+    X, y = data(200, targets=2)
+    K, parts = rbf_kernel(X, gamma=gamma), [train for train, _ in KFold(4).split(X)]
+    roots = np.sqrt(np.random.default_rng(1).uniform(0.1, 3, 200)) if weighted else np.ones(200)
+    run = FoldPursuit(split(K, y, parts, roots, intercept), 1, most=60, jointly=True)
+    rows = parts[1][run.places]
+    D, targets = K[np.ix_(rows, rows)] * roots[rows, None], y[rows] * roots[rows, None]
+    columns = [roots[rows]] if intercept else []
+    while len(columns) < 60:
+        atom, error = run.best(5e-4)
+        if atom < 0:
+            break
+        Q = np.linalg.qr(np.column_stack(columns))[0] if columns else np.zeros((len(rows), 0))
+        left, residual = (A - Q @ (Q.T @ A) for A in (D - Q @ (Q.T @ D), targets - Q @ (Q.T @ targets)))
+        wanted = np.sum((residual.T @ left) ** 2, axis=0) / np.maximum(np.sum(left**2, axis=0), 1e-300)
+        assert run.take(atom, error) == pytest.approx(wanted[atom], rel=2 * error)
+        assert wanted[atom] >= (1 - 2 * error) * np.max(wanted[np.isfinite(run.squared)], initial=0.0)
+        columns.append(D[:, atom])
+    assert len(columns) >= (15 if gamma > 1e-3 else 8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_fits_of_all_steps(intercept, weighted):
+    X, y = data(80, targets=2)
+    K, rows = rbf_kernel(X, gamma=0.1), np.arange(60)
+    roots = np.sqrt(np.random.default_rng(1).uniform(0.1, 3, 80)) if weighted else np.ones(80)
+    found, fit = foresee(split(K, y, [rows], roots, intercept), 0, 8, True)
+    columns = np.column_stack([np.ones((60, int(intercept))), K[np.ix_(rows, rows[found.atoms])]]) * roots[rows, None]
+    targets = y[rows] * roots[rows, None]
+    np.testing.assert_allclose(fit.R.T @ fit.R, columns.T @ columns, rtol=1e-10)
+    assert np.all(np.diagonal(fit.R) > 0) and np.allclose(np.tril(fit.R, -1), 0)
+    for k in range(len(fit.R) + 1):
+        left = targets - columns[:, :k] @ np.linalg.lstsq(columns[:, :k], targets, rcond=None)[0]
+        np.testing.assert_allclose(np.sum(targets**2) - np.sum(fit.lengths[:k] ** 2), np.sum(left**2), rtol=1e-6)
+        if k == intercept:
+            np.testing.assert_allclose(fit.energy, np.sum(left**2, axis=0))
+    np.testing.assert_allclose(found.gains, np.sum(fit.lengths[int(intercept) :] ** 2, axis=1) / np.sum(fit.energy))
 
 
 def test_directions_that_some_part_does_not_know_are_left_out():
     X, y = data(60)
     X[50:] += 100.0 * np.arange(10)[:, None]  # far from all others, and outside of the first part
     K, parts = rbf_kernel(X, gamma=0.05), [np.arange(50), np.arange(10, 60)]
-    V = np.linalg.qr(smooth_directions(K, np.float32))[0]
-    kept = well_spread(V, [np.arange(50, 60), np.arange(10)], 1e-2).shape[1]
-    assert kept < V.shape[1]
+    V, outside = np.linalg.qr(smooth_directions(values_of_matrix(K), 60))[0], [np.arange(50, 60), np.arange(10)]
+    kept = V[:, well_spread(V, outside)]
+    assert 20 < kept.shape[1] < V.shape[1]
+    assert all(np.linalg.svd(np.delete(kept, rows, axis=0))[1][-1] > 1e-3 for rows in outside)
     for part in (0, 1):
-        found = foreseen(K, y, parts, part, 15, np.float64)
+        found = foreseen(K, y, parts, part, 15)
         assert found.atoms.tolist() == plain(K, y, parts[part], 15).atoms.tolist()
 
 
 def test_directions_of_a_wide_kernel_hold_it():
     X, _ = data(100)
     K = rbf_kernel(X, gamma=0.01)
-    U, few = smooth_directions(K, np.float32, 30), smooth_directions(K, np.float64, 30)
-    assert np.max(np.abs(U @ U.T - K)) < 1e-6 < np.max(np.abs(few @ few.T - K)) < 1e-3 and U.shape > few.shape
-    assert smooth_directions(np.eye(100), np.float32).shape == (100, 0)
-    assert smooth_directions(np.zeros((4, 4)), np.float64).shape == (4, 0)
+    U = smooth_directions(values_of_matrix(K), 100, 30)
+    assert np.max(np.abs(U @ U.T - K)) < 1e-6 and U.shape[1] <= 30
+    assert smooth_directions(values_of_matrix(np.eye(100)), 100).shape == (100, 0)
+    assert smooth_directions(values_of_matrix(np.zeros((4, 4))), 4).shape == (4, 0)
 
 
 def test_a_wrong_prophecy_is_noticed():
     """The pursuit ends where gains are not what they should be, and goes on by itself."""
     X, y = data()
     K = rbf_kernel(X, gamma=0.5)
-    found, path = foreseen(K, y, [np.arange(150)], 0, 70, np.float64), plain(K, y, np.arange(150), 80)
+    found, path = foreseen(K, y, [np.arange(150)], 0, 70), plain(K, y, np.arange(150), 80)
     for place in (0, 5, 66):
         gains = found.gains.copy()
         gains[place] *= 1.01
@@ -179,9 +277,7 @@ def test_searches(model, weighted, monkeypatch):
             np.testing.assert_allclose(one.cv_results_[name], values, rtol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("rows", [foreseeing.WIDE_ROWS, 0])  # products in float64, in float32
-def test_searches_for_classes(rows, monkeypatch):
-    monkeypatch.setattr(foreseeing, "WIDE_ROWS", rows)
+def test_searches_for_classes(monkeypatch):
     X, y = load_digits(return_X_y=True)
     model = KMPClassifierCV(20, cv=StratifiedKFold(3), gammas=[1e-4, 1e-3]).fit(X[:300], y[:300])
     monkeypatch.setattr(search.Foreseeing, "of", lambda *given: None)
@@ -194,12 +290,12 @@ def test_where_atoms_are_not_foreseen():
     trains = [train for train, _ in KFold(3).split(X)]
     of, model = foreseeing.Foreseeing.of, KMPRegressorCV(5)
 
-    def known(trains=trains, most=20, y=y[:, 0], **options):
+    def known(trains=trains, y=y[:, 0], **options):
         kind = KMPClassifier if y.dtype.kind != "f" else KMPRegressor
-        return of(kind(5, **options), X, y, None, [(train, train[:5]) for train in trains], most) is not None
+        return of(kind(5, **options), X, y, None, [(train, train[:5]) for train in trains], 20) is not None
 
     assert known() and known(variant="backfit") and known(y=np.arange(150) % 2)
-    assert not known(loss="huber") and not known(variant="basic") and not known(weakness=0.5) and not known(most=1)
+    assert not known(loss="huber") and not known(variant="basic") and not known(weakness=0.5)
     assert not known([np.array([0, 1, 1, 2])]) and not known([np.ones(150, dtype=bool)])
     assert not known(y=np.repeat([0, 1, 2], 50))  # folds without one of the classes
     assert of(model, X, y, None, [(train, train) for train in trains], 20) is None  # not a pursuit itself

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
-from kernelpursuit.estimators import _pipeline, _search, _search_paths
+from kernelpursuit.estimators import _pipeline, _search, _search_paths, _shared_matrix
 from kernelpursuit.estimators._fold_path import FoldPath
 from pairwise import pairwise
 
@@ -124,14 +124,15 @@ def test_an_interrupt_in_a_search_whose_atoms_are_foreseen(done, monkeypatch):
 def test_an_interrupt_in_the_kernel_of_a_search(name, monkeypatch):
     estimator, y = ESTIMATORS[name]
     model = type(estimator)(**estimator.get_params() | {"gammas": [0.3, 1.0]})
-    kernel_matrix = _search_paths.kernel_matrix
+    search_kernel = _shared_matrix.search_kernel
 
-    def interrupting(estimator, X, gamma, *room):
+    def interrupting(estimator, X, gamma):
         if gamma == 1.0:
             raise KeyboardInterrupt
-        return kernel_matrix(estimator, X, gamma, *room)
+        return search_kernel(estimator, X, gamma)
 
-    monkeypatch.setattr(_search_paths, "kernel_matrix", interrupting)
+    for module in (_search_paths, _shared_matrix):
+        monkeypatch.setattr(module, "search_kernel", interrupting)
     with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 6 paths"):
         model.fit(X, y)
     assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_

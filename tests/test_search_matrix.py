@@ -23,7 +23,8 @@ def data(n=80, targets=None, seed=0):
 
 def apart(model, X, y, monkeypatch, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(search_paths, "kernel_matrix", lambda *arguments: None)
+        for name in ("kernel_matrix", "values_when_asked"):
+            patch.setattr(search_paths, name, lambda *arguments: None)
         return clone(model).fit(X, y, **options)
 
 
@@ -95,6 +96,16 @@ def test_where_a_matrix_is_shared():
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_allclose(K, rbf_kernel(X, gamma=0.5))
     assert search_paths.kernel_matrix(KMPRegressorCV(), X.astype(np.float32), 0.5) is None
+
+
+@pytest.mark.parametrize("n", [20, 30])
+def test_values_of_many_inputs_are_kept_and_of_few_computed(n, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(70, n))
+    model, made, matrix = KMPRegressorCV(9, gammas=[0.01, 0.1], cv=3), [], search_paths.kernel_matrix
+    monkeypatch.setattr(search_paths, "kernel_matrix", lambda *given: made.append(1) or matrix(*given))
+    one = clone(model).fit(X, X[:, 0])
+    assert len(made) == (2 if n > 20 else 0)
+    assert_same(one, apart(model, X, X[:, 0], monkeypatch))
 
 
 def test_a_fold_without_a_class(monkeypatch):

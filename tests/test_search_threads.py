@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
-import kernelpursuit.estimators._search_paths as search_paths
 import kernelpursuit.estimators._side_by_side as side_by_side
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV, losses
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
@@ -84,9 +83,9 @@ def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypat
     np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
 
 
-def test_paths_are_foreseen_one_at_a_time_while_the_next_width_is_made(two_threads, monkeypatch):
-    monkeypatch.setattr(search_paths, "FEW_FORESEEN", 0)
-    foresee, products, by = foreseeing.foresee, foreseeing.Products, {"foreseen": [], "made": []}
+def test_paths_are_foreseen_in_threads_and_those_of_the_last_fit_once(two_threads, monkeypatch):
+    """That with the best width so far: while the last one is searched, or after it where that is the best."""
+    foresee, split, by = foreseeing.foresee, foreseeing.SplitKernel, {"foreseen": [], "made": []}
 
     def noting(what, function):
         def noted(*given, **options):
@@ -96,13 +95,14 @@ def test_paths_are_foreseen_one_at_a_time_while_the_next_width_is_made(two_threa
         return noted
 
     monkeypatch.setattr(foreseeing, "foresee", noting("foreseen", foresee))
-    monkeypatch.setattr(foreseeing, "Products", noting("made", products))
+    monkeypatch.setattr(foreseeing, "SplitKernel", noting("made", split))
     X, y = data()
-    one = KMPRegressorCV(8, gammas=[0.1, 0.3, 1.0], cv=3).fit(X, y)
-    main = threading.main_thread()
-    assert by["foreseen"][:6] == [main] * 6 and len(by["made"]) == 3 and main not in by["made"]
-    assert sum(thread is not main for thread in by["foreseen"]) == 3  # of the last width: nothing else is to be made
-    np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
+    for gammas in ([0.1, 0.3, 1.0], [1.0, 0.3, 0.1]):
+        one = KMPRegressorCV(8, gammas=gammas, cv=3).fit(X, y)
+        assert one.gamma_ == 0.1 and threading.main_thread() not in by["foreseen"] + by["made"]
+        assert len(by["foreseen"]) == 10 and len(by["made"]) == 3
+        np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
+        by["foreseen"].clear(), by["made"].clear()
 
 
 def test_warnings_of_folds_are_left_out_and_filters_stay_as_they_were(two_threads):

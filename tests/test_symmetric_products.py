@@ -67,6 +67,19 @@ def test_one_triangle_is_enough(n, side, vectors):
     np.testing.assert_allclose(symmetric_pass(n, parts_of(upper), V, side), K @ V, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 2, 7, 130])
+def test_the_lower_triangle_of_a_part_of_an_array_is_enough(n, dtype):
+    K = symmetric(n).astype(dtype)
+    whole = np.full((n + 3, n + 5), np.nan, dtype=dtype)
+    part = whole[2 : n + 2, 1 : n + 1]
+    part[:] = np.where(np.tri(n) > 0, K, np.nan)
+    V = np.random.default_rng(1).normal(size=(n, 3))
+    np.testing.assert_allclose(
+        symmetric_product(part, V), K @ V, rtol=1e-5, atol=1e-5 if dtype == np.float32 else 1e-12
+    )
+
+
 @pytest.mark.parametrize("blocks", [Blocks(1, 1), Blocks(4, 7), Blocks(100, 3), Blocks(3, 100)])
 def test_tiles_cover_a_matrix_of_any_shape(blocks):
     A, V = np.random.default_rng(0).normal(size=(23, 31)), np.random.default_rng(1).normal(size=(31, 4))

@@ -47,14 +47,18 @@ def reads_one_triangle(matrix: Array, V: Array) -> bool:
 
 
 @cache
-def _dsymv() -> Callable[..., None]:
-    """The routine of SciPy's BLAS by its address: called through SciPy it would hold the lock of all Python threads."""
-    capsule = cython_blas.__pyx_capi__["dsymv"]
-    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+def _symv(dtype: np.dtype) -> tuple[Callable[..., None], Any]:
+    """The routine of SciPy's BLAS by its address, and the type of its numbers.
+
+    Called through SciPy it would hold the lock of all Python threads.
+    """
+    name, number = (b"dsymv", ctypes.c_double) if dtype == np.float64 else (b"ssymv", ctypes.c_float)
+    capsule = cython_blas.__pyx_capi__[name.decode()]
+    name_of, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     signature = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_void_p] * 9)
-    return signature(pointer(capsule, name(capsule)))
+    return signature(pointer(capsule, name_of(capsule))), number
 
 
 def worth_one_triangle(dictionary: Any) -> bool:
@@ -67,14 +71,28 @@ def worth_one_triangle(dictionary: Any) -> bool:
     return n * m > FEW_ENTRIES and usable_threads() > 1 and bool(getattr(dictionary, "kept_by_halves", False))
 
 
+def one_triangle(matrix: np.ndarray) -> Callable[[np.ndarray, np.ndarray], None]:
+    """The product of a symmetric matrix with a vector, into another one, by reading one triangle of it.
+
+    The lower one, where rows are in one piece. Vectors are as the matrix is, in one piece each.
+    """
+    multiply, number = _symv(matrix.dtype)
+    sizes = (ctypes.c_int(value) for value in (len(matrix), max(matrix.strides) // matrix.itemsize, 1))
+    size, apart, one, scale, start = map(ctypes.byref, (*sizes, number(1.0), number(0.0)))
+    given = b"U", size, scale, matrix.ctypes.data, apart
+
+    def product(v: np.ndarray, out: np.ndarray) -> None:
+        multiply(*given, v.ctypes.data, one, start, out.ctypes.data, one)
+
+    return product
+
+
 def symmetric_product(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
     """A symmetric matrix times the columns of V, one triangle read for each."""
-    n, vectors = len(matrix), np.ascontiguousarray(V.T, dtype=np.float64)
-    out = np.empty_like(vectors)
-    address, size, one = matrix.ctypes.data, ctypes.byref(ctypes.c_int(n)), ctypes.byref(ctypes.c_int(1))
-    scale, start = ctypes.byref(ctypes.c_double(1.0)), ctypes.byref(ctypes.c_double(0.0))
+    vectors = np.ascontiguousarray(V.T, dtype=matrix.dtype)
+    out, multiply = np.empty_like(vectors), one_triangle(matrix)
     for v, result in zip(vectors, out, strict=True):
-        _dsymv()(b"U", size, scale, address, size, v.ctypes.data, one, start, result.ctypes.data, one)
+        multiply(v, result)
     return out.T
 
 

@@ -11,10 +11,11 @@ from sklearn.base import is_classifier
 
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._orthogonal import equal_rows
+from kernelpursuit.estimators._shared_matrix import Values
 from kernelpursuit.estimators._training import TrainingData
 from kernelpursuit.estimators._units import least_loss
 from kernelpursuit.heads.shrinkage import shrunk_by_evidence
-from kernelpursuit.pursuit.at_a_stroke import Stroke, as_foreseen, at_a_stroke
+from kernelpursuit.pursuit.foreseen import Fit
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.ridge import penalty_products
 
@@ -57,7 +58,7 @@ class FoldRows:
         weights = None if self.weights is None else self.weights[self.train]
         return equal_rows(TrainingData(None, self.y[self.train], weights, self.train, len(self.y)))
 
-    def end_early(self, fit: Stroke, model: Any) -> bool:
+    def end_early(self, fit: Fit, model: Any) -> bool:
         """Whether a fit would end at its tolerance."""
         gains = np.sum(fit.lengths[int(model.fit_intercept) :] ** 2, axis=1)
         total = len(self.train) if self.weights is None else float(np.sum(self.weights[self.train]))
@@ -76,36 +77,38 @@ class FoldPath:
     Parameters
     ----------
     foresee : callable
-        Finds the atoms of the path, as far as they can be foreseen.
-    K : ndarray of shape (n, n)
-        Kernel values of all rows.
+        Finds the atoms of the path, as far as they can be foreseen, and the fits by them.
+    values : callable
+        Kernel values of some of all rows with some others.
     rows : FoldRows
     """
 
-    def __init__(self, foresee: Callable[[], Foreseen], K: np.ndarray, rows: FoldRows):
-        self.atoms, self._K, self._rows = foresee, K, rows
+    def __init__(self, foresee: Callable[[], tuple[Foreseen, Fit]], values: Values, rows: FoldRows):
+        self._foresee, self._values, self._rows = foresee, values, rows
+
+    def atoms(self) -> Foreseen:
+        """The atoms, as far as foreseen."""
+        return self._foresee()[0]
 
     def scores(self, model: Any) -> np.ndarray | Foreseen:
-        """Scores for 1, 2, ... atoms, of a path that is over the last one for more; or the atoms, as far as foreseen."""
-        foreseen, K, constants = self.atoms(), self._K, int(model.fit_intercept)
+        """Scores for 1, 2, ... atoms, the last one again once a path is over; or the atoms, as far as foreseen."""
+        (foreseen, fit), constants = self._foresee(), int(model.fit_intercept)
         if len(foreseen.atoms) < model.n_atoms and not (foreseen.over and len(foreseen.atoms)):
             return foreseen
         rows, atoms = self._rows, self._rows.train[foreseen.atoms]
-        columns = np.ones((len(K), constants + len(atoms)))
-        columns[:, constants:] = K[atoms].T
-        with np.errstate(over="ignore", invalid="ignore"):
-            fit = at_a_stroke(rows.weighed(columns[rows.train]), rows.weighed(rows.targets[rows.train]), constants)
-            if fit is None or not as_foreseen(fit, foreseen, constants) or rows.end_early(fit, model):
-                return foreseen
+        if rows.end_early(fit, model):
+            return foreseen
         lengths, coefficients = fit.lengths, None
         if isinstance(model.alpha, str):
-            gram = penalty_products(lambda one, other: K[np.ix_(rows.train[one], rows.train[other])], len(rows.train))
-            G = gram(foreseen.atoms, foreseen.atoms)
-            small = shrunk_by_evidence(fit.R, G, fit.lengths, fit.energy, rows.equal_rows())[1]
+            G = penalty_products(lambda one, other: self._values(rows.train[one], rows.train[other]), len(rows.train))
+            gram = G(foreseen.atoms, foreseen.atoms)
+            small = shrunk_by_evidence(fit.R, gram, fit.lengths, fit.energy, rows.equal_rows())[1]
             if small is not None:
                 lengths, coefficients = small.lengths, small.coefficients
         coefficients = np.linalg.inv(fit.R) if coefficients is None else coefficients
-        values = staged(columns[rows.test] @ coefficients, lengths * rows.unit, constants)
+        columns = np.ones((constants + len(atoms), len(rows.test)))
+        columns[constants:] = self._values(atoms, rows.test)
+        values = staged(columns.T @ coefficients, lengths * rows.unit, constants)
         scores = np.concatenate([rows.scores_of(some, is_classifier(model)) for some in values])
         return np.concatenate([scores, np.repeat(scores[-1:], model.n_atoms - len(scores))])
 

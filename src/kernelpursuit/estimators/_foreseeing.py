@@ -13,21 +13,21 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kernelpursuit._array import Spare
+from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._fold_path import FoldPath, FoldRows
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
 from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._score_table import Setting
+from kernelpursuit.estimators._shared_matrix import Values
 from kernelpursuit.estimators._side_by_side import Each
 from kernelpursuit.estimators.classification import code_classes, code_labels
 from kernelpursuit.estimators.regression import near_zero, scale_targets
-from kernelpursuit.pursuit.foreseen import foresee
+from kernelpursuit.pursuit.foreseen import Fit, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
-from kernelpursuit.pursuit.shared_products import Products
+from kernelpursuit.pursuit.split_kernel import SplitKernel
 
-WIDE_ROWS = 1500  # up to which products are kept in float64; of more rows they would take too much memory and time
-# Rows for each step of all folds together, up to which shared products are worth their while: they took 0.55, 0.40
-# and 0.93 of the time of fits at 6.7, 8 and 20.
-WORTH = 16
+_BYTES = 16  # for each pair of rows: the rest of a width, which is more than one matrix, and kernel values
+_WIDTHS = 3  # of which these are in memory: of the one that is followed, the next and the best
 # With fewer rows scores take about as long as steps that are foreseen, which are mostly Python's: threads do these one
 # path at a time, while another one computes the scores of the last path.
 FEW_FORESEEN = 2000
@@ -67,8 +67,7 @@ class Foreseeing:
             FoldRows(train, test, y, self._targets, unit, weights, classes)
             for train, test in zip(counted, tests, strict=True)
         ]
-        same = np.unique(X, axis=0, return_inverse=True)[1] if isinstance(X, np.ndarray) else np.arange(X.shape[0])
-        self._twins = same.reshape(-1)
+        self._twins = equal_rows(X)
         self._spare = Spare()
         self._turn: AbstractContextManager = Lock() if X.shape[0] < FEW_FORESEEN else nullcontext()
 
@@ -77,13 +76,13 @@ class Foreseeing:
         cls, model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: Sequence[Fold], most: int
     ) -> Foreseeing | None:
         """The same; None where atoms cannot be foreseen, or where it does not pay."""
-        n, itemsize = X.shape[0], 8 if X.shape[0] <= WIDE_ROWS else 4
+        n = X.shape[0]
         squares = isinstance(model, KernelMatchingPursuit) and getattr(model, "loss", None) == "squared"
         if getattr(model, "class_weight", None) is not None:  # which each fold has weights of its own for
             return None
-        if not squares or model.variant == "basic" or model.weakness < 1 or n > WORTH * len(folds) * most:
+        if not squares or model.variant == "basic" or model.weakness < 1:
             return None
-        if 2 * ((len(folds) + 1) * itemsize + 8) * n * n > free_memory(X) // SHARE:  # of two widths: more than is held
+        if _WIDTHS * _BYTES * n * n > free_memory(X) // SHARE:
             return None
         counted = np.ones(n, dtype=bool) if weights is None else weights > 0
         classes = np.unique(y[counted]) if is_classifier(model) and y.ndim == 1 else np.zeros(0)
@@ -99,29 +98,35 @@ class Foreseeing:
         """Where a kernel matrix may be put that is given to `prepare` alone."""
         return self._spare.take((len(self._targets),) * 2, np.float64)
 
-    def prepare(self, K: np.ndarray, each: Each, alone: bool = False) -> Products:
-        """The products of a width, given kernel values of all rows.
+    def prepare(self, values: Values, each: Each, alone: np.ndarray | None = None) -> SplitKernel:
+        """What the folds of a width share, given kernel values of all rows.
 
-        Nobody else needs the matrix if they have it `alone`: its memory is used again when they are done with.
+        Nobody else needs a matrix of them that they have `alone`: its memory is used again when they are done with it.
         """
-        dtype = np.float64 if len(K) <= WIDE_ROWS else np.float32
         parts = [rows.train for rows in self._folds]
         given = self._targets, self._roots, parts, self._model.fit_intercept, self._twins
-        shared = Products(K, *given, dtype=dtype, each=each, spare=self._spare)
-        if alone:
-            weakref.finalize(shared, self._spare.give_back, K).atexit = False
+        shared = SplitKernel(values, *given, each=each, spare=self._spare)
+        if alone is not None:
+            weakref.finalize(shared, self._spare.give_back, alone).atexit = False
         return shared
 
-    def ahead(self, K: np.ndarray, shared: Products) -> tuple[list[FoldPath], Callable[[], Foreseen]]:
+    def ahead(self, shared: SplitKernel) -> tuple[list[FoldPath], Callable[[], Foreseen]]:
         """The paths of all folds, and what foresees the path on all rows."""
-        how: dict[str, Any] = {"most": self._most, "jointly": self._model.variant == "prefit", "K": K}
 
-        def path(part: int) -> Foreseen:
-            with self._turn:
-                return foresee(shared, part, **how)
+        def path(part: int) -> tuple[Foreseen, Fit]:
+            with self._turn, one_blas_thread():
+                return foresee(shared, part, self._most, self._model.variant == "prefit")
 
-        paths = [partial(path, part) for part in range(len(self._folds) + 1)]
-        return [FoldPath(path, K, rows) for path, rows in zip(paths, self._folds, strict=False)], paths[-1]
+        folds = [FoldPath(partial(path, part), shared.values, rows) for part, rows in enumerate(self._folds)]
+        return folds, lambda: path(len(folds))[0]
+
+
+def equal_rows(X: Any) -> np.ndarray:
+    """A number for each row, the same for equal rows of an array."""
+    n = X.shape[0]
+    if not isinstance(X, np.ndarray) or any(len(np.unique(column)) == n for column in X.T):  # which is told quickly
+        return np.arange(n)
+    return np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def without_ridge(estimator: Any, setting: Setting) -> bool:

@@ -245,7 +245,8 @@ def cross_validate(
     )
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
-    foreseen: dict[int, Foreseen] = {}
+    begun: dict[int, Callable[[], Foreseen]] = {}
+    best, place = None, 0  # what begins to foresee the fit on all rows with the best setting so far
     try:
         for scores in until_stopped(run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending), told):
             table[divmod(done, len(folds))] = scores
@@ -253,15 +254,20 @@ def cross_validate(
             if done % len(folds) == 0:
                 so_far = table[: done // len(folds)]
                 say_how_far(so_far, settings, told, verbose)
-                foresee = jobs.on_all_rows.pop(len(so_far) - 1, None)
-                if foresee is not None and (estimator.one_standard_error or last_is_best(so_far)):
-                    foreseen[len(so_far) - 1] = foresee()
-                del foresee  # and what it needs, which is large
+                begin = jobs.on_all_rows.pop(len(so_far) - 1, None)
+                if estimator.one_standard_error:
+                    begun |= {} if begin is None else {len(so_far) - 1: begin()}
+                elif last_is_best(so_far):
+                    begun, best, place = {}, begin, len(so_far) - 1
+                if best is not None and jobs.last_width:  # no more than one other may be better
+                    begun, best = {place: best()}, None
+                del begin  # and what it needs, which is large
+        foreseen = {place: found() for place, found in begun.items()}
     except KeyboardInterrupt as interrupt:
         steps = interrupt.steps if isinstance(interrupt, Interrupted) else 0
         if not (done or steps):
             raise
-        return Scored(table, done, foreseen, interrupted=True, steps=steps)
+        return Scored(table, done, {place: found() for place, found in begun.items()}, interrupted=True, steps=steps)
     known, stopped = table[: max(1, done // len(folds))], done < len(settings) * len(folds)
     return Scored(known, done, foreseen, stopped=stopped, steps=told.steps)
 
