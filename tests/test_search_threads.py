@@ -5,6 +5,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -67,13 +68,19 @@ def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypat
     monkeypatch.setattr(foreseeing, "FEW_FORESEEN", rows)
     foresee, under_way, most = foreseeing.foresee, [], []
 
-    def slow(*given, **options):
-        under_way.append(None)
-        time.sleep(0.01)
-        most.append(len(under_way))
-        found = foresee(*given, **options)
-        under_way.pop()
-        return found
+    def slow(*given):
+        *others, turn = given
+
+        @contextmanager
+        def noting():
+            with turn or nullcontext():
+                under_way.append(None)
+                time.sleep(0.01)
+                most.append(len(under_way))
+                yield
+                under_way.pop()
+
+        return foresee(*others, noting())
 
     monkeypatch.setattr(foreseeing, "foresee", slow)
     X, y = data()

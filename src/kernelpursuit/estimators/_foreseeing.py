@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -27,7 +26,7 @@ from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.split_kernel import SplitKernel
 
 _BYTES = 16  # for each pair of rows: the rest of a width, which is more than one matrix, and kernel values
-_WIDTHS = 3  # of which these are in memory: of the one that is followed, the next and the best
+_WIDTHS = 3  # of which these are in memory: of the one of which paths are followed, the next and the best
 # With fewer rows scores take about as long as steps that are foreseen, which are mostly Python's: threads do these one
 # path at a time, while another one computes the scores of the last path.
 FEW_FORESEEN = 2000
@@ -69,7 +68,7 @@ class Foreseeing:
         ]
         self._twins = equal_rows(X)
         self._spare = Spare()
-        self._turn: AbstractContextManager = Lock() if X.shape[0] < FEW_FORESEEN else nullcontext()
+        self._turn = Lock() if X.shape[0] < FEW_FORESEEN else None
 
     @classmethod
     def of(
@@ -114,8 +113,8 @@ class Foreseeing:
         """The paths of all folds, and what foresees the path on all rows."""
 
         def path(part: int) -> tuple[Foreseen, Fit]:
-            with self._turn, one_blas_thread():
-                return foresee(shared, part, self._most, self._model.variant == "prefit")
+            with one_blas_thread():
+                return foresee(shared, part, self._most, self._model.variant == "prefit", self._turn)
 
         folds = [FoldPath(partial(path, part), shared.values, rows) for part, rows in enumerate(self._folds)]
         return folds, lambda: path(len(folds))[0]

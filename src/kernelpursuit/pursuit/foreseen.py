@@ -7,6 +7,7 @@ that are too close to each other for float32 are computed from the atoms themsel
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import tied
 from kernelpursuit.pursuit.split_kernel import SplitKernel
 
-MARGIN = 5e-4  # scores that differ by less are computed from the atoms themselves
+MARGIN = 1e-4  # scores that differ by less are computed from the atoms themselves
 # Rounding errors of products, relative, in float32 and float64. They are a tenth of that mostly, and a half at most.
 _SINGLE, _DOUBLE = (4 * float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
 _LITTLE = 1e-5  # share of a squared norm, of the best atom, at which all are computed anew
@@ -73,7 +74,7 @@ class FoldPursuit:
         self._g += of_rest
         self._small = np.maximum(squared_rest - np.einsum("ij,ij->j", of_rest, of_rest), 0.0)
         self._rest, self._errors = split.rest_of(where), _SINGLE * np.sqrt(squared_rest)
-        self._times_rest = one_triangle(self._rest)
+        self._times_rest, self._small_part = one_triangle(self._rest), np.empty(len(rows), dtype=np.float32)
         self._residual = np.ascontiguousarray(y.T)
         self._a = (y.T @ V) @ smooth + of_targets  # products of the residuals with the atoms
         size, self.size = most + split.intercept, 0
@@ -125,12 +126,12 @@ class FoldPursuit:
         # In place, since the transpose is Fortran's: ten times as fast as NumPy's product of a column and a row.
         dger(-1.0, q, lengths, a=self._residual.T, overwrite_a=True)
         x = self._X[k] = self._W @ q
-        products, small = x @ self._g, q - x @ self._W
+        products, small = x @ self._g, np.subtract(q, x @ self._W, out=self._small_part, casting="same_kind")
         share = float(small @ small)
         if share > _NOTHING:
             if self._roots is not None:
                 small *= self._roots
-            self._times_rest(small.astype(np.float32), self._P[k])
+            self._times_rest(small, self._P[k])
             products += self._P[k]
         else:
             self._P[k] = 0.0
@@ -152,11 +153,11 @@ class FoldPursuit:
             return self.best(margin)
         if not scores[best] > 0:
             return -1, 0.0
-        error = margin + self._largest_error(float(scores[best])) + self._of_double(best, scores[best])
+        error = self._largest_error(float(scores[best])) + self._of_double(best, scores[best])
         if error > _LARGE:
             return self._best_of_doubtful(scores, best, margin)
-        close = scores >= scores[best] * (1 - 2 * error)
-        return best if np.count_nonzero(close) == 1 else self._closest(np.flatnonzero(close)), error
+        close = scores >= scores[best] * (1 - margin - 2 * error)
+        return best if np.count_nonzero(close) == 1 else self._closest(np.flatnonzero(close)), margin + error
 
     def _largest_error(self, score: float) -> float:
         """No relative error of a score is larger, but of those that are far below this one."""
@@ -200,7 +201,7 @@ class FoldPursuit:
         squared = self.squared[atoms]
         divided = squared if self._jointly else self._start[atoms]
         of_norms = self._reference[atoms] / squared if self._jointly else 0.0
-        return _DOUBLE * (of_norms + np.sqrt(self._raw[atoms] * self.first / (divided * scores)))
+        return _DOUBLE * (of_norms + (self._raw[atoms] * self.first / (divided * scores)) ** 0.5)
 
     def _unknown(self, score: float) -> np.ndarray:
         """Atoms of which so little is left that no digit of their scores is known, beside one that is so high."""
@@ -291,7 +292,9 @@ class FoldPursuit:
         return Fit(self._R[: self.size, : self.size], self._lengths[: self.size], self._energy)
 
 
-def foresee(split: SplitKernel, part: int, most: int, jointly: bool) -> tuple[Foreseen, Fit]:
+def foresee(
+    split: SplitKernel, part: int, most: int, jointly: bool, turn: AbstractContextManager | None = None
+) -> tuple[Foreseen, Fit]:
     """The atoms that plain pursuit takes on one of the parts, as far as it can be told, and the fits by them.
 
     Parameters
@@ -299,6 +302,8 @@ def foresee(split: SplitKernel, part: int, most: int, jointly: bool) -> tuple[Fo
     split : SplitKernel
     part, most, jointly
         As in `FoldPursuit`.
+    turn : context manager, optional
+        Held while steps are taken.
 
     Returns
     -------
@@ -311,15 +316,16 @@ def foresee(split: SplitKernel, part: int, most: int, jointly: bool) -> tuple[Fo
     gains: list[float] = []
     errors: list[float] = []
     over = False
-    while len(atoms) < most:
-        with np.errstate(divide="ignore", invalid="ignore"):  # by the norms of atoms that turn out to be in the span
+    # Scores divide by the norms of atoms that turn out to be in the span.
+    with turn or nullcontext(), np.errstate(divide="ignore", invalid="ignore"):
+        while len(atoms) < most:
             atom, error = run.best(MARGIN)
-        gain = run.take(atom, error) if atom >= 0 else 0.0
-        if gain == 0.0:
-            over = atom < 0 and error == 0.0 and run.nothing_left()
-            break
-        atoms.append(int(run.places[atom]))
-        gains.append(gain / run.first)
-        errors.append(SAME * error)
+            gain = run.take(atom, error) if atom >= 0 else 0.0
+            if gain == 0.0:
+                over = atom < 0 and error == 0.0 and run.nothing_left()
+                break
+            atoms.append(int(run.places[atom]))
+            gains.append(gain / run.first)
+            errors.append(SAME * error)
     run.give_back()
     return Foreseen(np.array(atoms, dtype=np.intp), np.array(gains), np.array(errors), over), run.fit
