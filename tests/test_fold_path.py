@@ -7,6 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import kernelpursuit.estimators._search as search
+import kernelpursuit.pursuit.split_kernel as split_kernel
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV
 from kernelpursuit._array import Spare
 from kernelpursuit.estimators._fold_path import FoldPath, class_scores, highest_at, staged, value_scores
@@ -16,6 +17,13 @@ from kernelpursuit.pursuit.split_kernel import SplitKernel
 from pairwise import pairwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(autouse=True, params=["products kept", "passes"])
+def few_rows(request, monkeypatch):
+    """Both ways to know what a step adds: that of few rows, and that of more."""
+    monkeypatch.setattr(split_kernel, "FEW_ROWS", 1500 if request.param == "products kept" else 0)
+    return request.param
 
 
 def data(n=120, targets=1, seed=0):
@@ -163,10 +171,10 @@ def test_arrays_that_are_used_again_change_nothing():
     np.testing.assert_array_equal(table[0], table[4])
     spare, K, parts = Spare(), rbf_kernel(X), [train for train, _ in KFold(3).split(X)]
     shared = SplitKernel(values_of_matrix(K), y[:, None], None, parts, True, np.arange(len(X)), spare=spare)
-    first, mine = foresee(shared, 0, 5, True)[0], id(shared._band)
-    size = shared._band.shape
-    del shared
-    assert id(spare.take(size, np.float32)) == mine and len(first.atoms) == 5
+    first, kept = foresee(shared, 0, 5, True)[0], shared._band if shared.products is None else shared.products
+    mine, given = id(kept), (kept.shape, kept.dtype)
+    del shared, kept
+    assert id(spare.take(*given)) == mine and len(first.atoms) == 5
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -92,6 +92,7 @@ def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypat
 
 def test_paths_are_foreseen_in_threads_and_those_of_the_last_fit_once(two_threads, monkeypatch):
     """That with the best width so far: while the last one is searched, or after it where that is the best."""
+    monkeypatch.setattr(search, "FEW_ROWS", 0)
     foresee, split, by = foreseeing.foresee, foreseeing.SplitKernel, {"foreseen": [], "made": []}
 
     def noting(what, function):

@@ -65,6 +65,7 @@ from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import count
+from kernelpursuit.pursuit.split_kernel import FEW_ROWS
 
 
 class Found(NamedTuple):
@@ -259,7 +260,10 @@ def cross_validate(
                     begun |= {} if begin is None else {len(so_far) - 1: begin()}
                 elif last_is_best(so_far):
                     begun, best, place = {}, begin, len(so_far) - 1
-                if best is not None and jobs.last_width:  # no more than one other may be better
+                if best is not None and X.shape[0] <= FEW_ROWS:  # what is kept for it would take much memory
+                    known, best = best()(), None
+                    begun = {place: partial(Foreseen.first, known, len(known.atoms))}
+                elif best is not None and jobs.last_width:  # no more than one other may be better
                     begun, best = {place: best()}, None
                 del begin  # and what it needs, which is large
         foreseen = {place: found() for place, found in begun.items()}

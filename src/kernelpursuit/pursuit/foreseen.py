@@ -73,14 +73,18 @@ class FoldPursuit:
         self._W, self._g = inverse @ V.T, turn.T @ smooth
         self._g += of_rest
         self._small = np.maximum(squared_rest - np.einsum("ij,ij->j", of_rest, of_rest), 0.0)
-        self._rest, self._errors = split.rest_of(where), _SINGLE * np.sqrt(squared_rest)
-        self._times_rest, self._small_part = one_triangle(self._rest), np.empty(len(rows), dtype=np.float32)
+        kept = split.products is not None
+        self._part, self._where, self._of_rest, self._squared_rest = part, where, of_rest, squared_rest
+        self._errors = (_DOUBLE if kept else _SINGLE) * np.sqrt(squared_rest)
+        if not kept:
+            self._rest = split.rest_of(where)
+            self._times_rest = one_triangle(self._rest)
         self._residual = np.ascontiguousarray(y.T)
         self._a = (y.T @ V) @ smooth + of_targets  # products of the residuals with the atoms
         size, self.size = most + split.intercept, 0
         self._Q = split.spare.take((size, len(rows)), np.float64)
         # Of directions: coordinates along W, and products of what W leaves of them with the atoms.
-        self._X, self._P = np.zeros((size, len(V.T))), split.spare.take((size, len(rows)), np.float32)
+        self._X, self._P = np.zeros((size, len(V.T))), np.empty((size, len(rows)), float if kept else np.float32)
         self._R, self._lengths = np.zeros((size, size)), np.zeros((size, len(self._residual)))
         self._raw = self._small + np.einsum("ij,ij->j", self._g, self._g)
         self._floor = in_span_limit(self._raw) * self._raw
@@ -93,7 +97,7 @@ class FoldPursuit:
         if split.intercept:
             self._R[0, 0] = length = np.linalg.norm(split.roots[rows])
             constant = np.divide(split.roots[rows], length, out=self._Q[0])
-            self._add(constant, self._residual @ constant)
+            self._add(constant, self._residual @ constant, None)
         self._start, self._energy = self.squared.copy(), squared_rows(self._residual)
         self.first = float(np.sum(self._energy))
         self._bar(self.squared <= self._floor)
@@ -119,26 +123,44 @@ class FoldPursuit:
         self.squared[:] = np.where(np.isinf(self.squared) | (self._settled > 0), self.squared, left)
         self._set_reference()
 
-    def _add(self, q: np.ndarray, lengths: np.ndarray) -> None:
-        """Add a direction, given the lengths of the residuals along it."""
+    def _add(self, q: np.ndarray, lengths: np.ndarray, atom: int | None) -> None:
+        """Add a direction, of an atom unless it is the constant, given the lengths of the residuals along it."""
         k, self.size = self.size, self.size + 1
         self._lengths[k] = lengths
         # In place, since the transpose is Fortran's: ten times as fast as NumPy's product of a column and a row.
         dger(-1.0, q, lengths, a=self._residual.T, overwrite_a=True)
         x = self._X[k] = self._W @ q
-        products, small = x @ self._g, np.subtract(q, x @ self._W, out=self._small_part, casting="same_kind")
-        share = float(small @ small)
-        if share > _NOTHING:
-            if self._roots is not None:
-                small *= self._roots
-            self._times_rest(small, self._P[k])
-            products += self._P[k]
+        products = x @ self._g
+        if atom is None or self._of.products is None:
+            share = self._along_rest(k, q - x @ self._W)
         else:
-            self._P[k] = 0.0
+            share = self._by_products(k, atom)
+        products += self._P[k]
         dger(-1.0, products, lengths, a=self._a.T, overwrite_a=True)
         np.multiply(products, products, out=products)
         dger(-1.0, products, np.array([1.0, -share]), a=self._both.T, overwrite_a=True)
         self._moved += share * float(lengths @ lengths)
+
+    def _along_rest(self, k: int, small: np.ndarray) -> float:
+        """Products of the rests with what W leaves of direction k. Returns the squared length of that."""
+        share = float(small @ small)
+        if share <= _NOTHING:
+            self._P[k] = 0.0
+        elif self._of.products is None:
+            if self._roots is not None:
+                small *= self._roots
+            self._times_rest(small.astype(np.float32), self._P[k])
+        else:  # of a constant of which W knows nothing, since the rows hardly count: no score is known
+            self._P[k], self._moved = 0.0, np.inf
+        return share
+
+    def _by_products(self, k: int, atom: int) -> float:
+        """The same for an atom from products that are kept. Its rest is at least as long as what W leaves."""
+        row = self._of.product_row(self._part, self._where[atom])[self._where]
+        row -= self._of_rest[:, atom] @ self._of_rest
+        row -= self._R[:k, k] @ self._P[:k]
+        np.divide(row, self._R[k, k], out=self._P[k])
+        return float(self._squared_rest[atom] / self._R[k, k] ** 2)
 
     def best(self, margin: float) -> tuple[int, float]:
         """The atom that plain pursuit takes next, -1 where that cannot be told; and the relative error of its score."""
@@ -276,14 +298,14 @@ class FoldPursuit:
         if not abs(said - gain) <= error * gain:
             return 0.0
         self._R[:k, k], self._R[k, k] = inside + again, squared**0.5
-        self._add(q, lengths)
+        self._add(q, lengths, atom)
         self._bar(atom if self._twins is None else np.flatnonzero(self._twins == self._twins[atom]))
         return gain
 
     def give_back(self) -> None:
         """The end: others may use the memory again."""
-        self._of.spare.give_back(self._Q, self._P)
-        if self._rest.base is None:
+        self._of.spare.give_back(self._Q)
+        if self._of.products is None and self._rest.base is None:
             self._of.spare.give_back(self._rest)
 
     @property

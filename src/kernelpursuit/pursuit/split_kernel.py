@@ -16,21 +16,26 @@ from kernelpursuit.dictionaries.tiles import spans
 Values = Callable[[Any, Any], np.ndarray]
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
-_ENOUGH, _WORTH = 1e-12, 0.5  # shares of the largest diagonal entry: no more than the first must be left, and more than
-# the second are not worth their cost
+# Shares of the largest diagonal entry: no less than the first need be left, and where more than the second is left they
+# are not worth their cost. Of a rest in float64, and in float32.
+_ENOUGH, _WORTH = {True: 1e-3, False: 1e-12}, {True: 0.05, False: 0.5}
 _LONGEST = 1e4  # see `well_spread`
+# Rows and parts up to which products of all rests are kept, in float64. They take n³ operations, but then a step reads
+# no matrix, which of few rows would be a third of it or more.
+FEW_ROWS, _FEW_PARTS = 1500, 10
+_MULTIPLIED = 512  # columns whose products are one task: of larger blocks with themselves NumPy copies half, slowly
 _COLUMNS = 256  # at once, where the parts are made
 _AT_ONCE = 16  # rows that are gathered at once: they stay in a core's cache
 
 
-def smooth_directions(values: Values, n: int, most: int = SMOOTH) -> np.ndarray:
+def smooth_directions(values: Values, n: int, double: bool, most: int = SMOOTH) -> np.ndarray:
     """Columns of the partial Cholesky factor of a kernel matrix, (n, r); none if they hold too little of it."""
     left = np.concatenate([np.diagonal(values(some, some)) for some in spans(0, n, _COLUMNS)])
     whole, rows = float(left.max(initial=0.0)), np.empty((min(most, n), n))
     size = 0
     while size < len(rows):
         pivot = int(np.argmax(left))
-        if not left[pivot] > _ENOUGH * whole:
+        if not left[pivot] > _ENOUGH[double] * whole:
             break
         row = values(np.array([pivot]), slice(None))[0] - rows[:size, pivot] @ rows[:size]
         if not row[pivot] > 0:
@@ -39,7 +44,7 @@ def smooth_directions(values: Values, n: int, most: int = SMOOTH) -> np.ndarray:
         left -= rows[size] ** 2
         left[pivot] = 0.0
         size += 1
-    return rows[: size if left.max(initial=0.0) <= _WORTH * whole else 0].T
+    return rows[: size if left.max(initial=0.0) <= _WORTH[double] * whole else 0].T
 
 
 def well_spread(V: np.ndarray, outside: Sequence[np.ndarray]) -> list[int]:
@@ -86,12 +91,24 @@ def in_one_piece(rows: np.ndarray) -> np.ndarray | slice:
     return rows
 
 
+def multiply_block(A: np.ndarray, out: np.ndarray, some: slice) -> None:
+    """Products of some columns of A with each other and with all before them, into both triangles."""
+    np.matmul(A[:, some].T, A[:, some], out=out[some, some])
+    np.matmul(A[:, some].T, A[:, : some.start], out=out[some, : some.start])
+    for start in range(some.start, some.stop, _COLUMNS):  # block by block: in a core's cache
+        rows = slice(start, min(start + _COLUMNS, some.stop))
+        for other in range(0, some.start, _COLUMNS):
+            columns = slice(other, min(other + _COLUMNS, some.start))
+            out[columns, rows] = out[rows, columns].T
+
+
 class SplitKernel:
     """Kernel values, split into a few smooth directions and a small rest, K = L Lᵀ + E.
 
     A step of a pursuit on some of the rows needs the products of all atoms with one vector. Of its part along the
     directions they are made of coordinates in float64. Of the rest one triangle of E is read, in float32, whose
-    rounding errors are in proportion to E. So a pursuit can be followed to where a millionth of wide atoms is left.
+    rounding errors are in proportion to E. So a pursuit can be followed to where a millionth of wide atoms is left. Of
+    few rows the inner products of all columns of E are kept instead, in float64.
 
     Parameters
     ----------
@@ -130,7 +147,8 @@ class SplitKernel:
         self.spare = Spare() if spare is None else spare
         self.parts = [*parts, np.flatnonzero(self.roots > 0)]
         outside = [np.delete(everything, rows) for rows in parts]
-        L = smooth_directions(values, n)
+        kept = n <= FEW_ROWS and len(parts) <= _FEW_PARTS
+        L = smooth_directions(values, n, double=kept)
         weighted = L * self.roots[:, None]
         columns = np.column_stack([self.roots, weighted]) if intercept else weighted
         self.V, taken = spread_basis(columns, outside)
@@ -144,9 +162,34 @@ class SplitKernel:
         self._starts = np.cumsum([0, *map(len, self._groups)])
         self._vectors = np.column_stack([self.V, self.targets])
         self._sums = np.empty((len(self._groups), 1 + self._vectors.shape[1], n))
-        self._make_rest(L, each)
+        self.products: np.ndarray | None = None
+        if kept:
+            self._keep_products(L, each)
+        else:
+            self._make_rest(L, each)
         self._whole = self._sums.sum(axis=0) if self._disjoint else self._sums[0]
         self._left_out = self._sums if self._disjoint else self._sums[1:]
+
+    def _keep_products(self, L: np.ndarray, each: Callable[..., Iterable[Any]]) -> None:
+        """Inner products of the rests of all atoms over the rows of each group, (groups, n, n)."""
+        n, G = len(self.targets), len(self._groups)
+        self._rests = [self.spare.take((len(rows), n), np.float64) for rows in self._groups]
+        self.products = products = self.spare.take((G, n, n), np.float64)
+        weakref.finalize(self, self.spare.give_back, products).atexit = False
+        list(each(partial(self._split, L), [(0, some) for some in spans(0, n, _COLUMNS)]))
+        blocks = spans(0, n, _MULTIPLIED)[::-1]  # the longest first
+        tasks = [(*pair, some) for some in blocks for pair in zip(self._rests, products, strict=True)]
+        list(each(lambda task: multiply_block(*task), tasks))
+        self.spare.give_back(*self._rests)
+        del self._rests
+        # Rows of a pursuit are those of all other groups, or all rows without those of its own.
+        own, one = np.eye(G), np.ones((1, G))
+        self._signs = np.vstack([one - own, one] if self._disjoint else [own[:1] - own[1:], own[:1]])
+
+    def product_row(self, part: int, atom: int) -> np.ndarray:
+        """Inner products of the rest of one atom with those of all, over the rows of one pursuit."""
+        assert self.products is not None
+        return self._signs[part] @ self.products[:, atom]
 
     def _make_rest(self, L: np.ndarray, each: Callable[..., Iterable[Any]]) -> None:
         """The rest in the order of the rows, and sums over each group of them.
@@ -179,10 +222,12 @@ class SplitKernel:
             piece = in_one_piece(rows)
             rest = L[piece] @ L[chosen].T
             np.subtract(self.values(piece, chosen), rest, out=rest)
-            for down, right in self._turns(group, of):
+            for down, right in self._turns(group, of) if self.products is None else ():
                 self._view(self._starts[group] + down, some.start + right, rest.shape)[:] = rest
             if not np.all(self.roots[piece] == 1):
                 rest *= self.roots[piece, None]
+            if self.products is not None:
+                self._rests[group][:, some] = rest
             out[0, some] = np.einsum("ij,ij->j", rest, rest)
             np.matmul(self._vectors[piece].T, rest, out=out[1:, some])
 
