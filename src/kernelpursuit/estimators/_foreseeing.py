@@ -23,9 +23,10 @@ from kernelpursuit.estimators.classification import code_classes, code_labels
 from kernelpursuit.estimators.regression import near_zero, scale_targets
 from kernelpursuit.pursuit.foreseen import Fit, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
-from kernelpursuit.pursuit.split_kernel import SplitKernel
+from kernelpursuit.pursuit.split_kernel import FEW_ROWS, SplitKernel
 
-_BYTES = 16  # for each pair of rows: the rest of a width, which is more than one matrix, and kernel values
+_BYTES = 16  # for each pair of rows: the rest of a width, which is more than one matrix, and kernel values; of few rows
+# in place of the rest products for each fold, in float64
 _WIDTHS = 3  # of which these are in memory: of the one of which paths are followed, the next and the best
 # With fewer rows scores take about as long as steps that are foreseen, which are mostly Python's: threads do these one
 # path at a time, while another one computes the scores of the last path.
@@ -81,7 +82,8 @@ class Foreseeing:
             return None
         if not squares or model.variant == "basic" or model.weakness < 1:
             return None
-        if _WIDTHS * _BYTES * n * n > free_memory(X) // SHARE:
+        of_pair = _BYTES + (8 * len(folds) if n <= FEW_ROWS else 0)
+        if _WIDTHS * of_pair * n * n > free_memory(X) // SHARE:
             return None
         counted = np.ones(n, dtype=bool) if weights is None else weights > 0
         classes = np.unique(y[counted]) if is_classifier(model) and y.ndim == 1 else np.zeros(0)

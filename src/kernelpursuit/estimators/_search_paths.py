@@ -20,9 +20,8 @@ from kernelpursuit.estimators._side_by_side import Each, Ending, Hands
 from kernelpursuit.estimators._tasks import SearchTask, lines_wanted
 
 Group = tuple[bool, float | None, list[tuple[int, Setting]]]  # settings of one width, and whether inputs have weights
-Shared = tuple[
-    Any, Any, bool
-]  # kernel values, what paths are foreseen from, whether scores take columns of atoms alone
+# Kernel values, what paths are foreseen from, and whether scores take columns of atoms alone.
+Shared = tuple[Any, Any, bool]
 
 
 @dataclass(eq=False)
