@@ -103,6 +103,15 @@ def test_rows_that_are_nearly_equal(apart, gamma, variant):
     assert sum(len(one.atoms) for one in found) >= 20
 
 
+def test_where_very_many_atoms_are_equal():
+    """It ends, where a step would look at all of them."""
+    X, _ = data(200)
+    K, y = rbf_kernel(X, gamma=1e6), np.where(np.arange(200) % 2, 1.0, -1.0)[:, None]
+    assert len(foreseen(K, y, [np.arange(150)], 0, 20, intercept=False).atoms) == 1
+    few = foreseen(K[:60, :60], y[:60], [np.arange(50)], 0, 20, intercept=False)
+    assert few.atoms.tolist() == plain(K[:60, :60], y[:60], np.arange(50), 20, intercept=False).atoms.tolist()
+
+
 def test_where_it_ends(few_rows):
     X, y = data(60)
     low_rank = X @ X.T

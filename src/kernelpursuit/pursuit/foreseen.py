@@ -30,6 +30,7 @@ _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
 _UNKNOWN = 0.2  # relative error above which a score is not known at all
 _LARGE = 5e-3  # relative error of some score from which those of each are looked at
+_MANY = 64  # atoms that are too close to each other at one step: in narrow kernels all may be
 _AT_ONCE = 512  # atoms that are looked at themselves
 
 
@@ -93,6 +94,7 @@ class FoldPursuit:
         # squared lengths of what steps took off the residuals.
         (self.squared, self._doubt), self._moved = self._both, 0.0
         self._settled, self._per_error = np.zeros(len(rows)), np.maximum(2 / _UNKNOWN * self._errors, 1e-100) ** -2
+        self._crowds = 0
         self._set_reference()
         if split.intercept:
             self._R[0, 0] = length = np.linalg.norm(split.roots[rows])
@@ -249,11 +251,18 @@ class FoldPursuit:
         return atoms
 
     def _closest(self, close: np.ndarray) -> int:
-        """The best of atoms that are too close to each other, from the atoms themselves; the first of equal ones."""
+        """The best of atoms that are too close to each other, from the atoms themselves; the first of equal ones.
+
+        -1 where there are many for the second time: a fit takes less time then. Once they are where all atoms that are
+        left point the same way, and with the next one nothing is left.
+        """
         close = close[np.argsort(self.places[close])]
         close = close[np.sort(np.unique(self._of.twins[self._rows[close]], return_index=True)[1])]
         if len(close) == 1:
             return int(close[0])
+        self._crowds += len(close) > _MANY
+        if self._crowds > 1:
+            return -1
         atoms = self._atoms_at(close)
         raw, atoms = squared_rows(atoms), self._left_of(atoms)
         squared = squared_rows(atoms) if self._jointly else self._start[close]
