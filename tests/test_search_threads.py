@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
@@ -14,6 +15,7 @@ from sklearn.base import clone
 
 import kernelpursuit.estimators._foreseeing as foreseeing
 import kernelpursuit.estimators._search as search
+import kernelpursuit.estimators._search_paths as search_paths
 import kernelpursuit.estimators._side_by_side as side_by_side
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV, losses
 from kernelpursuit.estimators._side_by_side import Ending, in_threads, threads_of_search
@@ -90,9 +92,9 @@ def test_of_few_rows_one_path_at_a_time_is_foreseen(rows, two_threads, monkeypat
     np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
 
 
-def test_paths_are_foreseen_in_threads_and_those_of_the_last_fit_once(two_threads, monkeypatch):
-    """That with the best width so far: while the last one is searched, or after it where that is the best."""
-    monkeypatch.setattr(search, "FEW_ROWS", 0)
+def test_paths_are_foreseen_in_threads_and_those_of_the_last_fit(two_threads, monkeypatch):
+    """That with the best width so far while the last paths are followed, and another where the last is the best."""
+    monkeypatch.setattr(search_paths, "FEW_ROWS", 0)
     foresee, split, by = foreseeing.foresee, foreseeing.SplitKernel, {"foreseen": [], "made": []}
 
     def noting(what, function):
@@ -105,10 +107,10 @@ def test_paths_are_foreseen_in_threads_and_those_of_the_last_fit_once(two_thread
     monkeypatch.setattr(foreseeing, "foresee", noting("foreseen", foresee))
     monkeypatch.setattr(foreseeing, "SplitKernel", noting("made", split))
     X, y = data()
-    for gammas in ([0.1, 0.3, 1.0], [1.0, 0.3, 0.1]):
+    for gammas, most in ([0.1, 0.3, 1.0], 10), ([1.0, 0.3, 0.1], 11):
         one = KMPRegressorCV(8, gammas=gammas, cv=3).fit(X, y)
         assert one.gamma_ == 0.1 and threading.main_thread() not in by["foreseen"] + by["made"]
-        assert len(by["foreseen"]) == 10 and len(by["made"]) == 3
+        assert 10 <= len(by["foreseen"]) <= most and len(by["made"]) == 3
         np.testing.assert_array_equal(one.predict(X), clone(one).set_params(n_jobs=1).fit(X, y).predict(X))
         by["foreseen"].clear(), by["made"].clear()
 
@@ -145,9 +147,9 @@ def test_threads_have_the_configuration_of_the_caller():
     assert seen == [(1, 7), (2, 7), (3, 7)]
 
 
-def test_jobs_are_made_by_the_same_threads_and_may_wait_for_all_before():
-    """So there are never more threads at work than the machine has cores, nor two sets of shared products."""
-    seen, alive, done = set(), [], []
+def test_jobs_are_made_by_the_same_threads_and_may_wait_for_others():
+    """So there are never more threads at work than the machine has cores."""
+    seen, begun_at, done = set(), [], []
 
     def work(item):
         seen.add(threading.current_thread())
@@ -158,15 +160,42 @@ def test_jobs_are_made_by_the_same_threads_and_may_wait_for_all_before():
         for width in range(3):
             begun = hands.later(lambda: hands.each(work, range(20)))
             assert begun() == list(range(20))
-            yield None
-            alive.append(len(done) - 3 * width)  # of those before, all are done and have been given out
+            while hands.done() < 3 * width - 1:
+                yield None
+            begun_at.append(hands.done())
             yield from ((3 * width + fold,) for fold in range(3))
 
-    for result in in_threads(work, jobs, 2, Ending(), waiting_jobs=5):
+    for result in in_threads(work, jobs, 2, Ending()):
         done.append(result)
-    assert done == list(range(9)) and alive == [0, 0, 0]
+    assert done == list(range(9)) and len(begun_at) == 3
+    assert all(3 * width - 1 <= at <= 3 * width for width, at in enumerate(begun_at))
     assert len(seen - {threading.main_thread()}) <= max(2, side_by_side.usable_threads())
     assert threading.main_thread() in seen  # who waits takes part
+
+
+@pytest.mark.parametrize("few_rows", [0, 1500])
+@pytest.mark.parametrize("one_standard_error", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_three_widths_are_in_memory_at_most(few_rows, one_standard_error, threads, monkeypatch):
+    """Of the width of which paths are followed, the next and the best, whatever is chosen from at the end."""
+    made, alive, split = [], [], foreseeing.SplitKernel
+
+    class Noted(split):
+        def __init__(self, *given, **options):
+            made.append(weakref.ref(self))
+            alive.append(sum(one() is not None for one in made))
+            super().__init__(*given, **options)
+
+    monkeypatch.setattr(foreseeing, "SplitKernel", Noted)
+    monkeypatch.setattr(search_paths, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(side_by_side, "FEW_ROWS", 0)
+    monkeypatch.setattr(side_by_side, "usable_threads", lambda: threads)
+    X, y = data(120)
+    KMPRegressorCV(8, gammas=[3.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05], cv=3, one_standard_error=one_standard_error).fit(
+        X, y
+    )
+    assert len(made) == 7 and max(alive) <= 3
+    assert not any(one() is not None for one in made)
 
 
 def test_errors_of_what_is_made_in_threads_come_out():
@@ -242,7 +271,7 @@ def test_paths_that_are_finished_count_when_the_next_width_is_interrupted():
         return i
 
     with pytest.raises(KeyboardInterrupt):
-        for one in in_threads(path, jobs, 2, Ending(), waiting_jobs=4):
+        for one in in_threads(path, jobs, 2, Ending()):
             seen.append(one)
     assert seen == [1, 2]
 

@@ -65,7 +65,6 @@ from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import count
-from kernelpursuit.pursuit.split_kernel import FEW_ROWS
 
 
 class Found(NamedTuple):
@@ -246,8 +245,6 @@ def cross_validate(
     )
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
-    begun: dict[int, Callable[[], Foreseen]] = {}
-    best, place = None, 0  # what begins to foresee the fit on all rows with the best setting so far
     try:
         for scores in until_stopped(run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending), told):
             table[divmod(done, len(folds))] = scores
@@ -255,23 +252,13 @@ def cross_validate(
             if done % len(folds) == 0:
                 so_far = table[: done // len(folds)]
                 say_how_far(so_far, settings, told, verbose)
-                begin = jobs.on_all_rows.pop(len(so_far) - 1, None)
-                if estimator.one_standard_error:
-                    begun |= {} if begin is None else {len(so_far) - 1: begin()}
-                elif last_is_best(so_far):
-                    begun, best, place = {}, begin, len(so_far) - 1
-                if best is not None and X.shape[0] <= FEW_ROWS:  # what is kept for it would take much memory
-                    known, best = best()(), None
-                    begun = {place: partial(Foreseen.first, known, len(known.atoms))}
-                elif best is not None and jobs.last_width:  # no more than one other may be better
-                    begun, best = {place: best()}, None
-                del begin  # and what it needs, which is large
-        foreseen = {place: found() for place, found in begun.items()}
+                jobs.setting_done(len(so_far) - 1, last_is_best(so_far))
+        foreseen = jobs.foreseen()
     except KeyboardInterrupt as interrupt:
         steps = interrupt.steps if isinstance(interrupt, Interrupted) else 0
         if not (done or steps):
             raise
-        return Scored(table, done, {place: found() for place, found in begun.items()}, interrupted=True, steps=steps)
+        return Scored(table, done, jobs.foreseen(), interrupted=True, steps=steps)
     known, stopped = table[: max(1, done // len(folds))], done < len(settings) * len(folds)
     return Scored(known, done, foreseen, stopped=stopped, steps=told.steps)
 
@@ -297,8 +284,7 @@ def run_paths(
     """
     threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
     if threads > 1:
-        # What all folds of the next width share is made while those of the last one are fitted.
-        return in_threads(path_scores, jobs, threads, ending, waiting_jobs=max(1, at_once - threads + 1))
+        return in_threads(path_scores, jobs, threads, ending)
     each = partial(tiles.in_threads, parallel=X.shape[0] ** 2 > tiles.FEW_ENTRIES)
     given = (delayed(quiet_path_scores)(*job) for job in jobs(Hands(each, later=lambda function: function)) if job)
     return Parallel(n_jobs=estimator.n_jobs, return_as="generator")(given)

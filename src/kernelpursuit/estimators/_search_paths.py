@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, takewhile
+from itertools import chain, groupby, repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,13 @@ from kernelpursuit.estimators._score_table import Setting
 from kernelpursuit.estimators._shared_matrix import kernel_matrix, search_kernel, values_of_matrix, values_when_asked
 from kernelpursuit.estimators._side_by_side import Each, Ending, Hands
 from kernelpursuit.estimators._tasks import SearchTask, lines_wanted
+from kernelpursuit.pursuit.lookahead import Foreseen
+from kernelpursuit.pursuit.split_kernel import FEW_ROWS
 
 Group = tuple[bool, float | None, list[tuple[int, Setting]]]  # settings of one width, and whether inputs have weights
 # Kernel values, what paths are foreseen from, and whether scores take columns of atoms alone.
 Shared = tuple[Any, Any, bool]
+Begin = Callable[[], Callable[[], Foreseen]]  # begins to foresee a path; what is returned waits for its atoms
 
 
 @dataclass(eq=False)
@@ -56,26 +59,60 @@ class SearchPaths:
     ending: Ending
     learned: list[Any]
     foreseeing: Foreseeing | None
-    on_all_rows: dict[int, Callable] = field(default_factory=dict)  # by settings: begins to foresee the last fit
-    last_width: bool = False  # whether its paths are under way
+    _on_all_rows: dict[int, Begin] = field(default_factory=dict)  # the last fit, by settings
+    _best: tuple[int, Begin] | None = None  # setting, unless its last fit is begun
+    _last_fits: dict[int, Callable[[], Foreseen]] = field(default_factory=dict)  # those begun
 
     def __call__(self, hands: Hands) -> Iterator[tuple | None]:
-        """The paths, and None where all before must be done, so that a width has given its memory back."""
+        """The paths, and None where another one must be done before the next is made.
+
+        There is memory for what two widths share, besides that of the best one: so it is made for a width when the
+        paths of the last but one are done. At the end the atoms of the last fit are looked for with the best setting so
+        far, while the last paths are followed.
+        """
         in_turn = groupby(enumerate(self.settings), key=lambda pair: (pair[1].learned, pair[1].gamma))
         groups: list[Group] = [(*key, list(same)) for key, same in in_turn]
-        begun = [hands.later(partial(self._prepared, groups[0], hands.each))]
+        begun, paths_before = [hands.later(partial(self._prepared, groups[0], hands.each))], 0
         for group, following in zip(groups, [*groups[1:], None], strict=True):
-            if self.told.stopped:  # nothing is prepared for the next width
-                return
             shared: Shared = begun.pop()()
-            self.last_width = following is None
-            if following is not None:
-                begun.append(hands.later(partial(self._prepared, following, hands.each)))
-            products = shared[1] is not None
-            yield from self._of_width(group, shared, hands)
+            for path in chain(self._of_width(group, shared, hands), repeat(None)):
+                if self.told.stopped or (path is None and (begun or following is None)):
+                    break
+                yield path
+                if following is not None and not begun and hands.done() >= paths_before:
+                    begun.append(hands.later(partial(self._prepared, following, hands.each)))
+            if self.told.stopped:
+                return
+            paths_before += len(group[-1]) * len(self.folds)
             del shared
-            if products:
-                yield None
+        self._begin_last_fit()
+
+    def setting_done(self, place: int, best: bool) -> None:
+        """All folds of a setting have their scores, and it is the best so far or not."""
+        begin, any_may_be_taken = self._on_all_rows.pop(place, None), self.estimator.one_standard_error
+        if not best and not any_may_be_taken:
+            return
+        if not any_may_be_taken:
+            self._best, self._last_fits = None, {}
+        if begin is None:
+            return
+        if any_may_be_taken or len(self.y) <= FEW_ROWS:  # what it needs takes much memory
+            known = begin()()
+            self._last_fits[place] = lambda: known
+        else:
+            self._best = place, begin
+        if place == len(self.settings) - 1:
+            self._begin_last_fit()
+
+    def _begin_last_fit(self) -> None:
+        """Begin to foresee the fit on all rows with the best setting so far, unless that is done."""
+        if self._best is not None:
+            (place, begin), self._best = self._best, None
+            self._last_fits = {place: begin()}
+
+    def foreseen(self) -> dict[int, Foreseen]:
+        """Atoms of the fit on all rows with the settings that may be chosen, where they are known."""
+        return {place: last_fit() for place, last_fit in self._last_fits.items()}
 
     def _prepared(self, group: Group, each: Each) -> Shared:
         """What the folds of a width share: kernel values, and those split in parts where atoms are foreseen."""
@@ -102,7 +139,7 @@ class SearchPaths:
         if products is not None and self.foreseeing is not None:
             ahead, whole = self.foreseeing.ahead(products)
             begin = partial(hands.later, whole)
-            self.on_all_rows.update((place, begin) for (place, _), known in zip(settings, plain, strict=True) if known)
+            self._on_all_rows.update((place, begin) for (place, _), known in zip(settings, plain, strict=True) if known)
             matrix = None if alone else matrix
         rows, kernel = (self.X, estimator.kernel) if matrix is None else (matrix, "precomputed")
         verbose = lines_wanted(estimator)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from itertools import takewhile
+from math import inf
 from threading import Condition
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ class Hands(NamedTuple):
 
     each: Each
     later: Callable[[Callable[[], Any]], Callable[[], Any]]  # begins something; what is returned waits for its result
+    done: Callable[[], float] = lambda: inf  # how many jobs are, with all before them
 
 
 class Ending:
@@ -59,17 +61,30 @@ def in_threads(
     jobs: Callable[[Hands], Iterable[tuple | None]],
     threads: int,
     ending: Ending,
-    waiting_jobs: int = 1,
 ) -> Iterator[Any]:
     """``function(*job)`` for each job, in their order; BLAS takes one thread in each of the threads.
 
-    So many jobs may wait for a thread, while the next one is made. ``jobs(hands)`` makes them, and may let the same
-    threads do some of that: see `Team`. None in place of a job: the next one is made when all before are done.
+    ``jobs(hands)`` makes them, and may let the same threads do some of that: see `Team`. One job waits for a thread
+    while the next one is made. None in place of a job: it is made when another one is done.
 
     An interrupt, or an error of one of them, ends the others at their next step. Those that are finished by then still
     count. Where the one whose turn it is was interrupted by that, what it says of itself is raised.
     """
-    config, waiting = get_config(), deque[Future]()
+    config, waiting, given = get_config(), deque[Future](), 0
+
+    def done() -> int:
+        return given + sum(1 for _ in takewhile(Future.done, waiting))
+
+    def results(most: int) -> Iterator[Any]:
+        """Those whose turn it is; where more jobs than `most` are under way one of them is waited for."""
+        nonlocal given
+        under_way = [future for future in waiting if not future.done()]
+        while len(under_way) > most and not any(future.done() for future in under_way):
+            wait(under_way, timeout=LISTENING, return_when=FIRST_COMPLETED)  # so that an interrupt is noticed at once
+        while waiting and waiting[0].done():
+            yield waiting[0].result()
+            waiting.popleft()
+            given += 1
 
     def work(job: tuple) -> Any:
         with config_context(**config), without(ConvergenceWarning):  # each thread has its own
@@ -82,15 +97,12 @@ def in_threads(
     with one_blas_thread(), ThreadPoolExecutor(max(threads, usable_threads())) as pool:
         team = Team(pool, quietly)
         try:
-            for job in jobs(Hands(team.each, team.later)):
+            for job in jobs(Hands(team.each, team.later, done)):
                 if job is not None:
                     waiting.append(pool.submit(work, job))
-                while len(waiting) >= (threads + waiting_jobs if job is not None else 1):
-                    yield result_of(waiting[0])
-                    waiting.popleft()
+                yield from results(threads if job is not None else 0)
             while waiting:
-                yield result_of(waiting[0])
-                waiting.popleft()
+                yield from results(0)
         except BaseException as error:
             finished = list(takewhile(lambda future: future.done() and future.exception() is None, waiting))
             ending.now = True
@@ -208,10 +220,3 @@ class Loop:
         if self._error is not None:
             raise self._error
         return self.results
-
-
-def result_of(future: Future) -> Any:
-    """What a job gives, waited for so that an interrupt is noticed at once."""
-    while not future.done():
-        wait([future], timeout=LISTENING)
-    return future.result()
