@@ -152,6 +152,7 @@ def test_whether_all_atoms_lie_in_a_span(weighted):
 KINDS = {
     "turns": list(KFold(5).split(np.zeros(53))),
     "shuffled": list(KFold(4, shuffle=True, random_state=0).split(np.zeros(53))),
+    "uneven": [(np.delete(np.arange(53), some), some) for some in np.split(np.arange(53), [4, 34])],
     "two": list(KFold(2).split(np.zeros(53))), "overlapping": list(ShuffleSplit(3, random_state=0).split(np.zeros(53))),
     "one": [(np.arange(40), np.arange(40, 53))],
     "all rows": [(np.arange(20), 0), (np.arange(53), 0), (np.arange(20, 53), 0)],
@@ -175,8 +176,9 @@ def test_the_parts_of_atoms_make_them_up(kind, weighted, gamma, few_rows, monkey
         V, C = shared.V[ordered], shared.C[:, ordered]
         wanted = roots[ordered, None] * K[np.ix_(ordered, ordered)] - V @ C
         if few_rows == "passes":
-            rest = np.tril(shared.rest_of(where))
-            np.testing.assert_allclose(roots[ordered, None] * (rest + np.tril(rest, -1).T), wanted, atol=1e-6)
+            for some in [shared, shared.for_all_rows()] if len(rows) == 53 else [shared]:
+                rest = np.tril(some.rest_of(where)[0])
+                np.testing.assert_allclose(roots[ordered, None] * (rest + np.tril(rest, -1).T), wanted, atol=1e-6)
         else:
             found = np.array([shared.product_row(part, atom)[where] for atom in where])
             np.testing.assert_allclose(found, wanted.T @ wanted, atol=1e-12)
@@ -201,7 +203,9 @@ def test_scores_are_known_to_the_error_that_is_told(gamma, weighted, intercept):
     while len(columns) < 60:
         atom, error = run.best(5e-4)
         if atom < 0:
-            break
+            if not run.deflate():
+                break
+            continue
         Q = np.linalg.qr(np.column_stack(columns))[0] if columns else np.zeros((len(rows), 0))
         left, residual = (A - Q @ (Q.T @ A) for A in (D - Q @ (Q.T @ D), targets - Q @ (Q.T @ targets)))
         wanted = np.sum((residual.T @ left) ** 2, axis=0) / np.maximum(np.sum(left**2, axis=0), 1e-300)
@@ -209,6 +213,29 @@ def test_scores_are_known_to_the_error_that_is_told(gamma, weighted, intercept):
         assert wanted[atom] >= (1 - 2 * error) * np.max(wanted[np.isfinite(run.squared)], initial=0.0)
         columns.append(D[:, atom])
     assert len(columns) >= (15 if gamma > 1e-3 else 8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("variant", ["prefit", "backfit"])
+@pytest.mark.parametrize(("inputs", "gamma"), [(3, 0.1), (2, 0.5), (1, 2.0)])
+def test_paths_go_on_where_rests_have_no_digits_left(inputs, gamma, variant, weighted, few_rows, monkeypatch):
+    X, y = data(400, inputs=max(2, inputs))
+    K, parts = rbf_kernel(X[:, :inputs], gamma=gamma), [train for train, _ in KFold(4).split(X)]
+    options = {"variant": variant} | ({"weights": np.linspace(0.1, 3, 400)} if weighted else {})
+    deflate, sizes = FoldPursuit.deflate, []
+
+    def noting(run):
+        done = deflate(run)
+        return done and sizes.append(run.size) is None
+
+    monkeypatch.setattr(FoldPursuit, "deflate", noting)
+    found, path = foreseen(K, y, parts, 1, 120, **options), plain(K, y, parts[1], 120, **options)
+    assert found.atoms.tolist() == path.atoms.tolist()[: len(found.atoms)]
+    assert len(found.atoms) >= 0.9 * len(path.atoms)
+    if few_rows == "products kept":
+        assert not sizes
+    elif variant == "prefit":
+        assert sizes and sizes[0] < len(found.atoms) and np.all(np.diff(sizes) >= 8)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

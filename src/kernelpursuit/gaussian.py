@@ -132,6 +132,14 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
     return values
 
 
+def gaussian_when_asked(P: GaussianPoints) -> Callable[[Any, Any], np.ndarray]:
+    """``values(rows, columns)`` among points in NumPy: the same in a third of the time where one row is asked for."""
+    if P.far is not None:
+        return lambda rows, columns: gaussian(P[rows], P[columns])
+    turned, others, lowest = P.turned, np.ascontiguousarray(P.rows.T), -4 * P.highest
+    return lambda rows, columns: _exponential(turned[rows] @ others[:, columns], lowest=lowest)
+
+
 def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
     """The same by a product in float64, or, where that loses too many digits as well, by differences of coordinates."""
     xp, d = namespace(P.rows), P.shape[1]

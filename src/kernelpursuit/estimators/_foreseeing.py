@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kernelpursuit._array import Spare
+from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.dictionaries.tiles import one_blas_thread
 from kernelpursuit.estimators._fold_path import FoldPath, FoldRows
 from kernelpursuit.estimators._kmp import KernelMatchingPursuit
@@ -25,8 +26,9 @@ from kernelpursuit.pursuit.foreseen import Fit, foresee
 from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.split_kernel import FEW_ROWS, SplitKernel
 
-_BYTES = 16  # for each pair of rows: the rest of a width, which is more than one matrix, and kernel values; of few rows
-# in place of the rest products for each fold, in float64
+# For each pair of rows: the rest of a width, which is more than one matrix, and kernel values; of few rows in place of
+# the rest products for each fold, in float64. And for each path that is followed what is left of all atoms.
+_BYTES, _LEFT = 16, 4
 _WIDTHS = 3  # of which these are in memory: of the one of which paths are followed, the next and the best
 # With fewer rows scores take about as long as steps that are foreseen, which are mostly Python's: threads do these one
 # path at a time, while another one computes the scores of the last path.
@@ -83,7 +85,8 @@ class Foreseeing:
         if not squares or model.variant == "basic" or model.weakness < 1:
             return None
         of_pair = _BYTES + (8 * len(folds) if n <= FEW_ROWS else 0)
-        if _WIDTHS * of_pair * n * n > free_memory(X) // SHARE:
+        left = _LEFT * (min(len(folds), usable_threads()) + 1)
+        if (_WIDTHS * of_pair + left) * n * n > free_memory(X) // SHARE:
             return None
         counted = np.ones(n, dtype=bool) if weights is None else weights > 0
         classes = np.unique(y[counted]) if is_classifier(model) and y.ndim == 1 else np.zeros(0)
@@ -108,18 +111,19 @@ class Foreseeing:
         given = self._targets, self._roots, parts, self._model.fit_intercept, self._twins
         shared = SplitKernel(values, *given, each=each, spare=self._spare)
         if alone is not None:
-            weakref.finalize(shared, self._spare.give_back, alone).atexit = False
+            weakref.finalize(values, self._spare.give_back, alone).atexit = False
         return shared
 
     def ahead(self, shared: SplitKernel) -> tuple[list[FoldPath], Callable[[], Foreseen]]:
         """The paths of all folds, and what foresees the path on all rows."""
 
-        def path(part: int) -> tuple[Foreseen, Fit]:
+        def path(of: SplitKernel, part: int) -> tuple[Foreseen, Fit]:
             with one_blas_thread():
-                return foresee(shared, part, self._most, self._model.variant == "prefit", self._turn)
+                return foresee(of, part, self._most, self._model.variant == "prefit", self._turn)
 
-        folds = [FoldPath(partial(path, part), shared.values, rows) for part, rows in enumerate(self._folds)]
-        return folds, lambda: path(len(folds))[0]
+        folds = [FoldPath(partial(path, shared, part), shared.values, rows) for part, rows in enumerate(self._folds)]
+        whole = partial(path, shared.for_all_rows(), len(folds))
+        return folds, lambda: whole()[0]
 
 
 def equal_rows(X: Any) -> np.ndarray:

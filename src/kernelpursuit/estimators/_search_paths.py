@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.estimators._foreseeing import Foreseeing, without_ridge
+from kernelpursuit.estimators._foreseeing import FEW_FORESEEN, Foreseeing, without_ridge
 from kernelpursuit.estimators._input_weights import weighed
 from kernelpursuit.estimators._path_scores import quick
 from kernelpursuit.estimators._score_table import Setting
@@ -67,23 +67,27 @@ class SearchPaths:
         """The paths, and None where another one must be done before the next is made.
 
         There is memory for what two widths share, besides that of the best one: so it is made for a width when the
-        paths of the last but one are done. At the end the atoms of the last fit are looked for with the best setting so
-        far, while the last paths are followed.
+        paths of the last but one are done. The atoms of the last fit take longer than a path: they are looked for, with
+        the best setting so far, before the last two paths are followed.
         """
         in_turn = groupby(enumerate(self.settings), key=lambda pair: (pair[1].learned, pair[1].gamma))
         groups: list[Group] = [(*key, list(same)) for key, same in in_turn]
         begun, paths_before = [hands.later(partial(self._prepared, groups[0], hands.each))], 0
         for group, following in zip(groups, [*groups[1:], None], strict=True):
             shared: Shared = begun.pop()()
-            for path in chain(self._of_width(group, shared, hands), repeat(None)):
+            paths = len(group[-1]) * len(self.folds)
+            wait = paths - 1 if len(self.y) >= FEW_FORESEEN else 0
+            for place, path in enumerate(chain(self._of_width(group, shared, hands), repeat(None))):
                 if self.told.stopped or (path is None and (begun or following is None)):
                     break
+                if following is None and place >= paths - 2 and hands.done() >= paths_before:
+                    self._begin_last_fit()
                 yield path
-                if following is not None and not begun and hands.done() >= paths_before:
+                if following is not None and not begun and place >= wait and hands.done() >= paths_before:
                     begun.append(hands.later(partial(self._prepared, following, hands.each)))
             if self.told.stopped:
                 return
-            paths_before += len(group[-1]) * len(self.folds)
+            paths_before += paths
             del shared
         self._begin_last_fit()
 

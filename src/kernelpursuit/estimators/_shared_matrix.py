@@ -14,7 +14,7 @@ from kernelpursuit.dictionaries.passes import side_of_tiles
 from kernelpursuit.dictionaries.tiles import spans
 from kernelpursuit.estimators._placement import is_precomputed
 from kernelpursuit.estimators._side_by_side import Each
-from kernelpursuit.gaussian import GaussianPoints
+from kernelpursuit.gaussian import GaussianPoints, gaussian_when_asked
 from kernelpursuit.kernels import Kernel, make_kernel
 
 MOST_ROWS = 5000  # of which the folds share a kernel matrix
@@ -76,7 +76,7 @@ def values_when_asked(kernel: Kernel, X: Any) -> Values | None:
     points = kernel.prepare(X)
     if not isinstance(points, GaussianPoints) or X.shape[1] > _FEW_INPUTS:
         return None
-    return lambda rows, columns: kernel.finite(points[rows], points[columns])
+    return gaussian_when_asked(points)
 
 
 def shares_matrix(estimator: Any, X: Any) -> bool:

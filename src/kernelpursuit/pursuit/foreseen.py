@@ -25,6 +25,7 @@ MARGIN = 1e-4  # scores that differ by less are computed from the atoms themselv
 _SINGLE, _DOUBLE = (4 * float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
 _LITTLE = 1e-5  # share of a squared norm, of the best atom, at which all are computed anew
 _NOTHING = 1e-26  # squared length of a direction whose products with the rest are not worth their while
+_SMALL = 0.1  # squared length of what W leaves of a direction, from which on all are taken as they are
 _NEAR = 0.5  # share of the best score: atoms of which less is told have none that is better
 _DOUBTFUL = 0.05  # relative error of scores at which foreseeing ends
 SAME = 0.75  # of the margin: how far scores may be from what they turn out to be
@@ -32,6 +33,7 @@ _UNKNOWN = 0.2  # relative error above which a score is not known at all
 _LARGE = 5e-3  # relative error of some score from which those of each are looked at
 _MANY = 64  # atoms that are too close to each other at one step: in narrow kernels all may be
 _AT_ONCE = 512  # atoms that are looked at themselves
+_WORTH_IT = 8  # steps for which what is left of all atoms is computed, at least: it takes as long as a hundred
 
 
 class Fit(NamedTuple):
@@ -45,8 +47,10 @@ class Fit(NamedTuple):
 class FoldPursuit:
     """A plain pursuit with the squared loss on one of the parts.
 
-    An atom is d = Wᵀg + e with W orthonormal, the smooth directions on these rows. A direction q is Wᵀx + q', and its
+    An atom is d = W g + e with W orthonormal, the smooth directions on these rows. A direction q is W x + q', and its
     product with the atom gᵀx + eᵀq': q' is small as long as atoms lie along W mostly, and so is its rounding error.
+    After the first direction of which q' is not small, products are those with both parts of the kernel, L Lᵀq + Eᵀq.
+    Pursuits share L, and V, of which W = V T for a small matrix T: they read less memory than if each had its own.
 
     Parameters
     ----------
@@ -64,38 +68,38 @@ class FoldPursuit:
         where, self.places = split.places(part)
         rows = self._rows = split.order[where]
         self._roots = None if np.all(split.roots[rows] == 1) else split.roots[rows]
-        twins = split.twins[rows]
-        self._twins = twins if len(np.unique(twins)) < len(rows) else None
+        self._twins = None if split.twins is None else split.twins[rows]
         squared_rest, along, of_targets = split.over(part, where)
-        V, y = split.V[rows], split.targets[rows]
-        turn = np.linalg.cholesky(V.T @ V)  # which `well_spread` keeps well-conditioned
-        inverse = np.linalg.inv(turn)
-        of_rest, smooth = inverse @ along, np.take(split.C, rows, axis=1)
-        self._W, self._g = inverse @ V.T, turn.T @ smooth
+        (V, self._L), y = split.smooth_on(where), split.targets[rows]
+        factor = np.linalg.cholesky(V.T @ V)  # which `well_spread` keeps well-conditioned
+        self._V, self._T = V, np.linalg.inv(factor).T
+        of_rest, smooth = self._T.T @ along, np.take(split.C, rows, axis=1)
+        self._g = factor.T @ smooth
         self._g += of_rest
         self._small = np.maximum(squared_rest - np.einsum("ij,ij->j", of_rest, of_rest), 0.0)
-        kept = split.products is not None
+        kept, self._given = split.products is not None, None
         self._part, self._where, self._of_rest, self._squared_rest = part, where, of_rest, squared_rest
-        self._errors = (_DOUBLE if kept else _SINGLE) * np.sqrt(squared_rest)
         if not kept:
-            self._rest = split.rest_of(where)
+            self._rest, self._given = split.rest_of(where)
             self._times_rest = one_triangle(self._rest)
         self._residual = np.ascontiguousarray(y.T)
         self._a = (y.T @ V) @ smooth + of_targets  # products of the residuals with the atoms
         size, self.size = most + split.intercept, 0
         self._Q = split.spare.take((size, len(rows)), np.float64)
-        # Of directions: coordinates along W, and products of what W leaves of them with the atoms.
+        # Of directions: coordinates along W, and products of what W leaves of them with the atoms. Of those from
+        # `_plain` on: products with L, and with the rests.
         self._X, self._P = np.zeros((size, len(V.T))), np.empty((size, len(rows)), float if kept else np.float32)
+        self._Z, self._plain = np.zeros((size, len(self._L.T))), size
         self._R, self._lengths = np.zeros((size, size)), np.zeros((size, len(self._residual)))
         self._raw = self._small + np.einsum("ij,ij->j", self._g, self._g)
         self._floor = in_span_limit(self._raw) * self._raw
         self._both = np.stack([self._raw, np.zeros(len(rows))])
         # Squared norms outside the span. And of errors, along what W leaves of directions: squared products, and
         # squared lengths of what steps took off the residuals.
-        (self.squared, self._doubt), self._moved = self._both, 0.0
-        self._settled, self._per_error = np.zeros(len(rows)), np.maximum(2 / _UNKNOWN * self._errors, 1e-100) ** -2
-        self._crowds = 0
-        self._set_reference()
+        self.squared, self._doubt = self._both
+        self._first, self._crowds = 0, 0  # the first direction that counts in them; see `deflate`
+        self._left: np.ndarray | None = None
+        self._expect_errors(squared_rest)
         if split.intercept:
             self._R[0, 0] = length = np.linalg.norm(split.roots[rows])
             constant = np.divide(split.roots[rows], length, out=self._Q[0])
@@ -104,26 +108,63 @@ class FoldPursuit:
         self.first = float(np.sum(self._energy))
         self._bar(self.squared <= self._floor)
 
+    def _expect_errors(self, squared_rest: np.ndarray) -> None:
+        """No error was made so far. Those to come are in proportion to the rests that products are made of."""
+        relative = _SINGLE if self._P.dtype == np.float32 else _DOUBLE
+        self._errors, self._moved = relative * np.sqrt(squared_rest), 0.0
+        self._settled = np.zeros(len(self._rows))
+        self._per_error = np.maximum(2 / _UNKNOWN * self._errors, 1e-100) ** -2
+        self._doubt[:] = 0.0
+        self._reference, self._least = self.squared.copy(), _LITTLE * self.squared
+
+    def deflate(self) -> bool:
+        """Put what is left of all atoms in the place of the rests: as many digits are known of it as at first.
+
+        The directions so far have no part in products with the next ones, which are orthogonal to them. False where it
+        was done a few steps before, or where atoms cannot be told apart for other reasons.
+        """
+        k, n = self.size, len(self._rows)
+        if self._of.products is not None or self._crowds > 1 or k - self._first < _WORTH_IT:
+            return False
+        Q, squared = self._Q[:k], np.empty(n)
+        if self._left is None:
+            self._left = self._of.spare.take((n, n), np.float32)
+        for some in spans(0, n, _AT_ONCE):
+            left = self._atoms_at(np.arange(some.start, some.stop))
+            inside = Q @ left.T
+            left -= inside.T @ Q
+            self._P[:k, some], self._left[some] = inside, left
+            squared[some], self._a[:, some] = squared_rows(left), self._residual @ left.T
+        self._first, self._small = k, squared
+        self._V, self._T, self._g = np.zeros((n, 0)), np.zeros((0, 0)), np.zeros((0, n))
+        self._X, self._plain = np.zeros((len(self._X), 0)), len(self._X)
+        self.squared[:] = np.where(np.isinf(self.squared), np.inf, squared)
+        self._expect_errors(squared)
+        self._bar(self.squared <= self._floor)
+        return True
+
     def _bar(self, atoms: np.ndarray | int) -> None:
         """Never look at some atoms again: what scores divide by becomes infinite."""
         self.squared[atoms] = self._start[atoms] = np.inf
 
-    def _set_reference(self) -> None:
-        self._reference, self._least = self.squared.copy(), _LITTLE * self.squared
-
     def _renew(self) -> None:
         """Compute all norms anew: they have lost digits by differences."""
-        k = self.size
-        X, P, W = self._X[:k], self._P[:k].astype(np.float64), self._W
-        small = self._Q[:k] - X @ W
-        inside = X @ self._g
-        inside += P
-        outside = self._g - X.T @ inside
-        P *= 2
-        P -= (small @ small.T) @ inside
-        left = np.maximum(self._small - np.einsum("ij,ij->j", P, inside), 0.0) + np.einsum("ij,ij->j", outside, outside)
+        some, n = slice(self._first, self.size), len(self._rows)
+        if self._plain < self.size:  # split those directions as well
+            plain, self._plain = slice(self._plain, self.size), self.size
+            self._X[plain] = (self._Q[plain] @ self._V) @ self._T
+            self._P[plain] -= self._X[plain] @ self._of_rest
+        X, left = self._X[some], np.empty(n)
+        small = self._Q[some] - (X @ self._T.T) @ self._V.T
+        products = small @ small.T
+        for columns in spans(0, n, _AT_ONCE):
+            P, g = self._P[some, columns].astype(np.float64), self._g[:, columns]
+            inside = X @ g + P
+            outside = g - X.T @ inside
+            of_small = self._small[columns] - np.einsum("ij,ij->j", 2 * P - products @ inside, inside)
+            left[columns] = np.maximum(of_small, 0.0) + np.einsum("ij,ij->j", outside, outside)
         self.squared[:] = np.where(np.isinf(self.squared) | (self._settled > 0), self.squared, left)
-        self._set_reference()
+        self._reference, self._least = self.squared.copy(), _LITTLE * self.squared
 
     def _add(self, q: np.ndarray, lengths: np.ndarray, atom: int | None) -> None:
         """Add a direction, of an atom unless it is the constant, given the lengths of the residuals along it."""
@@ -131,24 +172,36 @@ class FoldPursuit:
         self._lengths[k] = lengths
         # In place, since the transpose is Fortran's: ten times as fast as NumPy's product of a column and a row.
         dger(-1.0, q, lengths, a=self._residual.T, overwrite_a=True)
-        x = self._X[k] = self._W @ q
-        products = x @ self._g
-        if atom is None or self._of.products is None:
-            share = self._along_rest(k, q - x @ self._W)
+        if self.size == len(self._Q):  # no atom will be looked for
+            return
+        if k < self._plain:
+            x = self._X[k] = (q @ self._V) @ self._T
+            products = x @ self._g
+            share = self._small_part(k, q, x, atom)
         else:
-            share = self._by_products(k, atom)
+            v = q if self._roots is None else q * self._roots
+            self._Z[k] = v @ self._L
+            products, share = self._L @ self._Z[k], 1.0
+            self._times_rest(v.astype(np.float32), self._P[k])
         products += self._P[k]
         dger(-1.0, products, lengths, a=self._a.T, overwrite_a=True)
         np.multiply(products, products, out=products)
         dger(-1.0, products, np.array([1.0, -share]), a=self._both.T, overwrite_a=True)
         self._moved += share * float(lengths @ lengths)
 
-    def _along_rest(self, k: int, small: np.ndarray) -> float:
-        """Products of the rests with what W leaves of direction k. Returns the squared length of that."""
+    def _small_part(self, k: int, q: np.ndarray, x: np.ndarray, atom: int | None) -> float:
+        """Products of the rests with what W leaves of direction k. Returns the squared length of that, or a bound."""
+        if self._left is not None:
+            np.matmul(self._left, q.astype(np.float32), out=self._P[k])
+            return 1.0
+        if atom is not None and self._of.products is not None:
+            return self._by_products(k, atom)
+        small = q - self._V @ (self._T @ x)
         share = float(small @ small)
         if share <= _NOTHING:
             self._P[k] = 0.0
         elif self._of.products is None:
+            self._plain = self.size if share > _SMALL else self._plain
             if self._roots is not None:
                 small *= self._roots
             self._times_rest(small.astype(np.float32), self._P[k])
@@ -257,7 +310,8 @@ class FoldPursuit:
         left point the same way, and with the next one nothing is left.
         """
         close = close[np.argsort(self.places[close])]
-        close = close[np.sort(np.unique(self._of.twins[self._rows[close]], return_index=True)[1])]
+        if self._twins is not None:
+            close = close[np.sort(np.unique(self._twins[close], return_index=True)[1])]
         if len(close) == 1:
             return int(close[0])
         self._crowds += len(close) > _MANY
@@ -294,6 +348,7 @@ class FoldPursuit:
         """
         column, Q, k = self._atoms_at(np.array([atom]))[0], self._Q[: self.size], self.size
         inside = self._X[:k] @ self._g[:, atom] + self._P[:k, atom]  # to as many digits as are known
+        inside[self._plain :] += self._Z[self._plain : k] @ self._L[atom]
         column -= inside @ Q
         again = Q @ column
         column -= again @ Q
@@ -313,9 +368,8 @@ class FoldPursuit:
 
     def give_back(self) -> None:
         """The end: others may use the memory again."""
-        self._of.spare.give_back(self._Q)
-        if self._of.products is None and self._rest.base is None:
-            self._of.spare.give_back(self._rest)
+        arrays = self._Q, self._left, self._given
+        self._of.spare.give_back(*(array for array in arrays if array is not None))
 
     @property
     def fit(self) -> Fit:
@@ -353,6 +407,8 @@ def foresee(
             atom, error = run.best(MARGIN)
             gain = run.take(atom, error) if atom >= 0 else 0.0
             if gain == 0.0:
+                if (atom >= 0 or error > 0) and run.deflate():
+                    continue
                 over = atom < 0 and error == 0.0 and run.nothing_left()
                 break
             atoms.append(int(run.places[atom]))

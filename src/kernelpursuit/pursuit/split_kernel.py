@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ from kernelpursuit._array import Spare
 from kernelpursuit.dictionaries.tiles import spans
 
 Values = Callable[[Any, Any], np.ndarray]
+Block = tuple[int, int, slice]  # rows of a group with atoms of a group: which of these, by their places in the order
 
 SMOOTH = 64  # directions that hold most of the atoms of a wide kernel
 # Shares of the largest diagonal entry: no less than the first need be left, and where more than the second is left they
@@ -141,7 +142,8 @@ class SplitKernel:
         spare: Spare | None = None,
     ):
         n, everything = len(targets), np.arange(len(targets))
-        self.values, self.twins, self.intercept = values, twins, intercept
+        self.values, self.intercept = values, intercept
+        self.twins = twins if len(np.unique(twins)) < n else None
         self.roots = np.ones(n) if roots is None else roots
         self.targets = targets * self.roots[:, None]
         self.spare = Spare() if spare is None else spare
@@ -160,23 +162,27 @@ class SplitKernel:
         self.order = left_out if self._disjoint else everything
         self._groups = outside if self._disjoint else [everything, *outside]
         self._starts = np.cumsum([0, *map(len, self._groups)])
+        turns = np.concatenate([self.order, self.order]) if self._disjoint else self.order
+        self._L, self._V = L[turns], self.V[turns]
         self._vectors = np.column_stack([self.V, self.targets])
-        self._sums = np.empty((len(self._groups), 1 + self._vectors.shape[1], n))
+        self._sums = self.spare.take((len(self._groups), 1 + self._vectors.shape[1], n), np.float64)
+        self._sums[:] = 0.0
+        weakref.finalize(self, self.spare.give_back, self._sums).atexit = False
         self.products: np.ndarray | None = None
         if kept:
-            self._keep_products(L, each)
+            self._keep_products(each)
         else:
-            self._make_rest(L, each)
-        self._whole = self._sums.sum(axis=0) if self._disjoint else self._sums[0]
+            self._make_rest(each)
+        self._whole = self._sums.sum(axis=0) if self._disjoint else self._sums[0].copy()  # of `for_all_rows` as well
         self._left_out = self._sums if self._disjoint else self._sums[1:]
 
-    def _keep_products(self, L: np.ndarray, each: Callable[..., Iterable[Any]]) -> None:
+    def _keep_products(self, each: Callable[..., Iterable[Any]]) -> None:
         """Inner products of the rests of all atoms over the rows of each group, (groups, n, n)."""
         n, G = len(self.targets), len(self._groups)
         self._rests = [self.spare.take((len(rows), n), np.float64) for rows in self._groups]
         self.products = products = self.spare.take((G, n, n), np.float64)
         weakref.finalize(self, self.spare.give_back, products).atexit = False
-        list(each(partial(self._split, L), [(0, some) for some in spans(0, n, _COLUMNS)]))
+        list(each(self._split, self._blocks()))
         blocks = spans(0, n, _MULTIPLIED)[::-1]  # the longest first
         tasks = [(*pair, some) for some in blocks for pair in zip(self._rests, products, strict=True)]
         list(each(lambda task: multiply_block(*task), tasks))
@@ -191,53 +197,97 @@ class SplitKernel:
         assert self.products is not None
         return self._signs[part] @ self.products[:, atom]
 
-    def _make_rest(self, L: np.ndarray, each: Callable[..., Iterable[Any]]) -> None:
+    def _make_rest(self, each: Callable[..., Iterable[Any]]) -> None:
         """The rest in the order of the rows, and sums over each group of them.
 
         Where each pursuit leaves out a group of its own, its rows follow each other in a circle of the groups, and all
         pursuits read the same array: the triangle E[i, j], i >= j, goes on with i - n in place of i, and j, where that
-        is needed. Entry i, j is at i n + j: in this band no two entries are at the same place.
+        is needed. Entry i, j is at i w + j, where no pursuit has more than w rows: in this band, i - j < w, no two
+        entries are at the same place.
         """
-        n, G = len(self.targets), len(self._groups)
-        rows = n + (self._starts[G - 2] if self._disjoint else 0)
-        self._band = self.spare.take((rows * (n + 1),), np.float32)
+        self._band: np.ndarray | None = self.spare.take((self._length,), np.float32)
         weakref.finalize(self, self.spare.give_back, self._band).atexit = False
-        groups = pairwise(self._starts if self._disjoint else [0, n])
-        blocks = [(group, some) for group, ends in enumerate(groups) for some in spans(*ends, _COLUMNS)]
-        list(each(partial(self._split, L), blocks))
+        list(each(self._split, self._blocks()))
+
+    @property
+    def _width(self) -> int:
+        """How far rows of the band are apart."""
+        return len(self.targets) - (min(map(len, self._groups)) if self._disjoint else 0)
+
+    @property
+    def _length(self) -> int:
+        """Of the band, and no less than that of a matrix of all rows, which may take its place."""
+        n = len(self.targets)
+        return max(n * n, (n + self._starts[-3]) * (self._width + 1) if self._disjoint else 0)
+
+    def for_all_rows(self) -> SplitKernel:
+        """The same for the last pursuit alone, whose rest is made again: a tenth of the work takes less than memory."""
+        if self.products is not None:
+            return self
+        other = copy(self)
+        other._band = None
+        del other._sums, other._left_out
+        return other
 
     def _view(self, row: int, column: int, shape: tuple[int, int]) -> np.ndarray:
         """Entries of the rest in the band."""
-        n = len(self.targets)
-        return np.lib.stride_tricks.as_strided(self._band[row * n + column :], shape, (4 * n, 4))
+        assert self._band is not None
+        width = self._width
+        return np.lib.stride_tricks.as_strided(self._band[row * width + column :], shape, (4 * width, 4))
 
-    def _split(self, L: np.ndarray, block: tuple[int, slice]) -> None:
-        """Make the rests of some atoms of one group, and sums over each group of rows.
+    def _blocks(self) -> list[Block]:
+        """Pairs of groups if they have all rows, of which those below the diagonal are the same; else some columns."""
+        if not self._disjoint:
+            return [(0, 0, some) for some in spans(0, len(self.targets), _COLUMNS)]
+        groups = [slice(*ends) for ends in pairwise(self._starts)]
+        return [(one, other, groups[other]) for one in range(len(groups)) for other in range(one, len(groups))]
 
-        These are squared norms of the rests, and their products with V and the targets.
-        """
-        of, some = block
-        chosen = in_one_piece(self.order[some])
-        for group, (rows, out) in enumerate(zip(self._groups, self._sums, strict=True)):
-            piece = in_one_piece(rows)
-            rest = L[piece] @ L[chosen].T
+    def _split(self, block: Block) -> None:
+        """Make the rests of some atoms on the rows of a group, and of those rows' atoms on the other rows."""
+        group, other, columns = block
+        rows = slice(self._starts[group], self._starts[group] + len(self._groups[group]))
+        piece = in_one_piece(self._groups[group])
+        for some in spans(columns.start, columns.stop, _COLUMNS):
+            chosen = in_one_piece(self.order[some])
+            rest = self._L[rows] @ self._L[some].T
             np.subtract(self.values(piece, chosen), rest, out=rest)
-            for down, right in self._turns(group, of) if self.products is None else ():
-                self._view(self._starts[group] + down, some.start + right, rest.shape)[:] = rest
-            if not np.all(self.roots[piece] == 1):
-                rest *= self.roots[piece, None]
-            if self.products is not None:
-                self._rests[group][:, some] = rest
-            out[0, some] = np.einsum("ij,ij->j", rest, rest)
-            np.matmul(self._vectors[piece].T, rest, out=out[1:, some])
+            self._put(rest, group, rows, other, some)
+            if group != other:
+                self._put(rest.T, other, some, group, rows)
+
+    def _put(self, rest: np.ndarray, group: int, rows: slice, other: int, columns: slice) -> None:
+        """Keep rests of atoms of one group on rows of another, both by their places in the order."""
+        for down, right in self._turns(group, other) if self.products is None else ():
+            place = self._view(rows.start + down, columns.start + right, rest.shape)
+            if group == other:  # above the diagonal the band has other entries
+                below = np.tri(len(rest), len(rest.T), int(rows.start - columns.start), dtype=bool)
+                np.copyto(place, rest, where=below, casting="same_kind")
+                continue
+            for some in spans(0, len(rest.T), _AT_ONCE if rest.flags.f_contiguous else len(rest.T)):
+                place[:, some] = rest[:, some]
+        self._add_up(rest, group, self.order[rows], rows.start - self._starts[group], columns)
+        for one, left_out in enumerate(() if self._disjoint else self._groups[1:], start=1):
+            self._add_up(rest[left_out], one, left_out, 0, columns)
+
+    def _add_up(self, rest: np.ndarray, group: int, rows: np.ndarray, first: int, columns: slice) -> None:
+        """Add rows of a group to its sums: squared norms of the rests, and their products with V and the targets."""
+        piece = in_one_piece(rows)
+        if not np.all(self.roots[piece] == 1):
+            rest = rest * self.roots[piece, None]
+        if self.products is not None:
+            self._rests[group][first : first + len(rows), columns] = rest
+        sums = self._sums[group, :, columns]
+        sums[0] += np.einsum("ij,ij->j", rest, rest)
+        sums[1:] += self._vectors[piece].T @ rest
 
     def _turns(self, rows: int, columns: int) -> list[tuple[int, int]]:
         """Where the band has entries of two groups: what is added to their rows and columns, a turn of the circle."""
         n = len(self.targets)
         if not self._disjoint:
-            return [(0, 0)] if rows == 0 else []  # the first group is of all rows
+            return [(0, 0)]  # one group of all rows
         if rows >= columns:
-            return [(0, 0), (n, n)] if rows < len(self._groups) - 2 else [(0, 0)]
+            both = [(0, 0), (n, n)] if rows < len(self._groups) - 2 else [(0, 0)]
+            return both if rows - columns < len(self._groups) - 1 else []
         return [(n, 0)] if columns > rows + 1 else []
 
     def places(self, part: int) -> tuple[np.ndarray, np.ndarray]:
@@ -251,18 +301,35 @@ class SplitKernel:
             where = np.flatnonzero(place[self.order] >= 0)
         return where, place[self.order[where]]
 
+    def smooth_on(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """V and L on the rows of a pursuit; where these follow each other not a copy."""
+        some = slice(where[0], where[0] + len(where)) if self._disjoint else where
+        return self._V[some], self._L[some]
+
     def over(self, part: int, where: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Sums over the rows of one pursuit for its own atoms, see `_split`."""
+        """Sums over the rows of one pursuit for its own atoms, see `_add_up`."""
         sums = self._whole if part == len(self.parts) - 1 else self._whole - self._left_out[part]
         sums, r = np.take(sums, where, axis=1), self.V.shape[1]
         return np.maximum(sums[0], 0.0), sums[1 : 1 + r], sums[1 + r :]
 
-    def rest_of(self, where: np.ndarray) -> np.ndarray:
-        """The rest among the rows of a pursuit: the lower triangle."""
+    def rest_of(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The rest among the rows of a pursuit, its lower triangle; and memory that is to be given back at the end."""
         n, size = len(self.targets), len(where)
-        if size == n or self._disjoint:
-            return self._view(where[0], where[0], (size, size))
+        if size < n and self._disjoint:
+            return self._view(where[0], where[0], (size, size)), None
+        if size == n or self._band is None:
+            memory = self.spare.take((self._length,), np.float32)
+            return self._triangle(where, memory[: size * size].reshape(size, size)), memory
         whole, out = self._view(0, 0, (n, n)), self.spare.take((size, size), np.float32)
         for some in spans(0, size, _AT_ONCE):
             np.take(whole[where[some]], where[: some.stop], axis=1, out=out[some, : some.stop], mode="clip")
+        return out, out
+
+    def _triangle(self, where: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """The rest among some rows, computed again."""
+        for some in spans(0, len(where), _COLUMNS):
+            for columns in spans(0, some.stop, _COLUMNS):
+                one, other = in_one_piece(where[some]), in_one_piece(where[columns])
+                values = self.values(in_one_piece(self.order[one]), in_one_piece(self.order[other]))
+                np.subtract(values, self._L[one] @ self._L[other].T, out=out[some, columns], casting="same_kind")
         return out
