@@ -348,7 +348,8 @@ class FoldPursuit:
         """
         column, Q, k = self._atoms_at(np.array([atom]))[0], self._Q[: self.size], self.size
         inside = self._X[:k] @ self._g[:, atom] + self._P[:k, atom]  # to as many digits as are known
-        inside[self._plain :] += self._Z[self._plain : k] @ self._L[atom]
+        if self._plain < k:
+            inside[self._plain :] += self._Z[self._plain : k] @ self._L[atom]
         column -= inside @ Q
         again = Q @ column
         column -= again @ Q
