@@ -238,6 +238,20 @@ def test_paths_go_on_where_rests_have_no_digits_left(inputs, gamma, variant, wei
         assert sizes and sizes[0] < len(found.atoms) and np.all(np.diff(sizes) >= 8)
 
 
+def test_rests_stay_where_it_is_float64_that_has_no_digits_left(few_rows):
+    """Of a cubic kernel and targets that are linear in the inputs, of which nothing but rounding error is left."""
+    X = np.random.default_rng(2).normal(size=(400, 4))
+    parts = [train for train, _ in KFold(4).split(X)]
+    run = FoldPursuit(split((0.02 * X @ X.T + 1) ** 3, X[:, :1] + X[:, 1:2], parts), 1, most=80, jointly=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        while (known := run.best(1e-4))[0] >= 0 and run.take(*known) > 0:
+            pass
+        assert 8 < run.size < 40 and known[1] > 0.05
+        assert not run.deflate()
+        run._double = 0.0
+        assert run.deflate() == (few_rows == "passes")
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_fits_of_all_steps(intercept, weighted):

@@ -67,8 +67,9 @@ class SearchPaths:
         """The paths, and None where another one must be done before the next is made.
 
         There is memory for what two widths share, besides that of the best one: so it is made for a width when the
-        paths of the last but one are done. The atoms of the last fit take longer than a path: they are looked for, with
-        the best setting so far, before the last two paths are followed.
+        paths of the last but one are done. Of many rows that is made while the last path of a width is followed: two
+        paths of two widths would read twice as much. The atoms of the last fit take longer than a path: they are looked
+        for, with the best setting so far, before the last two paths are followed.
         """
         in_turn = groupby(enumerate(self.settings), key=lambda pair: (pair[1].learned, pair[1].gamma))
         groups: list[Group] = [(*key, list(same)) for key, same in in_turn]

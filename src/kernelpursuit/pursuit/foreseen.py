@@ -74,8 +74,7 @@ class FoldPursuit:
         factor = np.linalg.cholesky(V.T @ V)  # which `well_spread` keeps well-conditioned
         self._V, self._T = V, np.linalg.inv(factor).T
         of_rest, smooth = self._T.T @ along, np.take(split.C, rows, axis=1)
-        self._g = factor.T @ smooth
-        self._g += of_rest
+        self._g = factor.T @ smooth + of_rest
         self._small = np.maximum(squared_rest - np.einsum("ij,ij->j", of_rest, of_rest), 0.0)
         kept, self._given = split.products is not None, None
         self._part, self._where, self._of_rest, self._squared_rest = part, where, of_rest, squared_rest
@@ -97,7 +96,7 @@ class FoldPursuit:
         # Squared norms outside the span. And of errors, along what W leaves of directions: squared products, and
         # squared lengths of what steps took off the residuals.
         self.squared, self._doubt = self._both
-        self._first, self._crowds = 0, 0  # the first direction that counts in them; see `deflate`
+        self._first, self._crowds, self._double = 0, 0, 0.0  # the first direction that counts in them; see `deflate`
         self._left: np.ndarray | None = None
         self._expect_errors(squared_rest)
         if split.intercept:
@@ -121,10 +120,10 @@ class FoldPursuit:
         """Put what is left of all atoms in the place of the rests: as many digits are known of it as at first.
 
         The directions so far have no part in products with the next ones, which are orthogonal to them. False where it
-        was done a few steps before, or where atoms cannot be told apart for other reasons.
+        was done a few steps before, or where atoms cannot be told apart for other reasons, be it in double precision.
         """
-        k, n = self.size, len(self._rows)
-        if self._of.products is not None or self._crowds > 1 or k - self._first < _WORTH_IT:
+        k, n, alike = self.size, len(self._rows), self._crowds > 1 or self._double > _DOUBTFUL
+        if self._of.products is not None or alike or k - self._first < _WORTH_IT:
             return False
         Q, squared = self._Q[:k], np.empty(n)
         if self._left is None:
@@ -230,7 +229,8 @@ class FoldPursuit:
             return self.best(margin)
         if not scores[best] > 0:
             return -1, 0.0
-        error = self._largest_error(float(scores[best])) + self._of_double(best, scores[best])
+        self._double = self._of_double(best, scores[best])
+        error = self._largest_error(float(scores[best])) + self._double
         if error > _LARGE:
             return self._best_of_doubtful(scores, best, margin)
         close = scores >= scores[best] * (1 - margin - 2 * error)
