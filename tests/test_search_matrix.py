@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
 
 import kernelpursuit.estimators._search_paths as search_paths
+import kernelpursuit.estimators._shared_matrix as shared_matrix
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms")
@@ -96,6 +97,27 @@ def test_where_a_matrix_is_shared():
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_allclose(K, rbf_kernel(X, gamma=0.5))
     assert search_paths.kernel_matrix(KMPRegressorCV(), X.astype(np.float32), 0.5) is None
+
+
+@pytest.mark.parametrize("options", [{}, {"alphas": [0.0, 1e-3]}, {"variant": "basic"}, {"scoring": "r2"}], ids=str)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rows_in_float32_are_searched_as_in_float64(form, options):
+    X, y = data(200)
+    X = X.astype(np.float32)
+    model = KMPRegressorCV(20, gammas=[0.01, 0.1, 1.0], **options)
+    one, other = (clone(model).fit(form(rows), y) for rows in (X, X.astype(np.float64)))
+    assert_same(one, other)
+    np.testing.assert_array_equal(one.support_, other.support_)
+    assert one.predict(X).dtype == np.float32
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-3)
+
+
+def test_many_rows_in_float32_stay_what_they_are(monkeypatch):
+    X = np.ones((60, 2), dtype=np.float32)
+    assert shared_matrix.as_shared(KMPRegressorCV(), X).dtype == np.float64
+    monkeypatch.setattr(shared_matrix, "MOST_ROWS", 50)
+    assert shared_matrix.as_shared(KMPRegressorCV(), X) is X
+    assert shared_matrix.as_shared(KMPRegressorCV(kernel="precomputed"), X[:10]).dtype == np.float32
 
 
 @pytest.mark.parametrize("n", [20, 30])

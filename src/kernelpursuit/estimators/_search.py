@@ -51,7 +51,7 @@ from kernelpursuit.estimators._score_table import (
     without_undefined_folds,
 )
 from kernelpursuit.estimators._search_paths import SearchPaths
-from kernelpursuit.estimators._shared_matrix import shares_matrix
+from kernelpursuit.estimators._shared_matrix import as_shared, shares_matrix
 from kernelpursuit.estimators._side_by_side import Ending, Hands, in_threads, threads_of_search
 from kernelpursuit.estimators._tasks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.estimators._training import (
@@ -235,6 +235,7 @@ def cross_validate(
     folds: list[tuple[np.ndarray, np.ndarray]],
 ) -> Scored:
     """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
+    X = as_shared(estimator, X) if widths is None else X
     most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
     scorer = None if scored_by_metric(estimator, X, weights) else check_scoring(prototype, scoring=estimator.scoring)
     told, ending = SearchTask(estimator, [str(setting) for setting in settings], len(folds)), Ending()

@@ -79,17 +79,26 @@ def values_when_asked(kernel: Kernel, X: Any) -> Values | None:
     return gaussian_when_asked(points)
 
 
-def shares_matrix(estimator: Any, X: Any) -> bool:
-    """Whether folds take their kernel values from one matrix.
+def as_shared(estimator: Any, X: Any) -> Any:
+    """The rows as folds take them from one matrix: those in float32 as float64, which is the same in less time.
 
-    Not where it is too large, where not all of it is looked at, nor in float32, because the directions of a pursuit are
-    computed from the rows in float64.
+    The directions of a pursuit are computed in float64. In float32 every fold would look at its atoms themselves for
+    that: the same paths in up to eight times the time.
     """
+    return X.astype(np.float64) if _may_share(estimator, X) and X.dtype == np.float32 else X
+
+
+def shares_matrix(estimator: Any, X: Any) -> bool:
+    """Whether folds take their kernel values from one matrix. Not in float32, see `as_shared`."""
+    return _may_share(estimator, X) and X.dtype == np.float64
+
+
+def _may_share(estimator: Any, X: Any) -> bool:
+    """Not where the matrix is too large, nor where not all of it is looked at."""
     others = ("functions", "centers", "candidates", "memory")
     whole = all(getattr(estimator, name, None) is None for name in others) and X.shape[0] <= MOST_ROWS
     named = isinstance(estimator.kernel, str) and not is_precomputed(estimator.kernel)
-    dense = isinstance(X, np.ndarray) or sparse.issparse(X)
-    return whole and named and dense and X.dtype == np.float64
+    return whole and named and (isinstance(X, np.ndarray) or sparse.issparse(X))
 
 
 def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
