@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold
 import kernelpursuit.estimators._search_paths as search_paths
 import kernelpursuit.estimators._shared_matrix as shared_matrix
 from kernelpursuit import KMPClassifierCV, KMPRegressorCV, SparseKernelFDACV
+from kernelpursuit.kernels import make_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms")
 
@@ -115,9 +116,23 @@ def test_rows_in_float32_are_searched_as_in_float64(form, options):
 def test_many_rows_in_float32_stay_what_they_are(monkeypatch):
     X = np.ones((60, 2), dtype=np.float32)
     assert shared_matrix.as_shared(KMPRegressorCV(), X).dtype == np.float64
+    with monkeypatch.context() as patch:
+        patch.setattr(shared_matrix, "free_memory", lambda X: 8 * X.size * shared_matrix.SHARE - 1)
+        assert shared_matrix.as_shared(KMPRegressorCV(), X) is X
     monkeypatch.setattr(shared_matrix, "MOST_ROWS", 50)
     assert shared_matrix.as_shared(KMPRegressorCV(), X) is X
     assert shared_matrix.as_shared(KMPRegressorCV(kernel="precomputed"), X[:10]).dtype == np.float32
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_values_that_are_asked_for_are_those_of_the_kernel(far):
+    X, _ = data(40)
+    X[:3] *= 1e6 if far else 1.0
+    kernel = make_kernel("rbf", X, gamma=0.3)
+    values, K = shared_matrix.values_when_asked(kernel, X), rbf_kernel(X, gamma=0.3)
+    everything = slice(0, 40)
+    for rows, columns in (np.array([7]), everything), (slice(2, 9), np.array([1, 0, 39])), (everything, everything):
+        np.testing.assert_allclose(values(rows, columns), K[rows][:, columns], atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [20, 30])

@@ -12,6 +12,7 @@ from kernelpursuit._array import gather
 from kernelpursuit.dictionaries.dense import mirrored
 from kernelpursuit.dictionaries.passes import side_of_tiles
 from kernelpursuit.dictionaries.tiles import spans
+from kernelpursuit.estimators._memory import SHARE, free_memory
 from kernelpursuit.estimators._placement import is_precomputed
 from kernelpursuit.estimators._side_by_side import Each
 from kernelpursuit.gaussian import GaussianPoints, gaussian_when_asked
@@ -83,9 +84,11 @@ def as_shared(estimator: Any, X: Any) -> Any:
     """The rows as folds take them from one matrix: those in float32 as float64, which is the same in less time.
 
     The directions of a pursuit are computed in float64. In float32 every fold would look at its atoms themselves for
-    that: the same paths in up to eight times the time.
+    that: the same paths in up to eight times the time. Rows with so many inputs that the copy is too large stay.
     """
-    return X.astype(np.float64) if _may_share(estimator, X) and X.dtype == np.float32 else X
+    if not _may_share(estimator, X) or X.dtype != np.float32 or 8 * X.size > free_memory(X) // SHARE:
+        return X
+    return X.astype(np.float64)
 
 
 def shares_matrix(estimator: Any, X: Any) -> bool:

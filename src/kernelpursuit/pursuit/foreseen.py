@@ -96,7 +96,8 @@ class FoldPursuit:
         # Squared norms outside the span. And of errors, along what W leaves of directions: squared products, and
         # squared lengths of what steps took off the residuals.
         self.squared, self._doubt = self._both
-        self._first, self._crowds, self._double = 0, 0, 0.0  # the first direction that counts in them; see `deflate`
+        self._first = 0  # the first direction that counts in them; see `deflate`
+        self._crowds, self._double = 0, 0.0
         self._left: np.ndarray | None = None
         self._expect_errors(squared_rest)
         if split.intercept:
