@@ -31,7 +31,7 @@ test: lint types
 test-data: .venv/test
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m data
 
-# The suite with the oldest libraries allowed, in an environment of its own; OLDEST=tests/test_estimators.py runs a part.
+# The suite with the oldest libraries allowed, in an environment of its own; OLDEST=tests/estimators/test_estimators.py runs a part.
 test-oldest: .venv-oldest/test
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n 2 $(OLDEST)
 

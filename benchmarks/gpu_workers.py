@@ -17,12 +17,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import dask
 import numpy as np
 import torch
 from sklearn import config_context
 from sklearn.base import clone
 
+import dask
 from _common import write
 from kernelpursuit import KMPRegressor
 from many_machines import block, on_cluster, remembered

@@ -29,13 +29,13 @@ from sklearn.base import clone
 
 from _common import write
 from kernelpursuit import KMPRegressor, Squares, pursue
-from kernelpursuit.dictionaries import KernelDictionary
+from kernelpursuit.atoms import KernelDictionary
+from kernelpursuit.dask import cluster
+from kernelpursuit.dask.arrays import Handle, Here, Program, Sharded
+from kernelpursuit.dask.dictionary import ShardedDictionary
+from kernelpursuit.dask.shard import Command, Read, Ref, Shard, blocks_of
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
-from kernelpursuit.sharded import cluster
-from kernelpursuit.sharded.arrays import Handle, Here, Program, Sharded
-from kernelpursuit.sharded.dictionary import ShardedDictionary
-from kernelpursuit.sharded.shard import Command, Read, Ref, Shard, blocks_of
 
 COLUMNS = 54
 TRIPS = 50  # that are timed
@@ -82,8 +82,9 @@ def on_cluster(
 ) -> dict[str, Any]:
     """One fit with rows that this process never sees, two chunks of them for each worker or in so many `parts`."""
     import dask.array as da
-    from dask import delayed
     from distributed import Client, LocalCluster, wait
+
+    from dask import delayed
 
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with LocalCluster(**options) as machines, Client(machines) as client:

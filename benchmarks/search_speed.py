@@ -58,7 +58,7 @@ def run(code: str, source: Path, threads: int | None) -> list[float]:
 
 def product_seconds(n: int) -> float:
     """Time of one product of a symmetric matrix of n rows with one vector, one triangle read."""
-    from kernelpursuit.dictionaries.dense import mirrored, symmetric_product
+    from kernelpursuit.atoms.dense import mirrored, symmetric_product
 
     K, v, best = mirrored(np.random.default_rng(0).random((n, n))), np.ones((n, 1)), np.inf
     for _ in range(20):

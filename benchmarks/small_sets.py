@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 
 from _common import RECORDS, load, made_with, parser, place, show
 from kernelpursuit import RefinedKMPClassifier
-from kernelpursuit._array import on_host
+from kernelpursuit.arrays import on_host
 
 SETS = (
     "banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image", "ringnorm", "splice", "thyroid",

@@ -24,8 +24,8 @@ import numpy as np
 from _common import RECORDS, need_cuda, parser, write
 from kernelpursuit import KernelDictionary
 from kernelpursuit._sklearn import usable_threads
-from kernelpursuit.dictionaries.fused import Config, FusedPass
-from kernelpursuit.dictionaries.tiles import MIB, cache_blocks, in_threads, spans
+from kernelpursuit.atoms.fused import Config, FusedPass
+from kernelpursuit.atoms.tiles import MIB, cache_blocks, in_threads, spans
 from kernelpursuit.kernels import make_kernel
 
 FEATURES = 54

@@ -25,7 +25,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from _common import need_cuda, parser, seconds, show, write
 from kernelpursuit import FeatureWidths
-from kernelpursuit.estimators._evidence import JITTER
+from kernelpursuit.estimators.width_evidence import JITTER
 
 PEER_ROWS = 500
 

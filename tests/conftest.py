@@ -10,7 +10,7 @@ from _pytest.runner import runtestprotocol
 from sklearn.utils.fixes import parse_version
 
 # Arrays of other libraries are fitted where they live from scikit-learn 1.9 on; NumPy and sparse data before as well.
-collect_ignore = [] if parse_version(sklearn.__version__) >= parse_version("1.9") else ["test_array_api.py"]
+collect_ignore = [] if parse_version(sklearn.__version__) >= parse_version("1.9") else ["promises/test_array_api.py"]
 
 # Thousands of tests and their modules stay until the end. Looking through them again and again for garbage took a tenth
 # of the suite's time: it is not done while they are collected, and afterwards they are left out of the search.

@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-ESTIMATORS = ["kernelpursuit.estimators.path_cv", "kernelpursuit.estimators.refined"]
+ESTIMATORS = ["kernelpursuit.search.path_cv", "kernelpursuit.refined.estimators"]
 IMPORTED = ["pytest", *ESTIMATORS, "distributed", "dask.array"]  # without torch
 
 

@@ -1,4 +1,4 @@
-"""Who may import whom, and how long files and functions may be."""
+"""Who may import whom."""
 
 import ast
 import re
@@ -13,26 +13,30 @@ import kernelpursuit
 ROOT = Path(kernelpursuit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 PAPERS = sorted((Path(__file__).parents[1] / "papers").glob("*.py"))
-LONGEST_FILE, LONGEST_FUNCTION = 420, 60
 
 
 def table():
-    """Rows of the table "Who may import whom": layer -> what it may import of the package, and whether scikit-learn."""
+    """Rows of the table "Who may import whom": the rooms of each, whether they use scikit-learn, other packages."""
     text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
     section = text.split("## Who may import whom")[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
-    names = [[re.findall(r"`([^`]+)`", cell) for cell in row[:2]] for row in rows]
-    return {
-        layer: (None if "everything" in row[1] else set(allowed), row[2].strip() == "yes")
-        for row, (layers, allowed) in zip(rows, names, strict=True)
-        for layer in layers
-    }
+    return [(re.findall(r"`([^`]+)`", a), b.strip() == "yes", set(re.findall(r"`([^`]+)`", c))) for a, b, c in rows]
 
 
 TABLE = table()
-ALLOWED = {layer: allowed for layer, (allowed, _) in TABLE.items() if allowed is not None}
-FREE = set(TABLE) - set(ALLOWED)  # may import everything of the package
-SCIKIT_LEARN = {layer for layer, (_, yes) in TABLE.items() if yes}
+ROW = {room: place for place, (rooms, _, _) in enumerate(TABLE) for room in rooms}
+SCIKIT_LEARN = {room for rooms, yes, _ in TABLE if yes for room in rooms}
+INSIDE = {room: packages for rooms, _, packages in TABLE for room in rooms}
+FREE = {"cli", "__main__"}
+# Imports that go up today and go away with the next steps of the rebuilding; nothing may be added.
+UNFINISHED = {
+    ("estimators", "dask"),
+    ("fitting", "dask"),
+    ("refined", "dask"),
+    ("fitting", "estimators"),
+    ("fitting", "search"),
+    ("refined", "estimators"),
+}
 OPTIONAL = {"matplotlib", "torch", "dask", "distributed", "pandas", "polars", "cupy", "jax", "triton"}
 OPTIONAL |= {"safetensors", "skops", "skrub", "onnx", "skl2onnx", "onnxruntime", "rich", "jinja2"}
 REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl"}
@@ -77,23 +81,21 @@ def imports(path, inside_functions=True):
             yield from ((node.module, alias.name) for alias in node.names)
 
 
-def test_the_table_has_every_layer_and_no_other():
-    assert set(TABLE) == {layer(path) for path in FILES} - {"__init__"}
+def test_the_table_has_every_room_and_no_other():
+    assert set(ROW) == {layer(path) for path in FILES} - {"__init__", "__main__"}
 
 
-def test_imports_and_lengths():
+def test_imports():
     """Of each file of the package; one test, for each takes no time."""
     for path in FILES:
         assert_imports_inside_the_package(path)
         assert_imports_of_other_packages(path)
         assert_no_private_names_of_scikit_learn(path)
-        assert_lengths(path)
     assert_no_cycles()
 
 
 def test_papers_use_what_everybody_may_use():
     for path in PAPERS:
-        assert_lengths(path)
         for module, name in imports(path):
             if module.split(".")[0] == "kernelpursuit":
                 assert module in (
@@ -106,20 +108,15 @@ def test_papers_use_what_everybody_may_use():
 
 def assert_imports_inside_the_package(path):
     here = layer(path)
-    if here in FREE:
-        return
     found = [(module, name) for module, name in imports(path) if module.split(".")[0] == "kernelpursuit"]
     if here == "__init__":
         assert not found, f"{path}: the package itself loads its names on first use"
+    if here in FREE | {"__init__"}:
         return
-    for module, name in found:
+    for module, _ in found:
         parts = module.split(".")[1:]
-        assert parts, f"{path}: import from the module that defines {name}, not from the package"
-        assert parts[0] == here or parts[0] in ALLOWED[here] or f"{parts[0]}.{name}" in ALLOWED[here], (
-            path,
-            module,
-            name,
-        )
+        assert parts, f"{path}: import from the module that defines the name, not from the package"
+        assert parts[0] == here or ROW[parts[0]] > ROW[here] or (here, parts[0]) in UNFINISHED, (path, module)
 
 
 def assert_imports_of_other_packages(path):
@@ -129,14 +126,7 @@ def assert_imports_of_other_packages(path):
     assert "sklearn" not in anywhere or here in SCIKIT_LEARN, path
     assert not at_import & OPTIONAL, path
     foreign = anywhere - set(sys.stdlib_module_names) - {"kernelpursuit"}
-    inside = {
-        "plots": {"matplotlib"},
-        "pursuit": {"pandas"},
-        "saving": {"safetensors", "skops"},
-        "sharded": {"dask", "distributed"},
-        "estimators": {"dask", "distributed", "rich"},
-        "exporting": {"onnx", "onnxruntime", "skl2onnx"},
-    }.get(here, set())  # inside functions, see above
+    inside = INSIDE.get(here, set()) | ({"pandas"} if here == "pursuit" else set())  # inside functions, see above
     assert foreign <= (FREE_REQUIRES if here in FREE else REQUIRED) | inside, path
 
 
@@ -174,16 +164,6 @@ def assert_no_cycles():
 
     for module in graph:
         visit(module)
-
-
-def assert_lengths(path):
-    lines, nodes = parsed(path)
-    assert lines <= LONGEST_FILE, path
-    for node, _ in nodes:
-        if isinstance(node, FUNCTION):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            assert length <= LONGEST_FUNCTION, f"{path}: {node.name} has {length} lines"
 
 
 def test_public_names_exist():

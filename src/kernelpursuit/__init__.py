@@ -9,32 +9,32 @@ __version__ = "0.1.0"
 
 # Public name -> module. Loaded on first use, so that the command line answers `--help` at once.
 _HOME = {
-    "DenseDictionary": "dictionaries",
-    "KernelDictionary": "dictionaries",
-    "StackedDictionary": "dictionaries",
+    "DenseDictionary": "atoms",
+    "KernelDictionary": "atoms",
+    "StackedDictionary": "atoms",
     "FeatureWidths": "estimators.widths",
     "KMPClassifier": "estimators.classification",
-    "KMPClassifierCV": "estimators.path_cv",
+    "KMPClassifierCV": "search.path_cv",
     "KMPRanker": "estimators.ranker",
     "KMPRegressor": "estimators.regression",
-    "KMPRegressorCV": "estimators.path_cv",
+    "KMPRegressorCV": "search.path_cv",
     "ConformalRegressor": "estimators.conformal",
-    "RefinedKMPClassifier": "estimators.refined",
-    "RefinedKMPRegressor": "estimators.refined",
-    "refine": "estimators.refine",
+    "RefinedKMPClassifier": "refined.estimators",
+    "RefinedKMPRegressor": "refined.estimators",
+    "refine": "refined.refine",
     "PursuitNystroem": "estimators.landmarks",
     "SparseKernelNovelty": "estimators.novelty",
     "SparseKernelPCA": "estimators.pca",
     "SparseKernelCCA": "estimators.cca",
-    "CanonicalCorrelation": "pursuit.cca",
-    "Gradient": "pursuit.gradient",
-    "Rayleigh": "pursuit.rayleigh",
-    "Fisher": "pursuit.fisher",
+    "CanonicalCorrelation": "criteria.cca",
+    "Gradient": "criteria.gradient",
+    "Rayleigh": "criteria.rayleigh",
+    "Fisher": "criteria.fisher",
     "SparseKernelFDA": "estimators.discriminant",
-    "SparseKernelFDACV": "estimators.discriminant_cv",
-    "Faces": "pursuit.faces",
+    "SparseKernelFDACV": "search.discriminant_cv",
+    "Faces": "criteria.faces",
     "PolytopeFacesRegressor": "estimators.faces",
-    "Squares": "pursuit.squares",
+    "Squares": "criteria.squares",
     "BoundDisplay": "plots",
     "MovedCentersDisplay": "plots",
     "PursuitPathDisplay": "plots",
@@ -48,7 +48,7 @@ _HOME = {
 }
 
 # Reachable after `import kernelpursuit` alone.
-_MODULES = {"bounds", "dictionaries", "kernels", "losses", "plots", "pursuit", "ranking"}
+_MODULES = {"bounds", "atoms", "kernels", "losses", "plots", "pursuit", "ranking"}
 __all__ = sorted(_HOME)
 
 

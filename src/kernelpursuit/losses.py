@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from kernelpursuit._array import Array, namespace
+from kernelpursuit.arrays import Array, namespace
 
 __all__ = ["LOG", "LOSSES", "Link", "Loss", "by_target", "huber", "poisson", "quantile"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit.bounds._numbers import Numbers, check_at_least, check_delta, decreasing_root
+from kernelpursuit.bounds.numbers import Numbers, check_at_least, check_delta, decreasing_root
 
 _MOST = 0.75  # share of what is owned that one row may cost
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, xlog1py, xlogy
 
-from kernelpursuit.bounds._numbers import (
+from kernelpursuit.bounds.numbers import (
     Numbers,
     binomial_upper_limit,
     check_at_least,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit.bounds._numbers import Numbers, check_losses, check_sizes, increasing_root, k_log, log_binomial
+from kernelpursuit.bounds.numbers import Numbers, check_losses, check_sizes, increasing_root, k_log, log_binomial
 
 
 def compression_bound(

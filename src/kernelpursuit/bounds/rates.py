@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.bounds._numbers import (
+from kernelpursuit.bounds.numbers import (
     Numbers,
     binomial_upper_limit,
     check_at_least,

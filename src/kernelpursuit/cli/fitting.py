@@ -53,8 +53,8 @@ def fit(
 def stages_of(file: str, table: Table, options: dict[str, Any], say: Say) -> Any:
     """What a checkpoint holds of the fit to a table. One of another fit is refused with the reason."""
     from kernelpursuit import __version__
-    from kernelpursuit.estimators._checkpoint import Journal, fingerprint
-    from kernelpursuit.estimators._stages import Stages
+    from kernelpursuit.fitting.checkpoint import Journal, fingerprint
+    from kernelpursuit.fitting.stages import Stages
 
     words = {name: str(value) for name, value in options.items()} | {"version": __version__}
     try:

@@ -267,7 +267,7 @@ def _far_values(source: Source, frame: Any, rows: NDArray[np.intp]) -> list[str]
 
     `rows` are those of the table that the frame has.
     """
-    from kernelpursuit.estimators._training import ruled_by_few_rows
+    from kernelpursuit.fitting.training import ruled_by_few_rows
 
     numbers = frame.select_dtypes("float64")
     notes = []

@@ -10,17 +10,17 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from kernelpursuit._array import Array, eps, on_host, to_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.cholesky import pivot_limit
-from kernelpursuit.dictionaries import WeighedDictionary
-from kernelpursuit.estimators._atoms import AtomFamily
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._placement import (
+from kernelpursuit.arrays import Array, eps, on_host, to_host
+from kernelpursuit.atoms import WeighedDictionary
+from kernelpursuit.criteria.cca import DEFLATIONS, CanonicalCorrelation
+from kernelpursuit.fitting.atom_family import AtomFamily
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.expansion import Expansion
+from kernelpursuit.fitting.parameters import PURSUIT_CONSTRAINTS
+from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.placement import (
     as_dtype,
     check_names_of_y,
     check_new,
@@ -34,10 +34,10 @@ from kernelpursuit.estimators._placement import (
     validated,
     x_options,
 )
-from kernelpursuit.estimators._training import TrainingData, training_data, warn_if_one_column_rules
-from kernelpursuit.heads.canonical import canonical, correlation, nystroem_map
-from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
-from kernelpursuit.pursuit.cca import DEFLATIONS, CanonicalCorrelation
+from kernelpursuit.fitting.training import TrainingData, training_data, warn_if_one_column_rules
+from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
+from kernelpursuit.math.canonical import canonical, correlation, nystroem_map
+from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.stopping import n_atoms
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")

@@ -13,17 +13,18 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import check_classification_targets, is_multilabel
 from sklearn.utils.validation import column_or_1d
 
-from kernelpursuit._array import namespace, on_host
 from kernelpursuit._sklearn import StrOptions
-from kernelpursuit.estimators._collections import lazily, rows_on_cluster
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._kmp import KernelMatchingPursuit
-from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._placement import host_dtype, is_collection, like_labels, take_classes
-from kernelpursuit.estimators._probabilities import log_softmax
-from kernelpursuit.estimators._task_parameters import ClassPursuitParameters
-from kernelpursuit.estimators._training import (
+from kernelpursuit.arrays import namespace, on_host
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.dask.collections import lazily, rows_on_cluster
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.kmp import KernelMatchingPursuit
+from kernelpursuit.fitting.model import PursuitModel
+from kernelpursuit.fitting.pipeline import fits
+from kernelpursuit.fitting.placement import host_dtype, is_collection, like_labels, take_classes
+from kernelpursuit.fitting.probabilities import log_softmax
+from kernelpursuit.fitting.task_parameters import ClassPursuitParameters
+from kernelpursuit.fitting.training import (
     TrainingData,
     check_split,
     check_training,
@@ -31,7 +32,6 @@ from kernelpursuit.estimators._training import (
     with_class_weight,
 )
 from kernelpursuit.losses import LOSSES, Loss, huber
-from kernelpursuit.sharded.arrays import Sharded
 
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
 

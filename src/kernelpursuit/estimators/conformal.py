@@ -16,7 +16,6 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, is_array, namespace, on_host
 from kernelpursuit._sklearn import (
     EstimatorSupport,
     HasMethods,
@@ -29,12 +28,15 @@ from kernelpursuit._sklearn import (
     safe_indexing,
 )
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._copies import warn_if_copied_aside
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._fit_weights import row_weights
-from kernelpursuit.estimators._left_out import LeftOut, check_leaves_out
-from kernelpursuit.estimators._pipeline import say
-from kernelpursuit.estimators._placement import (
+from kernelpursuit.arrays import Array, is_array, namespace, on_host
+from kernelpursuit.estimators.regression import KMPRegressor
+from kernelpursuit.fitting.callbacks import inside, lines_wanted, place_in, told
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.duplicates import warn_if_copied_aside
+from kernelpursuit.fitting.fit_weights import row_weights
+from kernelpursuit.fitting.left_out import LeftOut, check_leaves_out
+from kernelpursuit.fitting.pipeline import say
+from kernelpursuit.fitting.placement import (
     check_new,
     check_place,
     follow,
@@ -45,10 +47,8 @@ from kernelpursuit.estimators._placement import (
     widest,
     x_options,
 )
-from kernelpursuit.estimators._tasks import inside, lines_wanted, place_in, told
-from kernelpursuit.estimators._training import check_square
-from kernelpursuit.estimators._value_scores import ValueScore
-from kernelpursuit.estimators.regression import KMPRegressor
+from kernelpursuit.fitting.training import check_square
+from kernelpursuit.fitting.value_scores import ValueScore
 
 
 @described

@@ -11,31 +11,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._array import from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import Interval, StrOptions
+from kernelpursuit.arrays import from_host, namespace, on_host, to_host
 from kernelpursuit.bounds import fisher_bound
-from kernelpursuit.estimators._atoms import atoms_of
-from kernelpursuit.estimators._collections import lazily, rows_on_cluster
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._model import Fitted
-from kernelpursuit.estimators._parameters import (
-    GOING_ON,
-    KERNEL_CONSTRAINTS,
-    PURSUIT_CONSTRAINTS,
-    STOP_CONSTRAINTS,
-)
-from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._placement import beside, check_new, host_dtype, is_collection, like_labels
-from kernelpursuit.estimators._probabilities import calibrated_discriminants, log_softmax, opposed
-from kernelpursuit.estimators._task_parameters import CLASS_CONSTRAINTS
-from kernelpursuit.estimators._training import (
-    TrainingData,
-    by_class,
-    check_training,
-    factors_of,
-    refuse_weights,
-    training_data,
-)
+from kernelpursuit.criteria.fisher import Fisher
+from kernelpursuit.dask.arrays import elementwise
+from kernelpursuit.dask.collections import lazily, rows_on_cluster
 from kernelpursuit.estimators.classification import (
     ClassModel,
     as_labels,
@@ -43,12 +24,31 @@ from kernelpursuit.estimators.classification import (
     refuse_matrix,
     two_or_more_classes,
 )
-from kernelpursuit.heads.discriminants import LABELS, Discriminants
-from kernelpursuit.heads.weights import WeightPath
-from kernelpursuit.pursuit.fisher import Fisher
+from kernelpursuit.fitting.atom_family import atoms_of
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.model import Fitted
+from kernelpursuit.fitting.parameters import (
+    GOING_ON,
+    KERNEL_CONSTRAINTS,
+    PURSUIT_CONSTRAINTS,
+    STOP_CONSTRAINTS,
+)
+from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.placement import beside, check_new, host_dtype, is_collection, like_labels
+from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
+from kernelpursuit.fitting.task_parameters import CLASS_CONSTRAINTS
+from kernelpursuit.fitting.training import (
+    TrainingData,
+    by_class,
+    check_training,
+    factors_of,
+    refuse_weights,
+    training_data,
+)
+from kernelpursuit.math.discriminants import LABELS, Discriminants
+from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
-from kernelpursuit.sharded.arrays import elementwise
 
 _KERNEL = ("gamma", "degree", "coef0", "kernel_params")
 _PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose")

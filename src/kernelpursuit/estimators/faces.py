@@ -12,20 +12,20 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._array import on_host
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._atoms import atoms_of
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
-from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._placement import beside, check_new, follow, host_dtype, is_precomputed
-from kernelpursuit.estimators._training import check_centers, check_training, training_data
-from kernelpursuit.estimators._units import in_units
-from kernelpursuit.estimators._value_scores import ValueScore
+from kernelpursuit.arrays import on_host
+from kernelpursuit.criteria.faces import Faces, Stage
 from kernelpursuit.estimators.regression import cast_targets, near_zero, scale_targets
-from kernelpursuit.kernels import KERNEL_NAMES, gamma_of
-from kernelpursuit.pursuit.faces import Faces, Stage
+from kernelpursuit.fitting.atom_family import atoms_of
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
+from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.placement import beside, check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.fitting.training import check_centers, check_training, training_data
+from kernelpursuit.fitting.units import in_units
+from kernelpursuit.fitting.value_scores import ValueScore
+from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
 ROUNDS = 10  # iteration cap: so many steps for each atom asked for

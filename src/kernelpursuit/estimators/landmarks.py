@@ -11,18 +11,21 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from kernelpursuit._array import Array, eps, gather, in_double, to_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.cholesky import pivot_limit
-from kernelpursuit.dictionaries import DenseDictionary, Dictionary, KernelDictionary
-from kernelpursuit.estimators._atoms import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
-from kernelpursuit.estimators._collections import lazily, rows_on_cluster
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._expansion import Expansion
-from kernelpursuit.estimators._parameters import PURSUIT_CONSTRAINTS
-from kernelpursuit.estimators._pipeline import Settings, fits, follow_criterion, run, warn_if_short
-from kernelpursuit.estimators._placement import (
+from kernelpursuit.arrays import Array, eps, gather, in_double, to_host
+from kernelpursuit.atoms import DenseDictionary, Dictionary, KernelDictionary
+from kernelpursuit.criteria.rayleigh import SELECTIONS, Elsewhere, Rayleigh
+from kernelpursuit.criteria.squares import Squares
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.dask.collections import lazily, rows_on_cluster
+from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
+from kernelpursuit.fitting.atom_family import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.expansion import Expansion
+from kernelpursuit.fitting.parameters import PURSUIT_CONSTRAINTS
+from kernelpursuit.fitting.pipeline import Settings, fits, follow_criterion, run, warn_if_short
+from kernelpursuit.fitting.placement import (
     as_dtype,
     beside,
     check_new,
@@ -34,17 +37,14 @@ from kernelpursuit.estimators._placement import (
     take_rows,
     x_options,
 )
-from kernelpursuit.estimators._span import POSITIVE, SpanParameters, elsewhere, finite_values, indefinite, rayleigh
-from kernelpursuit.estimators._targets import TASKS, columns_on_shards, target_columns
-from kernelpursuit.estimators._training import TrainingData, check_training, training_data, warn_unless_counts
-from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
-from kernelpursuit.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
+from kernelpursuit.fitting.span import POSITIVE, SpanParameters, elsewhere, finite_values, indefinite, rayleigh
+from kernelpursuit.fitting.targets import TASKS, columns_on_shards, target_columns
+from kernelpursuit.fitting.training import TrainingData, check_training, training_data, warn_unless_counts
+from kernelpursuit.kernels.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
+from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none
 from kernelpursuit.pursuit.loop import Path, StopRule, count
-from kernelpursuit.pursuit.rayleigh import SELECTIONS, Elsewhere, Rayleigh
-from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, tolerance
-from kernelpursuit.sharded.arrays import Sharded
 
 _LARGE = 1e-2  # share of the largest eigenvalue that those of a kernel count from that has negative ones too
 

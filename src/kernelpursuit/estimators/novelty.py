@@ -10,15 +10,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._array import Array, from_host, namespace, on_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._placement import check_new, host_dtype
-from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters
-from kernelpursuit.estimators._training import check_training, row_counts, training_data
-from kernelpursuit.kernels import KERNEL_NAMES, SHIFT_INVARIANT, gamma_of
+from kernelpursuit.arrays import Array, from_host, namespace, on_host
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.pipeline import Settings, fits
+from kernelpursuit.fitting.placement import check_new, host_dtype
+from kernelpursuit.fitting.span import SPAN_CONSTRAINTS, SpanParameters
+from kernelpursuit.fitting.training import check_training, row_counts, training_data
+from kernelpursuit.kernels.kernels import KERNEL_NAMES, SHIFT_INVARIANT, gamma_of
 
 _MORE = 0.15  # share of new rows called outliers beyond `contamination` that is worth a warning
 _ROUNDED = 1 + 1e-9  # sums of weights that were scaled are whole numbers but for rounding

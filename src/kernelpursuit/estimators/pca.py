@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelpursuit._array import Array, namespace, to_host
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
-from kernelpursuit.estimators._collections import lazily, rows_on_cluster
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._parameters import GOING_ON
-from kernelpursuit.estimators._pipeline import Settings, fits
-from kernelpursuit.estimators._placement import (
+from kernelpursuit.arrays import Array, namespace, to_host
+from kernelpursuit.dask.collections import lazily, rows_on_cluster
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.parameters import GOING_ON
+from kernelpursuit.fitting.pipeline import Settings, fits
+from kernelpursuit.fitting.placement import (
     as_dtype,
     check_new,
     follow,
@@ -24,10 +24,10 @@ from kernelpursuit.estimators._placement import (
     is_precomputed,
     labels_on_host,
 )
-from kernelpursuit.estimators._span import SPAN_CONSTRAINTS, SpanParameters, finite_values
-from kernelpursuit.estimators._training import TrainingData, check_training, training_data
-from kernelpursuit.heads.principal import principal_axes
-from kernelpursuit.kernels import gamma_of
+from kernelpursuit.fitting.span import SPAN_CONSTRAINTS, SpanParameters, finite_values
+from kernelpursuit.fitting.training import TrainingData, check_training, training_data
+from kernelpursuit.kernels.kernels import gamma_of
+from kernelpursuit.math.principal import principal_axes
 
 
 @described

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, on_host, to_host
-from kernelpursuit.estimators._atoms import AtomFamily, atoms_of
-from kernelpursuit.estimators._copies import warn_if_chosen_by_copies
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._groups import (
+from kernelpursuit.arrays import Array, on_host, to_host
+from kernelpursuit.criteria.gradient import Gradient
+from kernelpursuit.criteria.squares import Squares
+from kernelpursuit.estimators.regression import cast_targets, scale_targets
+from kernelpursuit.fitting.atom_family import AtomFamily, atoms_of
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.duplicates import warn_if_chosen_by_copies
+from kernelpursuit.fitting.groups import (
     PAIRWISE,
     certified_order,
     check_certifiable,
@@ -20,12 +23,12 @@ from kernelpursuit.estimators._groups import (
     split_groups,
     translated,
 )
-from kernelpursuit.estimators._model import Fitted, PursuitModel
-from kernelpursuit.estimators._orthogonal import OrthogonalFit, has_evidence_ridge, rows_counted, with_evidence_ridge
-from kernelpursuit.estimators._parameters import RankingParameters
-from kernelpursuit.estimators._pipeline import Settings, fits, run
-from kernelpursuit.estimators._placement import beside, host_dtype, labels_on_host
-from kernelpursuit.estimators._rules import (
+from kernelpursuit.fitting.model import Fitted, PursuitModel
+from kernelpursuit.fitting.orthogonal import OrthogonalFit, has_evidence_ridge, rows_counted, with_evidence_ridge
+from kernelpursuit.fitting.parameters import RankingParameters
+from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.placement import beside, host_dtype, labels_on_host
+from kernelpursuit.fitting.rules import (
     Rules,
     most_steps,
     no_rules,
@@ -35,7 +38,7 @@ from kernelpursuit.estimators._rules import (
     warn_if_cut,
     warn_if_ridge_of_copies,
 )
-from kernelpursuit.estimators._training import (
+from kernelpursuit.fitting.training import (
     TrainingData,
     check_centers,
     check_training,
@@ -44,11 +47,8 @@ from kernelpursuit.estimators._training import (
     training_data,
     warn_unless_counts,
 )
-from kernelpursuit.estimators._units import in_units
-from kernelpursuit.estimators.regression import cast_targets, scale_targets
-from kernelpursuit.pursuit.gradient import Gradient
+from kernelpursuit.fitting.units import in_units
 from kernelpursuit.pursuit.loop import StopRule
-from kernelpursuit.pursuit.squares import Squares
 from kernelpursuit.pursuit.stopping import gcv, leave_one_out, tolerance
 from kernelpursuit.ranking import group_numbers, group_sizes, ndcg, wrong_pairs
 

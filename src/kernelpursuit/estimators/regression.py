@@ -10,28 +10,28 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
-from kernelpursuit._array import namespace, on_host, to_host
-from kernelpursuit._medians import medians, spreads
 from kernelpursuit._sklearn import StrOptions
-from kernelpursuit.estimators._collections import lazily, rows_on_cluster
-from kernelpursuit.estimators._descriptions import described
-from kernelpursuit.estimators._kmp import KernelMatchingPursuit
-from kernelpursuit.estimators._model import PursuitModel
-from kernelpursuit.estimators._pipeline import fits
-from kernelpursuit.estimators._placement import host_dtype, is_collection
-from kernelpursuit.estimators._task_parameters import ValuePursuitParameters
-from kernelpursuit.estimators._training import (
+from kernelpursuit.arrays import namespace, on_host, to_host
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.dask.collections import lazily, rows_on_cluster
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.kmp import KernelMatchingPursuit
+from kernelpursuit.fitting.model import PursuitModel
+from kernelpursuit.fitting.pipeline import fits
+from kernelpursuit.fitting.placement import host_dtype, is_collection
+from kernelpursuit.fitting.task_parameters import ValuePursuitParameters
+from kernelpursuit.fitting.training import (
     TrainingData,
     check_split,
     check_training,
     largest_size,
     training_data,
 )
-from kernelpursuit.estimators._units import Units
-from kernelpursuit.estimators._value_scores import ValueScore
+from kernelpursuit.fitting.units import Units
+from kernelpursuit.fitting.value_scores import ValueScore
 from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
 from kernelpursuit.losses import quantile as quantile_loss
-from kernelpursuit.sharded.arrays import Sharded
+from kernelpursuit.math.medians import medians, spreads
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
 LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 
-from kernelpursuit._array import Array, eps, from_host, namespace, on_host, to_host
 from kernelpursuit._sklearn import (
     ARRAY_API_SUPPORT,
     EstimatorSupport,
@@ -24,11 +23,13 @@ from kernelpursuit._sklearn import (
     usable_threads,
 )
 from kernelpursuit._warning import warn
-from kernelpursuit.dictionaries.tiles import one_blas_thread
-from kernelpursuit.estimators._copies import ALIKE
-from kernelpursuit.estimators._evidence import Evidence, evidence
-from kernelpursuit.estimators._pipeline import generator, say
-from kernelpursuit.estimators._placement import (
+from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_host
+from kernelpursuit.atoms.tiles import one_blas_thread
+from kernelpursuit.estimators.width_evidence import Evidence, evidence
+from kernelpursuit.fitting.callbacks import lines_wanted, told
+from kernelpursuit.fitting.duplicates import ALIKE
+from kernelpursuit.fitting.pipeline import generator, say
+from kernelpursuit.fitting.placement import (
     check_new,
     follow,
     host_dtype,
@@ -39,9 +40,8 @@ from kernelpursuit.estimators._placement import (
     widest,
     x_options,
 )
-from kernelpursuit.estimators._targets import TASKS, target_columns
-from kernelpursuit.estimators._tasks import lines_wanted, told
-from kernelpursuit.estimators._training import (
+from kernelpursuit.fitting.targets import TASKS, target_columns
+from kernelpursuit.fitting.training import (
     constant_but_for_rounding,
     few_rows_rule,
     row_counts,

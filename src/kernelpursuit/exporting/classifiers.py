@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.multiclass import OneVsRestClassifier
 
-from kernelpursuit._array import on_host
+from kernelpursuit.arrays import on_host
 from kernelpursuit.estimators.classification import classification_loss, has_labels
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
-from kernelpursuit.estimators.discriminant_cv import SparseKernelFDACV
-from kernelpursuit.estimators.refined import RefinedKMPClassifier
 from kernelpursuit.exporting.graphs import INT64, Graph, expansion_values, name_classes
 from kernelpursuit.exporting.steps import last_step
+from kernelpursuit.refined.estimators import RefinedKMPClassifier
+from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
 
 
 def width_of_coef(model: Any) -> int:

@@ -9,20 +9,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._array import on_host, to_host
 from kernelpursuit._warning import warn
+from kernelpursuit.arrays import on_host, to_host
 from kernelpursuit.estimators.cca import SparseKernelCCA
 from kernelpursuit.estimators.classification import KMPClassifier
 from kernelpursuit.estimators.conformal import ConformalRegressor
 from kernelpursuit.estimators.discriminant import SparseKernelFDA, coordinates
-from kernelpursuit.estimators.discriminant_cv import SparseKernelFDACV
 from kernelpursuit.estimators.faces import PolytopeFacesRegressor
 from kernelpursuit.estimators.landmarks import PursuitNystroem
 from kernelpursuit.estimators.novelty import SparseKernelNovelty
-from kernelpursuit.estimators.path_cv import KMPClassifierCV, KMPRegressorCV
 from kernelpursuit.estimators.pca import SparseKernelPCA
 from kernelpursuit.estimators.ranker import KMPRanker
-from kernelpursuit.estimators.refined import RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.exporting.calibration import calibrated
@@ -57,7 +54,10 @@ from kernelpursuit.exporting.steps import (
     last_step,
     options_of,
 )
-from kernelpursuit.kernels import SHIFT_INVARIANT
+from kernelpursuit.kernels.kernels import SHIFT_INVARIANT
+from kernelpursuit.refined.estimators import RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
+from kernelpursuit.search.path_cv import KMPClassifierCV, KMPRegressorCV
 
 DTYPES = {"float64": "Double", "float32": "Float"}  # names of tensors in skl2onnx
 

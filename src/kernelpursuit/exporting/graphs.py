@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelpursuit._array import to_host
+from kernelpursuit.arrays import to_host
 
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # of onnx.TensorProto
 NUMBERS = {np.dtype(np.float64): DOUBLE, np.dtype(np.int64): INT64}

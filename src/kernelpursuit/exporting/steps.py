@@ -31,7 +31,7 @@ from sklearn.svm import SVC, LinearSVC
 from kernelpursuit.estimators.classification import has_labels
 from kernelpursuit.estimators.conformal import ConformalRegressor
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
-from kernelpursuit.estimators.discriminant_cv import SparseKernelFDACV
+from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
 
 # skl2onnx's graphs of these give what the models give: the tests compare them.
 TRUSTED = (

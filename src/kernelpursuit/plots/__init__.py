@@ -5,8 +5,8 @@ A display holds the numbers and draws them as often as wanted: ``Display.from_es
 method has in all pictures of this project.
 """
 
-from kernelpursuit.plots._drawing import METHOD_COLOURS
 from kernelpursuit.plots.curves import BoundDisplay, ResidualTraceDisplay
+from kernelpursuit.plots.drawing import METHOD_COLOURS
 from kernelpursuit.plots.moved import MovedCentersDisplay
 from kernelpursuit.plots.path import PursuitPathDisplay
 from kernelpursuit.plots.support import SupportDisplay

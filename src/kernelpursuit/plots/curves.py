@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.plots._drawing import (
+from kernelpursuit.plots.drawing import (
     PURSUIT,
     STYLES,
     check_has,

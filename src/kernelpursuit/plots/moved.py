@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import to_host
-from kernelpursuit.plots._drawing import COLOURS, check_has, figure_and_axes, last_step, legend, plain
+from kernelpursuit.arrays import to_host
+from kernelpursuit.plots.drawing import COLOURS, check_has, figure_and_axes, last_step, legend, plain
 
 
 class MovedCentersDisplay:

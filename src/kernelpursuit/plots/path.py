@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import to_host
-from kernelpursuit.plots._drawing import (
+from kernelpursuit.arrays import to_host
+from kernelpursuit.plots.drawing import (
     PURSUIT,
     Curve,
     check_has,

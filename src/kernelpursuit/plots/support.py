@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.plots._drawing import COLOURS, PALE, check_has, colours, figure_and_axes, last_step, legend, plain
+from kernelpursuit.plots.drawing import COLOURS, PALE, check_has, colours, figure_and_axes, last_step, legend, plain
 
 MARKERS = "os^DvPX"
 

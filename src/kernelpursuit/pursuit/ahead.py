@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, energies, from_host, namespace, padded, to_host
+from kernelpursuit.arrays import Array, energies, from_host, namespace, padded, to_host
 from kernelpursuit.pursuit.directions import Direction
 
 _FALLEN = 1e-3  # share of the energy from which on differences have lost too many digits

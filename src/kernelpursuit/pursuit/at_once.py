@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import Array, energies, to_host
+from kernelpursuit.arrays import Array, energies, to_host
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Direction
 

@@ -8,7 +8,7 @@ from weakref import proxy
 
 import numpy as np
 
-from kernelpursuit._array import (
+from kernelpursuit.arrays import (
     Array,
     energies,
     eps,
@@ -20,8 +20,8 @@ from kernelpursuit._array import (
     tie_tolerance,
     to_host,
 )
-from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries.protocol import Dictionary, each_piece, exact_columns, pieces, sweep, sweep_in_threads
+from kernelpursuit.atoms.protocol import Dictionary, each_piece, exact_columns, pieces, sweep, sweep_in_threads
+from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit.directions import Apart, Deflated, Joined, check_finite
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pools import PASS_ERROR, Pools

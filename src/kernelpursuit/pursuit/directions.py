@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, namespace, squared_norms, to_host
-from kernelpursuit.basis import Basis
+from kernelpursuit.arrays import Array, namespace, squared_norms, to_host
+from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit.ridge import Ridge
 
 Known = Callable[[np.ndarray, Array], "np.ndarray | None"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, gather, namespace, to_host
+from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
 
 
 class Groups:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, namespace
+from kernelpursuit.arrays import Array, from_host, namespace
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.groups import Groups
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit._array import Array, squared_norms, squared_rows, to_host
-from kernelpursuit.basis import Basis
-from kernelpursuit.dictionaries.protocol import Dictionary, exact_columns, pieces
-from kernelpursuit.dictionaries.tiles import inner_products
+from kernelpursuit.arrays import Array, squared_norms, squared_rows, to_host
+from kernelpursuit.atoms.protocol import Dictionary, exact_columns, pieces
+from kernelpursuit.atoms.tiles import inner_products
+from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit.directions import Deflated
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts, pairs
 from kernelpursuit.pursuit.ridge import Ridge

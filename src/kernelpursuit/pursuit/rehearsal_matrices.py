@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kernelpursuit._array import padded
+from kernelpursuit.arrays import padded
 
 Columns = TypeVar("Columns")
 

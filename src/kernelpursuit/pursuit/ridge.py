@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kernelpursuit._array import Array, eps, from_host, gather, to_host
-from kernelpursuit.cholesky import PartialCholesky, pivot_limit, pivots
-from kernelpursuit.dictionaries.protocol import Dictionary
+from kernelpursuit.arrays import Array, eps, from_host, gather, to_host
+from kernelpursuit.atoms.protocol import Dictionary
+from kernelpursuit.math.cholesky import PartialCholesky, pivot_limit, pivots
 
 _LOOKED_AT = 64  # atoms by which a penalty is judged
 _NEGATIVE = 1e-5  # eigenvalues below minus this share of the largest are not rounding errors, of float32 either

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import WIDEST_TIE, squared_rows
+from kernelpursuit.arrays import WIDEST_TIE, squared_rows
 
 KNOWN = 0.01  # relative error of a score that is let be
 

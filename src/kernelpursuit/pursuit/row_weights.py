@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit._array import Array, in_double, namespace, to_host
+from kernelpursuit.arrays import Array, in_double, namespace, to_host
 
 MOST_COUNTED = 1e100  # rows, by their weights
 

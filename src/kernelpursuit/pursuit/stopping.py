@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit._array import Array, from_host, namespace, to_host
+from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked, count
 
 UsedShares = Callable[[int], np.ndarray]

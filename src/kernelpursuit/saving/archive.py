@@ -231,7 +231,7 @@ def compare_versions(path: Path, made_with: dict[str, str]) -> None:
 
 def check_parts(model: Any) -> None:
     """Look at the expansions of our estimators inside, as those of our own files are looked at."""
-    from kernelpursuit.estimators._expansion import Expansion
+    from kernelpursuit.fitting.expansion import Expansion
 
     for part in parts_of(model, set()):
         if isinstance(part, Expansion):

@@ -13,7 +13,7 @@ from kernelpursuit.saving.errors import ModelFileError
 from kernelpursuit.saving.tree import Reader, Writer
 
 FORMAT = "kernelpursuit"
-VERSION = 1  # of what the header means; files of all earlier versions are read
+OLDEST, VERSION = 2, 2  # of what the header means: the first version that is read, and the one that is written
 LARGEST_HEADER = 100_000_000  # bytes; safetensors reads no longer ones either
 
 
@@ -85,6 +85,10 @@ def check_version(path: Path, version: Any) -> None:
     """Refuse a version that is not known here."""
     if type(version) is not int or version < 1:
         raise ModelFileError(f"{path}: version {one_line(version)} of the format is not a number from 1 on")
+    if version < OLDEST:
+        raise ModelFileError(
+            f"{path}: version {version} of the format, from before the first release: fit the model again"
+        )
     if version > VERSION:
         raise ModelFileError(
             f"{path}: written by a newer kernelpursuit: version {one_line(version)} of the format, and here {VERSION} "

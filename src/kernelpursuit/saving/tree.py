@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kernelpursuit._array import is_array, on_host
+from kernelpursuit.arrays import is_array, on_host
 from kernelpursuit.saving.errors import Foreign
 from kernelpursuit.saving.types import HOMES, name_of, restored, state_of, type_of
 

@@ -1,0 +1,401 @@
+"""A dictionary of kernel functions centred on points, computed in tiles or kept as a matrix when it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kernelpursuit._sklearn import usable_threads
+from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
+from kernelpursuit.atoms.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
+from kernelpursuit.atoms.fused import FusedPass
+from kernelpursuit.atoms.kept import KeptTiles
+from kernelpursuit.atoms.passes import WithSquares, kept_moments, side_of_tiles, symmetric_pass, tiled_pass
+from kernelpursuit.atoms.places import check_same_place
+from kernelpursuit.atoms.tiles import (
+    FEW_ENTRIES,
+    MIB,
+    Blocks,
+    cache_blocks,
+    in_threads,
+    spans,
+)
+from kernelpursuit.kernels.gaussian import GaussianPoints
+from kernelpursuit.kernels.kernels import Kernel
+
+STORAGES = ("auto", "dense", "tiles")
+LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,
+COLUMNS = 128  # unless that were fewer columns than this
+KEPT_SHARE = 0.75  # of what the matrix leaves free of `memory`, for tiles of one that does not fit
+COMPUTED_TILES, READ_TILES = 60.0, 15.0  # see `pass_cost`; measured on two kinds of processors
+TURNED = 8  # parts of a tile: values that are turned are there twice
+DEVICE_ROWS = 2**16  # rows of a tile on an accelerator; sums over more of them are made in float64
+
+
+class KernelDictionary:
+    """Atoms ``k(x, z_j)``, one per centre z_j, evaluated at the rows of X.
+
+    Parameters
+    ----------
+    X : {array, CSR array} of shape (n_samples, n_features)
+        Points at which the atoms are evaluated, of any array namespace; nothing leaves its device but results of
+        `correlate` and `gram`.
+    Z : {array, CSR array} of shape (n_atoms, n_features)
+        Centres, from the same array library and device.
+    kernel : Kernel
+    memory : int
+        Bytes that the matrix, or one tile of it, may take.
+    storage : {"auto", "dense", "tiles"}
+        Keep the whole matrix, recompute tiles at each pass, or (auto) keep it if it fits `memory`.
+    shared : dict, optional
+        Where dictionaries of the same centres and kernel at several blocks of rows keep what they make of the centres.
+
+    Attributes
+    ----------
+    plan : str
+        What is kept and what is recomputed, in a sentence.
+    spare : int
+        Bytes of `memory` that neither the matrix nor its tiles take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit.kernels.kernels import make_kernel
+    >>> X = np.arange(6.0)[:, None]
+    >>> D = KernelDictionary(X, X, make_kernel("rbf", X, gamma=1.0))
+    >>> D.plan
+    'kernel matrix kept: 6 x 6 float64, 0.0 of 1,024 MiB'
+    >>> D.correlate(np.ones((6, 1))).round(2).ravel()
+    array([1.39, 1.75, 1.77, 1.77, 1.75, 1.39])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Z: Any,
+        kernel: Kernel,
+        *,
+        memory: int = 1024 * MIB,
+        storage: str = "auto",
+        shared: dict[str, Any] | None = None,
+    ):
+        check_same_place(X, Z)
+        self.kernel = kernel
+        self.dtype = X.dtype
+        self.shape = (X.shape[0], Z.shape[0])
+        self._numpy = isinstance(X, np.ndarray) or sparse.issparse(X)
+        n, m = self.shape
+        itemsize = X.dtype.itemsize if self._numpy else namespace(X).finfo(X.dtype).bits // 8
+        column = n * itemsize
+        if column > memory:
+            raise ValueError(f"memory={memory} bytes is too small for one kernel column of {n} rows: needs {column}")
+        # A tile, its deflated copy and temporaries must fit together.
+        limit = min(memory // 4, max(largest_tile(X), COLUMNS * column))
+        self._itemsize = itemsize
+        self.tile = int(min(m, max(1, limit // column)))
+        self._blocks = self._shape_of_blocks(itemsize, limit)
+        raw = sparse.issparse(X) or sparse.issparse(Z)  # sparse data are not centred, so the others must not be either
+        self._X = X if raw else kernel.prepare(X)
+        self._shared = {} if shared is None else shared
+        self._Z = self._X if Z is X else Z if raw else self._once("centres", lambda: kernel.prepare(Z))
+        self._exact_points: tuple[Any, Any] | None = None  # both in float64, from the first time they are needed
+        self._given = (X, Z)
+        self._fused = FusedPass.for_points(self._X, self._Z)
+        self._like = X[:1, :1] if not self._numpy else np.empty((0, 0), dtype=X.dtype)  # namespace, device and dtype
+        self._own_centers = Z is X
+        self._matrix: Array | None = None
+        if storage == "dense" or (storage == "auto" and m * column <= memory):
+            # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
+            self._matrix = self._transposed_values()
+        self.spare = memory - (2 * self.tile if self._matrix is None else m) * column
+        keeps = storage == "auto" and self._matrix is None and self._numpy
+        height = side_of_tiles(itemsize) if self._by_halves else self._blocks.columns
+        room = int(KEPT_SHARE * self.spare) if keeps else 0
+        self._kept = KeptTiles(self.shape, self.dtype, room, height, self._by_halves) if room > 0 else None
+        self.spare -= 0 if self._kept is None else self._kept.nbytes
+        self.plan = self._describe(m * column, memory)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the matrix is kept, or all tiles of a half of it."""
+        return self._matrix is not None or self.tiles_kept == 1
+
+    @property
+    def tiles_kept(self) -> float:
+        """Share of the tiles that a pass reads and does not compute; 0 where the matrix is kept instead."""
+        return 0.0 if self._kept is None else self._kept.share
+
+    @property
+    def pass_cost(self) -> float:
+        """What a pass over tiles costs for one vector: so many inner products of two atoms, for each atom.
+
+        0 where a matrix is kept: blocks of atoms whose vectors read it together did not pay for all widths.
+        """
+        if self._matrix is not None:
+            return 0.0
+        return READ_TILES * self.tiles_kept + COMPUTED_TILES * (1 - self.tiles_kept)
+
+    @property
+    def halves(self) -> bool:
+        """Whether a half of the matrix is all of it."""
+        return self._own_centers and self.kernel.symmetric
+
+    @property
+    def _by_halves(self) -> bool:
+        """Whether a pass makes tiles of a half only; not where there are few rows, or where memory is short."""
+        return self.halves and side_of_tiles(self._itemsize) ** 2 <= 2 * self._blocks.rows * self._blocks.columns
+
+    @property
+    def kept_by_halves(self) -> bool:
+        """Whether that is so of the matrix that is kept, and a product may read one triangle of it."""
+        return self.halves and isinstance(self._matrix, np.ndarray) and self._itemsize == 8
+
+    @property
+    def parallel(self) -> bool:
+        """Whether columns may be asked for in several threads at once."""
+        return self._matrix is not None or self.kernel.parallel
+
+    @property
+    def threaded(self) -> bool:
+        """Whether a pass makes tiles in threads of its own."""
+        n, m = self.shape
+        large = n * m > FEW_ENTRIES and usable_threads() > 1
+        return large and self._numpy and self._matrix is None and self.kernel.parallel
+
+    def _shape_of_blocks(self, itemsize: int, limit: int) -> Blocks:
+        n, m = self.shape
+        if self._numpy:
+            return cache_blocks(n, m, itemsize, limit)
+        rows = max(1, min(n, DEVICE_ROWS, limit // itemsize))
+        return Blocks(rows, max(1, min(m, limit // (rows * itemsize))))
+
+    def _describe(self, needed: int, memory: int) -> str:
+        n, m = self.shape
+        if self._matrix is not None:
+            name = str(self.dtype).removeprefix("torch.").removeprefix("array_api_strict.")
+            return f"kernel matrix kept: {n:,} x {m:,} {name}, {needed / MIB:,.1f} of {memory / MIB:,.0f} MiB"
+        tiles = f"tiles of {self._blocks.rows:,} x {self._blocks.columns:,}"
+        if self.tiles_kept == 1:
+            half = f"{needed / 2 / MIB:,.1f} of {memory / MIB:,.0f} MiB"
+            return f"half of the kernel matrix kept, which is symmetric: {half}"
+        if needed <= memory:
+            return f"no kernel matrix kept: columns that are looked at are computed, a pass over all in {tiles}"
+        kept = f", {100 * self.tiles_kept:.0f} % of them kept" if self.tiles_kept else ""
+        return (
+            f"kernel recomputed in {tiles} at each pass{kept}: "
+            f"the matrix would take {needed / MIB:,.1f} MiB, memory allows {memory / MIB:,.1f}"
+        )
+
+    def columns(self, J: np.ndarray) -> Array:
+        """Columns `J`, (n_samples, len(J)), in the namespace of X."""
+        tile = as_slice(J)
+        if self._matrix is None:
+            return self._values(self._X, rows_of(self._Z, J if tile is None else tile))
+        return rows_of(self._matrix, J if tile is None else tile).T
+
+    def exact_columns(self, J: np.ndarray) -> Array:
+        """The same in float64. Where the matrix is kept or passed over in float32, it is computed from the points."""
+        if self._itemsize == 8:
+            return self.columns(J)
+        X, Z = self._in_double()
+        if self._numpy and self.kernel.symmetric:  # each column in one piece, as directions are
+            return self._values(rows_of(Z, J), X, double=True).T
+        return self._values(X, rows_of(Z, J), double=True)
+
+    def _in_double(self) -> tuple[Any, Any]:
+        """Points and centres in float64, prepared."""
+        if self._itemsize == 8:
+            return self._X, self._Z
+        if self._exact_points is None:
+            X, Z = self._given
+            raw = sparse.issparse(X) or sparse.issparse(Z)
+
+            def ready(x: Any) -> Any:
+                wide = x.astype(np.float64) if self._numpy else in_double(x)
+                return wide if raw else self.kernel.prepare(wide)
+
+            points = ready(X)
+            self._exact_points = points, points if Z is X else self._once("exact centres", lambda: ready(Z))
+        return self._exact_points
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is made of the centres, by the first of the dictionaries that share it."""
+        if name not in self._shared:
+            self._shared[name] = make()
+        return self._shared[name]
+
+    def correlate(self, V: Array) -> np.ndarray:
+        """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""
+        if self._matrix is not None:
+            if self.halves and reads_one_triangle(self._matrix, V):
+                return symmetric_product(self._matrix, V)
+            return matrix_product(self._matrix, V)
+        if self._numpy:
+            return self._pass(V)
+        with self._explained():
+            fused = None if self._fused is None else self._fused(V)
+            return self._device_pass(V) if fused is None else to_host(fused.T.contiguous()).T  # turned on the device
+
+    def moments(self, V: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """DᵀV, (n_atoms, V.shape[1]), and Σ w d², (n_atoms,), in one pass. All sums are in float64."""
+        vectors = np.concatenate([V, weights[:, None]], axis=1)
+        if isinstance(self._matrix, np.ndarray):
+            both = kept_moments(self._matrix, vectors, self._matrix.size > FEW_ENTRIES)
+        else:
+            both = self._pass(vectors, WithSquares)
+        return both[:, :-1], both[:, -1]
+
+    def _pass(self, V: np.ndarray, ready: Callable[[np.ndarray], Any] | None = None) -> np.ndarray:
+        """DᵀV by tiles that are made, multiplied and used up in a core's cache; each made `ready` first."""
+        (n, m), blocks = self.shape, self._blocks
+        side = side_of_tiles(self._itemsize)
+        width = side if self._by_halves else blocks.rows
+
+        def tiles(atoms: slice) -> Callable[[slice], Any]:
+            tile = self._tiles_of(atoms, width)
+            return tile if ready is None else lambda rows: ready(tile(rows))
+
+        parallel = self.parallel and n * m > FEW_ENTRIES
+        if self._by_halves:
+            return symmetric_pass(n, tiles, V, side, parallel, None if self._kept is None else self._kept.holds)
+        return tiled_pass(n, m, tiles, V, blocks, parallel)
+
+    def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:
+        """Tiles of some atoms: those that are kept, the others made one after the other in the same place."""
+        centres, buffer = self._Z[atoms], np.empty((atoms.stop - atoms.start, width), dtype=self.dtype)
+
+        def tile(rows: slice) -> np.ndarray:
+            def fill(out: np.ndarray) -> np.ndarray:
+                return self._tile(centres, self._X[rows], out)
+
+            kept = None if self._kept is None else self._kept.tile(atoms, rows, fill)
+            return fill(buffer[:, : rows.stop - rows.start]) if kept is None else kept
+
+        return tile
+
+    def _tile(self, centres: Any, points: Any, out: np.ndarray) -> np.ndarray:
+        """k(x, z), transposed: each row belongs to a centre. A product of such a tile with V is the faster one."""
+        if self.kernel.symmetric:
+            return self.kernel.finite(centres, points, out)
+        out[...] = self.kernel.finite(points, centres).T
+        return out
+
+    def _device_pass(self, V: Array) -> np.ndarray:
+        """DᵀV by tiles on the device of X, whose own threads work on each; float64 sums over the blocks of rows."""
+        xp, (n, m), blocks = namespace(V), self.shape, self._blocks
+        out = np.empty((V.shape[1], m))
+        for J in spans(0, m, blocks.columns):
+            centres, total = rows_of(self._Z, J), None
+            for block in spans(0, n, blocks.rows):
+                tile = self.kernel.finite(rows_of(self._X, block), centres)
+                part = xp.astype(V[block, :].T @ tile, xp.float64)
+                total = part if total is None else total + part
+            out[:, J] = to_host(total)
+        return out.T
+
+    def _transposed_values(self) -> Array:
+        """k(x, z) for all points and centres, one row for each centre."""
+        if self.halves and self._numpy:
+            return self._mirrored_values(self._X)
+        if self.kernel.symmetric:
+            return self._values(self._Z, self._X)
+        xp, (n, m) = namespace(self._like), self.shape
+        values = xp.empty((m, n), dtype=self.dtype, device=self._like.device)
+        for J in spans(0, m, max(1, self.tile // TURNED)):  # no second matrix to turn
+            values[J, :] = self._values(self._X, rows_of(self._Z, J)).T
+        return values
+
+    def _values(self, P: Any, Q: Any, double: bool = False) -> Array:
+        """Kernel values of prepared points, an array of the dtype of X, or in float64."""
+        n, m = P.shape[0], Q.shape[0]
+        if not self._numpy:
+            return self._device_values(P, Q, double)
+        dtype = np.dtype(np.float64) if double else self.dtype
+        if n * m <= FEW_ENTRIES:
+            return np.ascontiguousarray(np.asarray(self.kernel.finite(P, Q), dtype=dtype))
+        values = np.empty((n, m), dtype=dtype)
+        size = cache_blocks(n, m, dtype.itemsize, LARGEST_TILE)
+        tasks = [(rows, J) for J in spans(0, m, size.columns) for rows in spans(0, n, size.rows)]
+
+        def fill(task: tuple[slice, slice]) -> None:
+            rows, J = task
+            self.kernel.finite(P[rows], Q[J], values[rows, J])
+
+        in_threads(fill, tasks, self.kernel.parallel)
+        return values
+
+    def _mirrored_values(self, P: Any) -> np.ndarray:
+        """Kernel values of prepared points with each other: tiles above the diagonal computed, those below copied."""
+        n = P.shape[0]
+        values = np.empty((n, n), dtype=self.dtype)
+        parts = spans(0, n, side_of_tiles(self._itemsize))
+
+        def fill(task: tuple[slice, slice]) -> None:
+            one, two = task
+            self.kernel.finite(P[one], P[two], values[one, two])
+            if one != two:
+                values[two, one] = values[one, two].T
+
+        tasks = [(one, two) for place, one in enumerate(parts) for two in parts[place:]]
+        in_threads(fill, tasks, self.kernel.parallel and n * n > FEW_ENTRIES)
+        return values
+
+    def _device_values(self, P: Any, Q: Any, double: bool) -> Array:
+        """The same on the device of X: whole columns of a tile, or the kept matrix by blocks of rows."""
+        n, m = P.shape[0], Q.shape[0]
+        with self._explained():
+            rows = max(1, self._blocks.rows * self._blocks.columns // max(1, m))
+            if rows >= n:
+                return self.kernel.finite(P, Q)
+            xp = namespace(self._like)
+            values = xp.empty((n, m), dtype=xp.float64 if double else self.dtype, device=self._like.device)
+            for block in spans(0, n, rows):
+                values[block, :] = self.kernel.finite(rows_of(P, block), Q)
+            return values
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns an accelerator's lack of memory into an error that says which `memory` to ask for."""
+        try:
+            yield
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            rows, columns = self._blocks
+            raise MemoryError(
+                f"the device of X has no room for kernel tiles of {rows:,} x {columns:,} and their temporaries: "
+                f"a smaller memory= makes smaller tiles; try memory={2 * rows * columns * self._itemsize}"
+            ) from error
+
+    def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Kernel values of centres `I` (None: all) with centres `J`, in float64: products in feature space."""
+        _, Z = self._in_double()
+        rows = Z if I is None else rows_of(Z, np.asarray(I))
+        return to_host(self._values(rows, rows_of(Z, np.asarray(J)), double=True))
+
+    def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
+        """k(z, z) of centres `J` (None: all)."""
+        indices = np.arange(self.shape[1]) if J is None else np.asarray(J)
+        blocks = [indices[i : i + 256] for i in range(0, len(indices), 256)]  # diagonals of small squares: no n x n
+        return np.concatenate([np.diagonal(self.gram(block, block)) for block in blocks])
+
+
+def rows_of(points: Any, J: slice | np.ndarray) -> Any:
+    """Rows `J` of prepared points or of an array of any kind."""
+    if isinstance(points, GaussianPoints | np.ndarray) or sparse.issparse(points):
+        return points[J]
+    return points[J, :] if isinstance(J, slice) else gather(points, J)
+
+
+def largest_tile(X: Any) -> int:
+    """Bytes that a tile may take: a few caches on the host, an eighth of what is free on a device."""
+    device = getattr(X, "device", "cpu")
+    if getattr(device, "type", "cpu") != "cuda":
+        return LARGEST_TILE
+    free, _ = import_module("torch").cuda.mem_get_info(device)
+    return free // 8

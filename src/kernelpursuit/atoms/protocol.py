@@ -1,0 +1,98 @@
+"""What every dictionary can do, and what can be said of all of them: imported by those who use dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from kernelpursuit.arrays import Array, in_double, to_host
+from kernelpursuit.atoms.tiles import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
+
+NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in float64, and the fewest atoms of one
+
+
+class Dictionary(Protocol):
+    """What the criteria need of a dictionary: an (n_samples, n_atoms) matrix D behind products.
+
+    Attributes
+    ----------
+    shape : (n_samples, n_atoms)
+    tile : int
+        How many columns may be in memory at once.
+    in_memory : bool
+        Whether the matrix is kept, so that a pass only reads it.
+    """
+
+    shape: tuple[int, int]
+    tile: int
+
+    @property
+    def in_memory(self) -> bool: ...  # noqa: D102
+
+    def columns(self, J: np.ndarray) -> Array:
+        """Columns `J`, (n_samples, len(J)), in sample space."""
+
+    def correlate(self, V: Array) -> np.ndarray:
+        """DᵀV, (n_atoms, V.shape[1]), on the host: one pass over the data, in the precision of `columns`."""
+
+    def gram(self, I: np.ndarray | None, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Inner products of atoms `I` (None: all) with atoms `J` under the ridge penalty, on the host.
+
+        Kernel values of the centres for kernel atoms, the identity for others.
+        """
+
+    def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
+        """Diagonal of `gram` at atoms `J` (None: all)."""
+
+
+def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
+    """Columns `J` in float64, (n_samples, len(J)).
+
+    A dictionary of fewer digits may have a method of this name that computes them anew; else they are converted.
+    """
+    method = getattr(dictionary, "exact_columns", None)
+    return in_double(dictionary.columns(J)) if method is None else method(J)
+
+
+def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarray]:
+    """Atoms `J` (None: all) in pieces whose columns may be in memory at once."""
+    J = np.arange(dictionary.shape[1]) if J is None else J
+    return [J[start : start + dictionary.tile] for start in range(0, len(J), dictionary.tile)]
+
+
+def each_piece(
+    dictionary: Dictionary, f: Callable[[np.ndarray], Result], J: np.ndarray
+) -> Iterator[tuple[np.ndarray, Result]]:
+    """Pieces of atoms `J`, each with ``f(piece)``: in threads where BLAS is held at one, so `f` may change nothing.
+
+    Pieces are a quarter as long then, so that they take no more memory together.
+    """
+    parallel = one_blas_thread.held and getattr(dictionary, "parallel", dictionary.in_memory)
+    for piece in pieces(dictionary, J):
+        many = parallel and dictionary.shape[0] * len(piece) > FEW_ENTRIES
+        parts = [piece[part] for part in spans(0, len(piece), -(-len(piece) // 4))] if many else [piece]
+        yield from zip(parts, in_threads(f, parts, many), strict=True)
+
+
+def sweep(
+    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]], J: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    """Apply `f` to tiles of atoms `J` (None: all) and join its results along the atoms."""
+    return _joined([f(tile) for tile in pieces(dictionary, J)])
+
+
+def sweep_in_threads(
+    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+) -> tuple[np.ndarray, ...]:
+    """The same for all atoms of arrays of NumPy: narrow tiles, several at once. So `f` may change nothing."""
+    n, m = dictionary.shape
+    width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
+    tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]
+    parallel = getattr(dictionary, "parallel", dictionary.in_memory)
+    return _joined(in_threads(f, tiles, parallel and n * m > FEW_ENTRIES))
+
+
+def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    return tuple(np.concatenate([to_host(one) for one in part]) for part in zip(*parts, strict=True))

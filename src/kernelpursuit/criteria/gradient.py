@@ -1,0 +1,382 @@
+"""Any differentiable loss: matching pursuit on its gradient, with a full refit every few steps."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from kernelpursuit.arrays import Array, from_host, in_double, namespace, padded, squared_norms, to_host
+from kernelpursuit.atoms.protocol import Dictionary
+from kernelpursuit.criteria.base import TakingDirections
+from kernelpursuit.criteria.squares import atoms_of_variant
+from kernelpursuit.losses import Loss
+from kernelpursuit.math.medians import in_ties, spreads
+from kernelpursuit.math.weights import KeptWeights, WeightPath
+from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side
+from kernelpursuit.pursuit.loop import Step
+
+_LEAST_SPREAD = 1e-6  # of residuals, as a share of the first: a loss is not rounded off more narrowly than by this
+_BALANCED = 0.2  # of the smaller share of rows that a quantile asks for: how far the share may be from it
+_ALIKE = 16  # times: losses of targets that differ in size by no more than this are minimised together
+_DONE = 1e-5  # of the slope of a target where a descent begins: with less it is at its minimum
+
+
+class Gradient(TakingDirections):
+    """Criterion of kernel matching pursuit for a differentiable loss.
+
+    With g the negative gradient of the loss at the fitted values and d̃ the part of an atom d outside the span of the
+    constant and the chosen atoms, the score is
+
+    - ``"prefit"``: ‖d̃ᵀg‖² / ‖d̃‖², the drop of a quadratic loss of the same gradient when all weights are fitted again;
+    - ``"backfit"``: ‖d̃ᵀg‖² / ‖d‖²;
+    - ``"basic"``: ‖dᵀg‖² / ‖d‖², d deflated by the constant only, weights never refitted, atoms may be chosen again.
+
+    A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. Both
+    begin at the current model; for a loss that is not convex at least squares too, and the lower end is taken. For the
+    squared loss this is `Squares` at a higher price. A loss with a corner that can be `rounded` is rounded off by the
+    spread of the residuals, again each time that this has halved, and less where the shares of rows below and above
+    are not those that the corner asks for; losses of steps are then the rounded ones.
+
+    A step costs one column, one ``correlate`` of 1 + n_targets vectors, and O(n k) for each iteration of the optimiser.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+    targets : array of shape (n_samples,) or (n_samples, n_targets)
+        Labels are -1 and +1 for the losses of margins.
+    loss : Loss
+    variant : {"prefit", "backfit", "basic"}
+    refit_every : int or None
+        Steps from one refit of all weights to the next; None never refits.
+    alpha, weights, intercept
+        As in `Squares`; the objective is ``sum(w * L(y, f)) + alpha * cᵀGc``. An array of `alpha` has the ridge of each
+        target.
+    groups : ndarray of shape (n_samples,), optional
+        As in `Squares`, for a loss that no constant of a group changes: `pairwise_logistic`.
+    shrinkage : float
+        Share of the full step that the basic variant takes.
+    curvature : float or ndarray of shape (n_targets,)
+        Second derivative of the loss, about, or that of each target. Atoms are chosen as if it were this everywhere:
+        where it is small, a penalty is the larger beside it. Targets share the mean of what this comes to.
+
+    References
+    ----------
+    Vincent and Bengio, Kernel matching pursuit, Machine Learning 48 (2002), section 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary, Gradient
+    >>> from kernelpursuit.losses import LOSSES
+    >>> y = np.array([1.0, -1.0, 1.0, -1.0])
+    >>> run = Gradient(DenseDictionary(np.eye(4)[:, :2]), y, LOSSES["logistic"], intercept=False)
+    >>> round(run.start().loss, 6)  # ln 2
+    0.693147
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        targets: Array,
+        loss: Loss,
+        *,
+        variant: str = "backfit",
+        refit_every: int | None = 1,
+        alpha: float | np.ndarray = 0.0,
+        weights: Array | None = None,
+        intercept: bool = True,
+        groups: np.ndarray | None = None,
+        shrinkage: float = 1.0,
+        curvature: float | np.ndarray = 2.0,
+    ):
+        targets = targets if targets.ndim == 2 else targets[:, None]
+        # L + alpha cᵀGc is bend times (L / bend + alpha / bend cᵀGc), whose loss bends as the squared one does.
+        ridge = float(np.mean(alpha / (np.asarray(curvature) / 2)))
+        self._bend = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
+        given = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
+        self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
+        targets = in_double(targets)
+        self._variant = variant
+        self._refit_every = refit_every if self.atoms.orthogonal else None
+        self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage
+        self._y = targets
+        self._f = namespace(targets).zeros_like(targets)
+        self._f_tail = np.zeros((0, targets.shape[1]))
+        self._theta = np.zeros((0, targets.shape[1]))  # coordinates of the fit along the directions
+        self._thetas: list[np.ndarray] = []  # the same after each step
+        self._chosen: list[int] = []
+        self._form, self._sharp = loss, loss  # what is minimised now, and what was asked for
+        self._weights = None if weights is None else to_host(weights)
+        self._spreads = np.full(targets.shape[1], np.inf)  # of residuals, by which the loss is rounded off
+        self._least_spreads = np.zeros(targets.shape[1])
+        self._size = 1.0
+        self._settled = True  # whether the last refit came to the minimum
+        if intercept:
+            self._start_at_mean()
+        self._round_off()
+        self._least_spreads = _LEAST_SPREAD * self._spreads
+        self._set_unit()
+        if intercept and loss.convex:
+            self._refit()  # the best constant
+            while self._sharpen():
+                self._refit()
+        self._first_slope, self._first_losses = self._slope(), self._losses()
+        self._thetas.append(self._theta)
+
+    def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
+        if J is None and self._a is None:
+            self._a = self.atoms.sweep(self._products)
+            self._error = np.zeros(len(self._a))
+        self._settle_sample(J, self._products, jointly=self._variant == "prefit")
+        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
+
+    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
+        return self._first_alone(block)  # the gradient after it is not known before it is fitted
+
+    def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
+        _, sample, tail = waiting[0][place]
+        self._f_tail = padded(self._f_tail, max(len(tail), len(self._f_tail)))
+        length, _ = self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
+        length = self._shrinkage * length
+        self._move(sample[None, :], tail[None, :], length)
+        self._theta = np.concatenate([self._theta, length])
+        if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
+            self._refit()
+            while self._round_off() or self._sharpen():
+                self._refit()
+        else:
+            self._settled = True  # as far as it was meant to
+            self._round_off()
+        self.atoms.chosen(atom)
+        self._chosen.append(atom)
+        self._thetas.append(self._theta)
+        if self._a is not None:
+            self._update(waiting[0][place])
+        weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
+        return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight)
+
+    def weight_path(self, n_steps: int) -> WeightPath | KeptWeights:
+        """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
+        thetas, atoms = self._thetas[: n_steps + 1], self._chosen[:n_steps]
+        directions = self.atoms.coefficients(atoms)
+        if not self._refit_every:
+            start = thetas[0] if self.atoms.intercept else np.zeros((1, self._y.shape[1]))
+            lengths = np.concatenate([start, *(theta[-1:] for theta in thetas[1:])])
+            return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
+        stages: list[np.ndarray | tuple[np.ndarray, np.ndarray]] = []
+        for k, theta in enumerate(thetas):
+            if k % self._refit_every == 0:  # all weights changed
+                stages.append(self.atoms.solve(atoms[:k], theta))
+            else:
+                stages.append((directions[: k + 1, k].copy(), theta[-1]))
+        return KeptWeights(stages)
+
+    def coef(self) -> np.ndarray:
+        """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
+        return self.atoms.solve(self._chosen, self._theta)
+
+    def flatness(self) -> float:
+        """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
+        return self._slope() / (self._first_slope or 1.0)
+
+    def unsettled(self) -> np.ndarray:
+        """What one more refit takes off the loss of each target, as a share of what that was before the first atom.
+
+        Above 0 where the last one gave up early.
+        """
+        if self._settled:
+            return np.zeros(self._y.shape[1])
+        before, model = self._losses(), (self._theta, self._f, self._f_tail)
+        self._refit()
+        after, (self._theta, self._f, self._f_tail) = self._losses(), model
+        return np.divide(before - after, self._first_losses, out=np.zeros_like(after), where=self._first_losses > 0)
+
+    def imbalance(self) -> np.ndarray:
+        """How far the shares of rows below and above the model are from those that a loss with a corner asks for.
+
+        For each target; 0 where it is by no more rows than the model may go through, or where it fits all rows. Rows
+        with the same value, to which the model is near, are above and below in part.
+        """
+        sharp, rounded = (to_host(form.gradient(self._y, self._f)) for form in (self._sharp, self._form))
+        tied = to_host(self._y), self._weights, _BALANCED * self.smaller_share() / 2
+        share = np.average(np.where(in_ties(*tied), rounded, sharp), axis=0, weights=self._weights) / 2
+        through = (1 + len(self._chosen)) / self._y.shape[0]
+        varies = np.array(spreads(to_host(self.residual()), self._weights)) > self._least_spreads
+        return np.where(varies & (np.abs(share) > through), share, 0.0)
+
+    def smaller_share(self) -> float:
+        """The smaller of the shares of rows below and above the model that a loss with a corner asks for."""
+        return float(np.min(np.abs(self._sharp.gradient(np.zeros(2), np.array([1.0, -1.0]))))) / 2
+
+    def residual(self) -> Array:
+        """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
+        return self._y - self._f
+
+    def _start_at_mean(self) -> None:
+        """Start at the mean of the targets, or what a link makes of it."""
+        constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
+        mean = to_host(constant @ self.atoms.weigh(self._y))
+        if self._form.link is not None:  # the constant whose mean is that of the targets
+            unit = to_host(self.atoms.unweigh(constant.T)[:1, :])  # what 1 along the direction is
+            mean = to_host(self._form.link.of_mean(mean * unit)) / unit
+        self._move(constant, no_tail, mean)
+        self._theta = mean
+
+    def _round_off(self) -> bool:
+        """Round the loss off by the residuals where their spread is half of what it was; whether it is another loss.
+
+        Within its rounding a loss is squared, so that what it estimates there is nearer to a mean than to a quantile.
+        """
+        if self._sharp.rounded is None:
+            return False
+        return self._narrow(np.array(spreads(to_host(self.residual()), self._weights)))
+
+    def _sharpen(self) -> bool:
+        """Round the loss off less where it is balanced and the loss with the corner is not; whether it is another loss.
+
+        Residuals that are skewed may be much closer to each other at a quantile than they are spread.
+        """
+        if self._sharp.rounded is None:
+            return False
+        slopes = np.average(to_host(self._form.gradient(self._y, self._f)), axis=0, weights=self._weights)
+        allowed = _BALANCED * self.smaller_share()
+        off = (np.abs(slopes) / 2 < allowed) & (np.abs(self.imbalance()) > allowed)
+        return self._narrow(np.where(off, self._spreads / 4, np.inf))
+
+    def _narrow(self, now: np.ndarray) -> bool:
+        """Round the loss off by spreads where these are less than half of what they were; whether it is another."""
+        now = np.maximum(now, self._least_spreads)
+        narrower = now < self._spreads / 2
+        if self._sharp.rounded is None or not np.any(narrower):
+            return False
+        self._spreads = np.where(narrower, now, self._spreads)
+        self._form = self._sharp.rounded(self._spreads)
+        self._set_unit()
+        return True
+
+    def _set_unit(self) -> None:
+        """Minimise losses in a unit near the one now, to which an optimiser's tolerances refer.
+
+        For a target that is fitted alone, coordinates have a unit too: the change of the values by which the slope
+        takes away the loss.
+        """
+        self._size = float(2.0 ** np.frexp(self._loss())[1])
+        xp = namespace(self._f)
+        slopes = to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)), axis=0))
+        losses = self._losses()
+        self._sizes = 2.0 ** np.frexp(losses)[1]
+        steep = (slopes > 0) & (losses > 0)
+        self._units = 2.0 ** np.frexp(np.divide(losses, slopes, out=np.ones_like(losses), where=steep))[1]
+
+    def _refit(self) -> None:
+        """Minimise over all coordinates, from the current ones."""
+        basis = self.atoms.basis
+        tails = basis.tails[:, : len(self._f_tail)]
+        change, self._settled = self._minimise(basis.directions, tails, np.zeros((basis.size, self._y.shape[1])))
+        self._theta = self._theta + change
+        self._f = self.atoms.unweigh(basis.directions.T @ from_host(self._theta, self._f))
+        self._f_tail = tails.T @ self._theta
+
+    def _move(self, directions: Array, tails: np.ndarray, change: np.ndarray) -> None:
+        self._f = self._f + self.atoms.unweigh(directions.T @ from_host(change, self._f))
+        self._f_tail[: tails.shape[1]] += tails.T @ change
+
+    def _minimise(self, directions: Array, tails: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Change of the coordinates along `directions` that minimises the objective, and whether it does for certain.
+
+        This is a sum over the targets, of which each has coordinates of its own. Fitted together they take fewer
+        calls. Where their losses differ in size each is fitted alone: tolerances refer to the largest, and losses of
+        quantiles bend the more, the smaller the unit. So is one that is not at its minimum when the others are.
+        """
+        change, done = start.copy(), np.zeros(start.shape[1], dtype=bool)
+        if self._sizes.max() <= _ALIKE * self._sizes.min():
+            change, done = self._descend(directions, tails, start, slice(None), self._size, 1.0)
+        for t in np.flatnonzero(~done) if len(done) > 1 else []:
+            one, own = slice(t, t + 1), (float(self._sizes[t]), float(self._units[t]))
+            change[:, one], done[one] = self._descend(directions, tails, change[:, one], one, *own)
+        return change, bool(np.all(done))
+
+    def _descend(
+        self, directions: Array, tails: np.ndarray, start: np.ndarray, some: slice, size: float, unit: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same for `some` targets, and for each whether it is at its minimum.
+
+        Losses are counted in `size`, and coordinates in `unit`.
+        """
+        y, now, tail_now = self._y[:, some], self._f[:, some], self._f_tail[: tails.shape[1], some]
+        bend = self._bend[some]
+        form = self._form if some.start is None else self._form.of_target(some.start)
+
+        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            change = unit * flat.reshape(start.shape)
+            f = now + self.atoms.unweigh(directions.T @ from_host(change, now))
+            tail = tail_now + tails.T @ change
+            slope = to_host(directions @ self.atoms.weigh(form.gradient(y, f)))
+            slope += 2 * tails @ (bend * tail)
+            value = self._value(form, y, f) + float(np.sum(bend * tail**2))
+            return value / size, slope.ravel() * (unit / size)
+
+        # The directions are orthonormal, so the problem is as well conditioned as the loss allows.
+        options = {"maxiter": 500, "maxcor": 20, "ftol": 1e-15}
+
+        def least(begin: np.ndarray) -> OptimizeResult:
+            slopes = _steepest(objective(begin.ravel())[1], start.shape)
+            own = options | {"gtol": 1e-9 * max(1e-3, np.max(slopes))}
+            result = minimize(objective, begin.ravel(), jac=True, method="L-BFGS-B", options=own)
+            result.done = _steepest(result.jac, start.shape) <= _DONE * np.maximum(1e-3, slopes)
+            return result
+
+        found = [least(start / unit)]
+        if not form.convex and form.link is None:  # it may be flat here; at least squares it is not
+            squares = to_host(directions @ self.atoms.weigh(y - now)) - tails @ tail_now
+            found.append(least(squares / unit))
+        best = min(found, key=lambda result: result.fun)
+        return unit * best.x.reshape(start.shape), best.done
+
+    def _negative_gradient(self) -> tuple[Array, np.ndarray]:
+        """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
+        slope = -self.atoms.weigh(self._form.gradient(self._y, self._f))
+        slope, tail, _ = self.atoms.basis.complement(slope, -2 * (self._bend * self._f_tail).T, size=self.atoms.size)
+        return slope, tail.T
+
+    def _products(self, part: Deflated) -> np.ndarray:
+        return part.products(*self._negative_gradient())
+
+    def _update(self, new: Direction) -> None:
+        """One pass: products of all atoms with the new direction, for the norms, and with the new gradient."""
+        slope, slope_tail = self._negative_gradient()
+        slopes = [Direction(-1, slope[:, t], slope_tail[:, t]) for t in range(slope.shape[1])]
+        products = self.atoms.correlate(*side_by_side([new, *slopes]))
+        self._a = products[:, 1:].copy()
+        self._error = self.atoms.pass_error(float(np.sqrt(np.sum(squared_norms(slope)) + np.sum(slope_tail**2))))
+        if self._variant != "basic":
+            for J, part in self.atoms.downdate(products[:, 0]):
+                self._a[J], self._error[J] = self._products(part), 0
+        self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
+
+    def _slope(self) -> float:
+        xp = namespace(self._f)
+        return float(to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)))))
+
+    def _weighed(self, form: Loss, y: Array, f: Array) -> Array:
+        """A loss of each row, times its weight."""
+        return self.atoms.weigh(self.atoms.weigh(form.value(y, f)))
+
+    def _value(self, form: Loss, y: Array, f: Array) -> float:
+        """Weighted sum of a loss."""
+        return float(to_host(namespace(f).sum(self._weighed(form, y, f))))
+
+    def _losses(self) -> np.ndarray:
+        """Mean loss of each target, with its penalty."""
+        values = to_host(namespace(self._f).sum(self._weighed(self._form, self._y, self._f), axis=0))
+        return (values + self._bend * np.sum(self._f_tail**2, axis=0)) / self.atoms.total_weight
+
+    def _loss(self) -> float:
+        value = self._value(self._form, self._y, self._f)
+        return (value + float(np.sum(self._bend * self._f_tail**2))) / self.atoms.total_weight
+
+
+def _steepest(slope: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The largest slope of each target."""
+    return np.max(np.abs(slope.reshape(shape)), axis=0)

@@ -1,0 +1,409 @@
+"""Arrays whose rows are held by shards, with the operations that sample-space code uses.
+
+Nothing is computed when an operation is written down: commands wait until a number is needed here, and go to all shards
+in one message with all that is to be read. So a read is one round trip, however many operations came before it, and all
+results that wait come along with the first that is asked for.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernelpursuit.dask.shard import Command, Read, Ref, Rows, in_tree, joined, root
+
+NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
+
+
+class Transport(Protocol):
+    """How commands get to the shards: see `sharded.cluster`, and `Here` for shards in this process.
+
+    Attributes
+    ----------
+    nodes : list of tuple of int
+        Parts of the tree that the shards answer for, in the order of the rows: see `shard.nodes_within`.
+    """
+
+    nodes: list[tuple[int, int]]
+
+    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
+        """What is read, a list for each shard, in the order of the rows: of each value a list, see `Shard.execute`."""
+
+
+class Here:
+    """Shards in this process.
+
+    Parameters
+    ----------
+    shards : list of Shard
+    """
+
+    def __init__(self, shards: Sequence[Any]):
+        self.shards = list(shards)
+        self.nodes = [(place, place + 1) for place in range(len(self.shards))]
+
+    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
+        """One shard after the other."""
+        return [shard.execute(commands, reads) for shard in self.shards]
+
+
+class Program:
+    """Commands for the shards: those that wait, and the numbers of the values that they make.
+
+    Parameters
+    ----------
+    transport : Transport
+    n_rows : int
+        Of all shards together.
+    n_given : int
+        Values that the shards hold from the start, with numbers 0, 1, ...
+
+    Attributes
+    ----------
+    round_trips : int
+        Messages to the shards, so far.
+    """
+
+    def __init__(self, transport: Transport, n_rows: int, n_given: int):
+        self.transport, self.n_rows = transport, Rows(n_rows)
+        self.round_trips = 0
+        self._next = n_given
+        self._waiting: list[Command] = []
+        self._unread: weakref.WeakValueDictionary[int, Reduced] = weakref.WeakValueDictionary()
+
+    def add(self, function: Callable, *args: Any, **options: Any) -> int:
+        """A command; returns the number of its value."""
+        number, self._next = self._next, self._next + 1
+        self._waiting.append(Command(number, function, _sent(args), {key: _sent(one) for key, one in options.items()}))
+        return number
+
+    def write(self, number: int, function: Callable, *args: Any) -> None:
+        """A command that changes a value."""
+        self._waiting.append(Command(number, function, _sent(args), {}, True))
+
+    def forget(self, number: int) -> None:
+        """The shards may drop a value."""
+        self._waiting.append(Command(number, None))
+
+    def reduce(self, function: Callable, *args: Any, how: str = "sum", **options: Any) -> Reduced:
+        """A value of each shard that is joined with those of the others when it is read."""
+        found = Reduced(self, self.add(function, *args, **options), how)
+        self._unread[found.number] = found
+        return found
+
+    def collect(self, function: Callable, *args: Any, **options: Any) -> list[Any]:
+        """The values of a function at each block of rows, in the order of the rows, at once."""
+        return [value for values in self.by_shard(function, *args, **options) for value in values]
+
+    def by_shard(self, function: Callable, *args: Any, **options: Any) -> list[list[Any]]:
+        """The same, a list for each shard."""
+        number = self.add(function, *args, **options)
+        return [values[0] for values in self._read([Read(number, None)])]
+
+    def read(self, wanted: Reduced) -> None:
+        """Send what waits; all reductions that somebody still holds get their values."""
+        self._read([])
+
+    def _read(self, others: list[Read]) -> list[list[Any]]:
+        """The same, with what else is to be read; returns that."""
+        unread = list(self._unread.values())
+        answers = self._send([*others, *(Read(one.number, one.how) for one in unread)])
+        for place, one in enumerate(unread, start=len(others)):
+            parts = [part for answer in answers for part in answer[place]]
+            one.value = self._joined(dict(zip(self.transport.nodes, parts, strict=True)), one.how)
+        self._unread.clear()
+        return [answer[: len(others)] for answer in answers]
+
+    @staticmethod
+    def _joined(parts: dict[tuple[int, int], Any], how: str) -> np.ndarray:
+        """Values of the parts of the tree as one."""
+        everything = next(iter(parts))[0], next(reversed(parts))[1]
+        total = in_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: joined(two, how))
+        return np.array(total, dtype=np.float64)
+
+    def _send(self, reads: list[Read]) -> list[list[Any]]:
+        commands, self._waiting = self._waiting, []
+        self.round_trips += 1
+        return self.transport.execute(commands, reads)
+
+
+def _sent(arg: Any) -> Any:
+    """An argument as the shards get it."""
+    if isinstance(arg, Sharded):
+        return Ref(arg.number)
+    if isinstance(arg, Handle):
+        return Ref(arg.number)
+    if isinstance(arg, Reduced):
+        return np.asarray(arg)
+    if type(arg) is tuple or type(arg) is list:
+        return type(arg)(_sent(one) for one in arg)
+    return arg
+
+
+class Reduced:
+    """A small array that is known once the shards are asked: NumPy functions ask for it."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, program: Program, number: int, how: str):
+        self._program, self.number, self.how = program, number, how
+        self.value: np.ndarray | None = None
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        if self.value is None:
+            self._program.read(self)
+        return np.asarray(self.value, dtype=dtype)
+
+    def __float__(self) -> float:
+        return float(np.asarray(self))
+
+    def __bool__(self) -> bool:
+        return bool(np.asarray(self))
+
+    def __del__(self) -> None:
+        if self.value is None:
+            self._program.forget(self.number)
+
+
+class Handle:
+    """A value of the shards that is no array, such as a dictionary of their rows."""
+
+    def __init__(self, program: Program, number: int):
+        self.program, self.number = program, number
+
+
+class Sharded:
+    """An array with one long axis, whose entries along it are held by the shards.
+
+    Parameters
+    ----------
+    program : Program
+    number : int
+        Of the value.
+    like : ndarray
+        What the array would be without rows: its dtype and its shape, 0 at the long axis.
+    axis : int
+        The long one.
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, program: Program, number: int, like: np.ndarray, axis: int):
+        self.program, self.number, self.like, self.axis = program, number, like, axis
+        self.largest: float | None = None  # absolute value, where somebody has read it
+        self._free = weakref.finalize(self, program.forget, number)
+        self._free.atexit = False
+
+    @property
+    def surface(self) -> Any:
+        """Its namespace."""
+        return SURFACE
+
+    def __array__(self, *args: Any, **options: Any) -> np.ndarray:
+        raise TypeError("the rows of this array are on the shards, they are not brought together here")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths; that of the long axis is `Rows`."""
+        return tuple(self.program.n_rows if i == self.axis else size for i, size in enumerate(self.like.shape))
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.like.ndim
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As NumPy's."""
+        return self.like.dtype
+
+    @property
+    def device(self) -> Any:
+        """Where new arrays of this kind are to be made."""
+        return self.program
+
+    @property
+    def T(self) -> Sharded:
+        """The axes in reverse."""
+        return self._made(np.transpose, self, axis=self.ndim - 1 - self.axis)
+
+    def _made(self, function: Callable, *args: Any, axis: int, **options: Any) -> Sharded:
+        """An array by a function of arrays, tried out on arrays without rows."""
+        like = function(*map(_without_rows, args), **options)
+        return Sharded(self.program, self.program.add(function, *args, **options), like, axis)
+
+    def __getitem__(self, key: Any) -> Sharded:
+        key = key if isinstance(key, tuple) else (key,)
+        if Ellipsis in key:
+            place = key.index(Ellipsis)
+            named = sum(one is not None for one in key) - 1
+            key = (*key[:place], *[slice(None)] * (self.ndim - named), *key[place + 1 :])
+        new, old = 0, 0  # axes of the result and of this array that are done with
+        for one in key:
+            if old == self.axis and one is not None:
+                if one != slice(None):
+                    raise IndexError("rows of an array on shards cannot be taken out")
+                break
+            new += one is None or isinstance(one, slice)
+            old += one is not None
+        return self._made(operator.getitem, self, key, axis=new + max(0, self.axis - old))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.program.write(self.number, operator.setitem, self, key, value)
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Sharded) and self.axis == self.ndim - 1 and other.axis == max(0, other.ndim - 2):
+            return self.program.reduce(np.matmul, self, other)
+        if isinstance(other, Sharded) or self.axis == self.ndim - 1:
+            raise TypeError("a product of arrays on shards must run over the rows, or have a small array on one side")
+        return self._made(np.matmul, self, np.asarray(other), axis=self.axis)
+
+    def __rmatmul__(self, other: Any) -> Sharded:
+        return self._made(np.matmul, np.asarray(other), self, axis=self.axis)
+
+
+def _without_rows(arg: Any) -> Any:
+    if isinstance(arg, Sharded):
+        return arg.like
+    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, Sharded | Rows) for one in arg)):
+        return type(arg)(_without_rows(one) for one in arg)
+    return 0 if isinstance(arg, Rows) else np.asarray(arg) if isinstance(arg, Reduced) else arg
+
+
+def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
+    """A function of arrays that broadcast, some of them on shards."""
+    some = [arg for arg in args if isinstance(arg, Sharded)]
+    if not some:
+        return function(*args, **options)
+    # `Rows` is a number here, and not a length: that of all rows, wherever it goes.
+    args = tuple(np.asarray(a) if isinstance(a, Reduced) else int(a) if isinstance(a, Rows) else a for a in args)
+    like = function(*map(_without_rows, args), **options)
+    (from_the_end,) = {arg.ndim - arg.axis for arg in some}
+    program = some[0].program
+    return Sharded(program, program.add(function, *args, **options), like, like.ndim - from_the_end)
+
+
+def _operators() -> None:
+    """Arithmetic and comparisons, forwards and backwards."""
+
+    def forwards(function: Callable) -> Callable:
+        return lambda self, other: elementwise(function, self, other)
+
+    def backwards(function: Callable) -> Callable:
+        return lambda self, other: elementwise(function, other, self)
+
+    def alone(function: Callable) -> Callable:
+        return lambda self: elementwise(function, self)
+
+    for name in ("add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and_", "or_"):
+        function = getattr(operator, name)
+        setattr(Sharded, f"__{name.strip('_')}__", forwards(function))
+        if name in ("add", "sub", "mul", "truediv", "pow", "and_", "or_"):
+            setattr(Sharded, f"__r{name.strip('_')}__", backwards(function))
+    for name in ("neg", "abs", "invert"):
+        setattr(Sharded, f"__{name}__", alone(getattr(operator, name)))
+
+
+_operators()
+
+
+class Surface:
+    """The namespace of arrays on shards: NumPy's functions, carried out where the rows are."""
+
+    float64, float32 = np.float64, np.float32
+    finfo = staticmethod(np.finfo)
+
+    def __getattr__(self, name: str) -> Callable:
+        function = getattr(np, name)
+        return lambda *args, **options: elementwise(function, *args, **options)
+
+    def asarray(self, x: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
+        """Small arrays stay here, and go with the commands that use them."""
+        return self.astype(x, dtype or x.dtype) if isinstance(x, Sharded) else np.asarray(x, dtype=dtype)
+
+    def astype(self, x: Any, dtype: Any, copy: bool = True) -> Any:
+        """With another dtype."""
+        return x if x.dtype == dtype else elementwise(np.asarray, x, dtype=np.dtype(dtype))
+
+    def _new(self, function: Callable, shape: tuple, dtype: Any, device: Any) -> Any:
+        long = [i for i, size in enumerate(shape) if isinstance(size, Rows)]
+        if not long:
+            return function(shape, dtype=dtype)
+        like = function(tuple(0 if i in long else size for i, size in enumerate(shape)), dtype=dtype)
+        return Sharded(device, device.add(function, shape, dtype=np.dtype(dtype)), like, long[0])
+
+    def empty(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
+        """A new array; on shards if one of its lengths is their number of rows."""
+        return self._new(np.empty, shape, dtype, device)
+
+    def ones(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
+        """A new array of ones."""
+        return self._new(np.ones, shape, dtype, device)
+
+    def concat(self, arrays: Sequence[Any], axis: int = 0) -> Any:
+        """Arrays one after the other along a short axis."""
+        return _joined_along(arrays, axis, False)
+
+    def stack(self, arrays: Sequence[Any], axis: int = 0) -> Any:
+        """Arrays side by side along a new axis."""
+        return _joined_along(arrays, axis, True)
+
+    def take(self, x: Any, indices: Any, axis: int = 0) -> Any:
+        """Some entries along a short axis."""
+        if not isinstance(x, Sharded):
+            return np.take(x, indices, axis=axis)
+        key: list[Any] = [slice(None)] * x.ndim
+        key[axis] = np.asarray(indices)
+        if axis == x.axis:
+            raise IndexError("rows of an array on shards cannot be taken out")
+        like = x.like[tuple(key)]
+        return Sharded(x.program, x.program.add(operator.getitem, x, tuple(key)), like, x.axis)
+
+    def sum(self, x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+        """Sums; over the rows they are known when they are read."""
+        return _reduction("sum", x, axis, dtype=dtype or np.float64)
+
+    def max(self, x: Any, axis: int | None = None) -> Any:
+        """The largest entries, in the same way."""
+        return _reduction("max", x, axis)
+
+    def min(self, x: Any, axis: int | None = None) -> Any:
+        """The smallest entries."""
+        return _reduction("min", x, axis)
+
+    def root(self, x: Any) -> Any:
+        """Upper triangular N with NᵀN = xᵀx."""
+        return x.program.reduce(root, x, how="root")
+
+
+def _joined_along(arrays: Sequence[Any], axis: int, new: bool) -> Any:
+    some = [one for one in arrays if isinstance(one, Sharded)]
+    function: Callable = np.stack if new else np.concatenate
+    if not some:
+        return function(arrays, axis=axis)
+    like = function([_without_rows(one) for one in arrays], axis=axis)
+    if not new and axis == some[0].axis:
+        raise IndexError("arrays on shards cannot be joined along their rows")
+    program = some[0].program
+    long = some[0].axis + (new and axis <= some[0].axis)
+    return Sharded(program, program.add(function, list(arrays), axis=axis), like, long)
+
+
+def _reduction(name: str, x: Any, axis: int | None, **options: Any) -> Any:
+    function = getattr(np, name)
+    if not isinstance(x, Sharded):
+        return function(x, axis=axis, **options)
+    if axis is None or axis % x.ndim == x.axis:
+        if name in NOTHING:  # a shard may have no rows, and the largest of no numbers is no whole one
+            x, options = SURFACE.astype(x, np.result_type(x.dtype, np.float32)), options | NOTHING[name]
+        return x.program.reduce(function, x, how=name, axis=axis, **options)
+    axis = axis % x.ndim
+    like = function(x.like, axis=axis, **options)
+    return Sharded(x.program, x.program.add(function, x, axis=axis, **options), like, x.axis - (axis < x.axis))
+
+
+SURFACE = Surface()

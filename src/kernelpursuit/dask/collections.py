@@ -1,0 +1,416 @@
+"""Dask arrays and dataframes: rows on the workers of a cluster for `fit`, lazy results for all that comes after it.
+
+scikit-learn would bring a collection into the memory of this process without a word. Here it is either fitted where it
+is or refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from kernelpursuit._sklearn import check_feature_names
+from kernelpursuit.arrays import gather, on_host
+from kernelpursuit.dask.arrays import Handle, Program, Sharded
+from kernelpursuit.dask.cluster import Actors, check_devices, check_package, limits_of_memory
+from kernelpursuit.dask.shard import CACHED, Rows, moments, takes_tensors
+from kernelpursuit.fitting.memory import free_memory
+from kernelpursuit.fitting.placement import is_collection, is_precomputed
+from kernelpursuit.fitting.training import TrainingData
+
+HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
+TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
+MANY_ATOMS = 256  # that memory is planned for where their number is not known
+LEAST_ROOM = 4 * 2**20  # bytes
+PARTS = 64  # chunks that small ones are joined to, at least
+
+
+def lazily(method: Callable) -> Callable:
+    """Decorator of a method with a result for each row: of a collection it gives a lazy Dask array."""
+
+    @functools.wraps(method)
+    def either(self: Any, X: Any) -> Any:
+        return map_rows(self, method.__name__, X) if is_collection(X) else method(self, X)
+
+    return either
+
+
+def map_rows(model: Any, method: str, X: Any) -> Any:
+    """A method of a fitted model applied to each chunk of rows, when the result is computed."""
+    import dask.array as da
+
+    from dask import delayed
+
+    check_kind(X, "X")
+    if hasattr(X, "columns"):
+        check_feature_names(model, X._meta, reset=False)
+        some = X._meta_nonempty[:1]
+        like = np.asarray(getattr(model, method)(some))
+        part = delayed(apply_method, pure=True)
+        parts = [part(delayed(model), method, block) for block in X.to_delayed()]
+        unknown = (np.nan, *like.shape[1:])
+        return da.concatenate([da.from_delayed(one, shape=unknown, dtype=like.dtype) for one in parts])
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}")
+    X = X.rechunk({1: -1})
+    like = np.asarray(getattr(model, method)(np.ones((1, X.shape[1]), dtype=X.dtype)))
+    shape: dict[str, Any] = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
+    return X.map_blocks(lambda block: apply_method(model, method, block), dtype=like.dtype, meta=like[:0], **shape)
+
+
+def apply_method(model: Any, method: str, block: Any) -> Any:
+    """Call a method of a model on some rows. For no rows the result is empty."""
+    if len(block):
+        return getattr(model, method)(block)
+    columns = getattr(block, "columns", None)
+    row = np.ones((1, block.shape[1]))
+    return getattr(model, method)(row if columns is None else type(block)(row, columns=columns))[:0]
+
+
+def check_kind(x: Any, name: str) -> None:
+    """Raise an error for objects of Dask that are neither arrays nor dataframes."""
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "distributed":
+        raise TypeError(f"{name} is a future: give a Dask array made of it (da.from_delayed), or its .result()")
+    if not hasattr(type(x), "to_delayed") or not hasattr(type(x), "ndim"):
+        raise TypeError(f"{name} must be a Dask array or dataframe, got {type(x).__name__}")
+
+
+@contextmanager
+def rows_on_cluster(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, prepare: Callable[[Any], np.ndarray]
+) -> Iterator[TrainingData]:
+    """The rows of a fit on the workers of the current client; they are dropped at the end.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_` and `feature_names_in_`.
+    X, y, sample_weight
+        Collections. y and the weights may be NumPy arrays; the weights may be None.
+    prepare : callable
+        Makes the part of y that belongs to one chunk ready, where the chunk is.
+    """
+    check_settings(estimator)
+    client = current_client()
+    check_kind(X, "X")
+    check_package(client)
+    device = dask_device()
+    check_devices(client, device)
+    if hasattr(X, "columns"):
+        check_feature_names(estimator, X._meta, reset=True)
+        X = X.to_dask_array()
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    X = with_known_chunks(X.rechunk({1: -1})) if X.ndim == 2 else X
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
+    estimator.n_features_in_ = int(X.shape[1])
+    parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
+    room = room_in_memory(client, X, estimator) if device is None else None  # of a device nothing goes to files
+    rows = None if room is None else rows_within(room, X)
+    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows, device)
+    try:
+        data = as_training_data(actors, X.chunks[0], sample_weight is not None)
+        data.X.room = room
+        yield data
+    finally:
+        actors.close()
+
+
+def dask_device() -> str | None:
+    """Where workers are to keep their rows as tensors, as Dask's configuration says; None for NumPy arrays."""
+    import dask
+
+    return dask.config.get("kernelpursuit.device", None)
+
+
+def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
+    """Bytes for a block of rows and its temporaries where the rows do not fit into the memory of the workers.
+
+    None where they do: the limits are those that Dask was told (`memory_limit`). Sums are made by blocks, so a power of
+    two keeps the last bits from changing with each byte that is free.
+    """
+    free = limits_of_memory(client)
+    if not free:
+        return None
+    n, columns = X.shape
+    atoms = getattr(estimator, "n_atoms", None) or getattr(estimator, "n_components", None)
+    atoms = min(n, atoms) if isinstance(atoms, Integral) else MANY_ATOMS
+    row = 2 * columns * row_dtype(X).itemsize + 8 * (atoms + TEMPORARIES)  # kernels keep the rows once more
+    if n * row / len(free) < min(free) / 2:
+        return None
+    return max(LEAST_ROOM, 2 ** int(np.log2(max(1, min(free) // 8))))
+
+
+def rows_within(room: int, X: Any) -> int:
+    """Rows of a block whose temporaries fit into `room` bytes; no more than a block in memory has."""
+    return min(CACHED, max(1, room // (3 * X.shape[1] * row_dtype(X).itemsize + 8 * TEMPORARIES)))
+
+
+def row_dtype(X: Any) -> np.dtype:
+    """Precision in which rows are fitted."""
+    return np.dtype(np.float32) if X.dtype == np.float32 else np.dtype(np.float64)
+
+
+def check_settings(estimator: Any) -> None:
+    """Raise an error for settings that need all rows in one place."""
+    if is_precomputed(getattr(estimator, "kernel", None)):
+        raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
+    if getattr(estimator, "loss", "squared") != "squared":
+        raise ValueError(
+            f"loss={estimator.loss!r} is not for Dask collections, as a refit would take dozens of messages: "
+            "'squared' is, and RefinedKMPClassifier fits a logistic loss there"
+        )
+    stop, variant = getattr(estimator, "stop", None), getattr(estimator, "variant", None)
+    if stop in ("validation", "certificate", "bound") or (
+        variant == "basic" and estimator.n_atoms == "auto" and stop is None
+    ):
+        raise ValueError(
+            f"stop={stop!r} with n_atoms={estimator.n_atoms!r} and variant={variant!r} needs rows held out or their "
+            "residuals here: for Dask collections give a number, or, where they exist, stop 'gcv' or 'leave_one_out'"
+        )
+
+
+def current_client() -> Any:
+    """Client of the cluster that is to do the work."""
+    from distributed import get_client
+
+    try:
+        client = get_client()
+    except ValueError:
+        client = None
+    if client is None or client.status != "running":
+        raise RuntimeError(
+            "a fit of Dask collections needs a cluster and a client that is open: "
+            "from distributed import Client; client = Client() starts workers on this machine"
+        )
+    return client
+
+
+def with_known_chunks(x: Any) -> Any:
+    """The array with the lengths of its chunks, computed if nobody knew them.
+
+    ``to_dask_array(lengths=True)`` of a dataframe fails where Dask reads several small files of a column as one.
+    """
+    return x.compute_chunk_sizes() if any(np.isnan(size) for size in x.chunks[0]) else x
+
+
+def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
+    """An array with a number for each row, in the chunks of X."""
+    import dask.array as da
+
+    if x is None:
+        return None
+    if is_collection(x):
+        check_kind(x, name)
+        x = with_known_chunks(x.to_dask_array() if hasattr(x, "dask") and hasattr(x, "divisions") else x)
+    else:
+        x = da.from_array(np.asarray(x), chunks=-1)
+    if x.shape[0] != sum(chunks):
+        raise ValueError(f"{name} must have a value for each of the {sum(chunks)} rows of X, got {x.shape[0]}")
+    if name == "sample_weight" and x.ndim != 1:
+        raise ValueError(f"sample_weight must have one dimension, got shape {x.shape}")
+    return x.rechunk({0: chunks, **{axis: -1 for axis in range(1, x.ndim)}})
+
+
+def delayed_chunks(X: Any, beside: list[Any], prepare: Callable, rows: int) -> list[Any]:
+    """What a shard holds of each chunk that has rows, in the order of `HOLDS`.
+
+    Neighbours are joined up to so many `rows`, as long as there are `PARTS` of them: work in small pieces takes longer.
+    """
+    from dask import delayed
+
+    part, count = delayed(prepared_chunk, pure=True), len(X.chunks[0])
+    columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in beside]
+    dtype = row_dtype(X)
+    blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
+    shape = X.shape[1:]
+    parts = [part(*arrays, int(first), (size, *shape), dtype, prepare) for *arrays, first, size in blocks if size]
+    join, groups = delayed(joined_chunks, pure=True), together(X.chunks[0], min(rows, -(-X.shape[0] // PARTS)))
+    return alone([parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups])
+
+
+def alone(chunks: list[Any]) -> list[Any]:
+    """The same, each with its own part of the graph: with all of it, what is sent would grow as the square of them."""
+    from dask.delayed import Delayed
+    from dask.optimization import cull
+
+    tasks: dict[Any, Any] = {}
+    seen: set[str] = set()
+    for chunk in chunks:
+        layers = chunk.dask.layers
+        for name in layers.keys() - seen:
+            tasks.update(layers[name])
+        seen |= layers.keys()
+    return [Delayed(chunk.key, cull(tasks, [chunk.key])[0]) for chunk in chunks]
+
+
+def together(sizes: tuple[int, ...], rows: int) -> list[range]:
+    """Which neighbours of the chunks that have rows have no more than so many `rows` together.
+
+    Examples
+    --------
+    >>> together((3, 2, 0, 9, 1, 4), 5)
+    [range(0, 2), range(2, 3), range(3, 5)]
+    """
+    groups: list[range] = []
+    held = 0
+    for place, size in enumerate(size for size in sizes if size):
+        if groups and held + size <= rows:
+            groups[-1], held = range(groups[-1].start, place + 1), held + size
+        else:
+            groups.append(range(place, place + 1))
+            held = size
+    return groups
+
+
+def joined_chunks(chunks: list[tuple]) -> tuple:
+    """Neighbouring chunks as one."""
+    return tuple(None if one[0] is None else np.concatenate(one) for one in zip(*chunks, strict=True))
+
+
+def prepared_chunk(
+    X: Any, y: Any, weights: Any, first: int, shape: tuple[int, int], dtype: np.dtype, prepare: Callable
+) -> tuple:
+    """Rows of positive weight, checked: X, targets or labels, weights, and their numbers among all rows."""
+    if np.ma.is_masked(X):
+        raise ValueError("X has masked values: fill them, or leave their rows out")
+    try:
+        X = check_array(X.toarray() if sparse.issparse(X) else np.asarray(X), dtype=dtype, input_name="X")
+    except TypeError as error:
+        raise ValueError(f"X must hold numbers: {error}") from error
+    if X.shape != shape or any(one is not None and len(one) != shape[0] for one in (y, weights)):
+        raise ValueError(
+            f"a chunk of X, from row {first} on, was to have shape {shape} and has {X.shape}, or y or sample_weight "
+            "has another length there: what makes the chunks returns other arrays than their array says"
+        )
+    rows, y = np.arange(first, first + len(X)), prepare(np.zeros(len(X)) if y is None else np.asarray(y))
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+            raise ValueError("sample_weight must be finite numbers from 0 on")
+        kept = weights > 0
+        X, y, weights, rows = X[kept], y[kept], weights[kept], rows[kept]
+    return X, y, weights, rows
+
+
+def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) -> TrainingData:
+    """The rows of the shards as those of a fit."""
+    program = Program(actors, 0, len(HOLDS))
+    X, y, weights, rows = (Handle(program, number) for number in range(len(HOLDS)))
+    of_rows, largest = program.reduce(moments, X, weights, how="moments"), program.reduce(largest_of, y, how="max")
+    shards = program.by_shard(look_at, X, y, rows)  # and these come along
+    found = [block for blocks in shards for block in blocks]
+    if not found:
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    like_x, like_y, *_ = found[0]
+    firsts, counts = np.array([(first, count) for *_, first, count, _, _ in found]).T
+    # Workers of one machine, or with one device, share what is free there.
+    free = min(
+        min(block[-2] for block in found if block[-1] == place)
+        / sum(block[-3] for block in found if block[-1] == place)
+        for place in {block[-1] for block in found}
+    )
+    program.n_rows = Rows(int(np.sum(counts)))
+    targets = Sharded(program, y.number, like_y, 0)
+    targets.largest = float(largest) if np.isfinite(float(largest)) else None
+    return TrainingData(
+        ShardedRows(program, like_x, Numbered(firsts, counts, rows), free, np.asarray(of_rows)),
+        targets,
+        Sharded(program, weights.number, np.empty(0), 0) if weighted else None,
+        range(program.n_rows),
+        sum(chunks),
+    )
+
+
+@takes_tensors
+def look_at(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any, int, int, int, str]:
+    """Empty arrays like those of a block, number of its first row, how many rows it has, what is free, and where."""
+    empty = [np.array(on_host(one[:0])) for one in (X, y)]
+    return empty[0], empty[1], first_of(rows), len(rows), free_beside(X), place_of(X)
+
+
+def place_of(X: Any) -> str:
+    """The machine that this runs on, and the accelerator where X is on one, by a name that no other has."""
+    if not getattr(X, "is_cuda", False):
+        return platform.node()
+    device = sys.modules["torch"].cuda.get_device_properties(X.device)
+    return f"{platform.node()} {getattr(device, 'uuid', X.device)}"
+
+
+def largest_of(y: np.ndarray) -> float:
+    """The largest absolute value of targets; minus infinity where they are none, or not numbers."""
+    return float(np.max(np.abs(y))) if y.dtype.kind in "iuf" and y.size else -np.inf
+
+
+def first_of(rows: np.ndarray) -> int:
+    """Number of the first row of a block, by which it is known."""
+    return int(rows[0])
+
+
+class Numbered(NamedTuple):
+    """How rows of positive weight are counted: first row of each block, and how many such rows it has."""
+
+    firsts: np.ndarray
+    counts: np.ndarray
+    rows: Handle  # their numbers among all rows
+
+
+class ShardedRows(Sharded):
+    """X on the shards, which knows how to bring some of its rows here.
+
+    Attributes
+    ----------
+    room : int or None
+        Bytes of memory that a block of rows may take, where the rows are in files.
+    moments : ndarray of shape (3, n_features)
+        Of each column its weight, mean, and sum of squares around that.
+    """
+
+    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered, free: float, of_rows: np.ndarray):
+        super().__init__(program, 0, like, 0)
+        self.numbered, self._free_for_row, self.moments = numbered, free, of_rows
+        self.room: int | None = None
+
+    def rows_at(self, positions: np.ndarray, of: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows at sorted `positions` among those of positive weight, and their numbers among all rows.
+
+        `of` is another array over the rows, of which they are taken.
+        """
+        firsts, counts, rows = self.numbered
+        ends = np.cumsum(counts)
+        block = np.searchsorted(ends, positions, side="right")
+        inside = positions - (ends - counts)[block]
+        wanted = {int(firsts[one]): inside[block == one] for one in np.unique(block)}
+        found = self.program.collect(chosen_rows, self if of is None else of, rows, wanted)
+        numbers = np.concatenate([numbers for _, numbers in found])
+        order = np.argsort(numbers)
+        return np.concatenate([some for some, _ in found])[order], numbers[order]
+
+    def free_memory(self) -> int:
+        """Bytes that are free for arrays of all rows, as the shard that has least room for its share of them says."""
+        return int(self._free_for_row * self.program.n_rows)
+
+
+@takes_tensors
+def chosen_rows(X: Any, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[Any, np.ndarray]:
+    """Rows of this block among those wanted: places in each block, which is known by its first row."""
+    places = wanted.get(first_of(rows), np.zeros(0, dtype=np.intp))
+    return gather(X, places), rows[places]
+
+
+def free_beside(X: Any) -> int:
+    """Bytes that are free beside a block of rows: in memory, on their device, or on the disk where they are."""
+    base = getattr(X, "base", None)
+    return shutil.disk_usage(str(base.filename)).free if isinstance(base, np.memmap) else free_memory(X)

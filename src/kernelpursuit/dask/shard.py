@@ -1,0 +1,343 @@
+"""The side of the rows: what one process holds, and how it carries out commands. It needs NumPy and this package."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelpursuit.arrays import in_double, namespace
+
+CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
+
+
+class Ref(NamedTuple):
+    """A value that the shards hold, by its number."""
+
+    number: int
+
+
+class Rows(int):
+    """The number of all rows, as a length: each block of rows reads its own number of rows for it."""
+
+
+class Command(NamedTuple):
+    """A function to call with values and constants.
+
+    Attributes
+    ----------
+    out : int
+        Number of the value that the result becomes. With `writes`, of the value that the function changes.
+    function : callable or None
+        Found by its name in another process. None forgets the value.
+    args : tuple
+        Constants, or `Ref` where the shards have the value, also inside of lists, tuples and slices.
+    options : dict
+    writes : bool
+    """
+
+    out: int
+    function: Callable | None
+    args: tuple = ()
+    options: dict[str, Any] = {}  # noqa: RUF012
+    writes: bool = False
+
+
+class Read(NamedTuple):
+    """A value that is to be known, and how those of several blocks of rows are joined; None for a list of them.
+
+    Values are joined along a tree of halves over all groups of blocks, so that how they are spread over shards does not
+    change a bit.
+    """
+
+    number: int
+    how: str | None
+
+
+def takes_tensors(function: Callable) -> Callable:
+    """Decorator of a function for commands: tensors come to it as they are, and not as NumPy arrays."""
+    function.takes_tensors = True  # type: ignore[attr-defined]
+    return function
+
+
+@takes_tensors
+def root(rows: Any) -> Any:
+    """Upper triangular N with NᵀN = rowsᵀrows; of few rows it has as many rows as they are."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.linalg.qr(rows, mode="r"))
+    return namespace(rows).linalg.qr(rows, mode="r")[1]
+
+
+def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """The same for rows of which two parts have theirs."""
+    return root(np.concatenate([one, two]))
+
+
+@takes_tensors
+def moments(rows: Any, weights: Any) -> Any:
+    """Of each column its weight, mean, and sum of squares around that, (3, n_columns)."""
+    xp = namespace(rows)
+    rows = rows if xp is np else in_double(rows)  # NumPy mixes precisions, without a copy that stays
+    with np.errstate(over="ignore", invalid="ignore"):
+        shares = xp.ones_like(rows[:, 0], dtype=xp.float64) if weights is None else weights
+        total = float(xp.sum(shares))
+        mean = shares @ rows / (total or 1.0)
+        return xp.stack([xp.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
+
+
+def moments_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """The same for rows of which two parts have theirs.
+
+    Examples
+    --------
+    >>> x = np.arange(4.0)[:, None]
+    >>> np.array_equal(moments_of_both(moments(x[:1], None), moments(x[1:], None)), moments(x, None))
+    True
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = one[0] + two[0]
+        share, apart = two[0] / np.where(total > 0, total, 1.0), two[1] - one[1]
+        return np.stack([total, one[1] + share * apart, one[2] + two[2] + one[0] * share * apart**2])
+
+
+JOINS: dict[str, Callable] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "root": root_of_both,
+    "moments": moments_of_both,
+}
+
+
+def joined(parts: Iterable[Any], how: str) -> Any:
+    """Values joined in the order of the rows, sums in float64. Where there are no rows there is no value, but None.
+
+    Examples
+    --------
+    >>> joined([np.ones(2), np.ones(2)], "sum")
+    array([2., 2.])
+    """
+    total: Any = None
+    for part in parts:
+        if part is not None:
+            wide = np.asarray(part, dtype=np.float64)
+            total = wide if total is None else JOINS[how](total, wide)
+    return total if total is None else np.array(total)
+
+
+def in_tree(node: tuple[int, int], known: Callable, value: Callable, join: Callable) -> Any:
+    """Values of groups from the first to the last of `node`, joined by halves down to those nodes that are `known`.
+
+    Examples
+    --------
+    >>> in_tree((0, 5), lambda node: node[1] == node[0] + 1, lambda node: node[0], lambda one, two: (one, two))
+    (((0, 1), 2), (3, 4))
+    """
+    if known(node):
+        return value(node)
+    middle = sum(node, 1) // 2
+    return join(in_tree((node[0], middle), known, value, join), in_tree((middle, node[1]), known, value, join))
+
+
+def nodes_within(first: int, stop: int, start: int, end: int) -> list[tuple[int, int]]:
+    """The largest parts of that tree that lie between groups `start` and `end`, in order.
+
+    Examples
+    --------
+    >>> nodes_within(0, 8, 0, 4), nodes_within(0, 8, 3, 8)
+    ([(0, 4)], [(3, 4), (4, 8)])
+    """
+    if start <= first and stop <= end:
+        return [(first, stop)]
+    middle = (first + stop + 1) // 2
+    left = nodes_within(first, middle, start, end) if start < middle else []
+    return left + (nodes_within(middle, stop, start, end) if end > middle else [])
+
+
+class Block:
+    """Some of the rows, in memory, and the values made of them.
+
+    Parameters
+    ----------
+    values : sequence of arrays or None
+        What is held of the rows, such as X, y and weights; their numbers are 0, 1, ...
+    """
+
+    def __init__(self, values: Sequence[Any]):
+        self.values: dict[int, Any] = dict(enumerate(values))
+        self.n_rows = len(self.values[0])
+
+    def execute(self, commands: Sequence[Command], reads: Iterable[int]) -> list[Any]:
+        """Carry out the commands in order, and give the values of some numbers away: they are not kept."""
+        for command in commands:
+            if command.function is None:
+                self.values.pop(command.out, None)
+                continue
+            result = self._called(command)
+            if not command.writes:
+                self.values[command.out] = result
+        return [self._given(self.values.pop(number)) for number in reads]
+
+    def _called(self, command: Command) -> Any:
+        return called(command, self.values.__getitem__, self.n_rows)
+
+    def _given(self, value: Any) -> Any:
+        return value
+
+
+class Shard:
+    """The rows of one worker, in groups of blocks. Each message is carried out for one block after the other.
+
+    No command needs rows of another block, so that only one of them has to be in memory at a time.
+
+    Parameters
+    ----------
+    *groups : list of Block, or of anything with its methods
+        A group may be empty.
+    nodes : list of tuple of int
+        Parts of the tree over all groups that this shard has (see `nodes_within`). It answers with a value for each.
+    whole : bool
+        There is a group for each of these parts, and none inside of them.
+
+    Examples
+    --------
+    >>> shard = Shard([Block([np.arange(3.0)])], [Block([np.arange(2.0)])])
+    >>> shard.execute([Command(1, np.sum, (Ref(0),))], [Read(1, "sum")])
+    [[array(4.)]]
+    """
+
+    def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None, whole: bool = False):
+        self.nodes = [(0, len(groups))] if nodes is None else list(nodes)
+        leaves = [(place, place + 1) for first, stop in self.nodes for place in range(first, stop)]
+        self._groups = dict(zip(self.nodes if whole else leaves, map(list, groups), strict=True))
+        self.done = 0  # batches carried out
+
+    @property
+    def blocks(self) -> list[Any]:
+        """Those of all groups."""
+        return [block for group in self._groups.values() for block in group]
+
+    def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[list[Any]]:
+        """Carry out the commands, and give some values away: of each a list, one for each node or for each block."""
+
+        def value(node: tuple[int, int]) -> list[Any]:
+            return self._of_group(self._groups[node], commands, reads)
+
+        def join(one: list[Any], two: list[Any]) -> list[Any]:
+            pairs = zip(reads, one, two, strict=True)
+            return [mine + theirs if how is None else joined([mine, theirs], how) for (_, how), mine, theirs in pairs]
+
+        found = [in_tree(node, self._groups.__contains__, value, join) for node in self.nodes]
+        return [
+            [one for values in found for one in values[place]] if how is None else [values[place] for values in found]
+            for place, (_, how) in enumerate(reads)
+        ]
+
+    def _of_group(self, blocks: list[Any], commands: Sequence[Command], reads: Sequence[Read]) -> list[Any]:
+        answers: list[Any] = [None if how else [] for _, how in reads]
+        for block in blocks:
+            found = block.execute(commands, [number for number, _ in reads])
+            for place, ((_, how), value) in enumerate(zip(reads, found, strict=True)):
+                if how is None:
+                    answers[place].append(value)
+                else:  # one block at a time: products with all atoms are large
+                    answers[place] = joined([answers[place], value], how)
+        return answers
+
+    def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
+        """The same for commands on their way from another process; a batch that was carried out before is not again.
+
+        Returns whether all went well, and the values or what went wrong.
+        """
+        try:
+            news = [command for number, batch in batches if number > self.done for command in pickle.loads(batch)]
+            self.done = max([self.done, *(number for number, _ in batches)])
+            return True, self.execute(news, reads)
+        except Exception as error:
+            return False, error
+
+
+class HeldRows(Shard):
+    """A shard whose rows are in memory, made of what the chunks hold.
+
+    Blocks are so small that a vector over their rows stays in a cache, and that memory is used again.
+    """
+
+    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple):
+        super().__init__(*map(blocks_of, parts), nodes=nodes)
+
+
+def blocks_of(arrays: tuple) -> list[Block]:
+    """A chunk in blocks of about the same length, in memory of their own; none where it has no rows."""
+    rows = len(arrays[0])
+    count = -(-rows // CACHED)
+    edges = [rows * place // max(1, count) for place in range(count + 1)]
+    return [
+        Block([None if one is None else np.array(one[start:stop], order="C") for one in arrays])
+        for start, stop in pairwise(edges)
+    ]
+
+
+def called(command: Command, value: Callable[[int], Any], n_rows: int) -> Any:
+    """The result of a command, with values and the number of rows in the place of references."""
+    assert command.function is not None
+    args = [resolved(arg, value, n_rows) for arg in command.args]
+    return command.function(*args, **{name: resolved(arg, value, n_rows) for name, arg in command.options.items()})
+
+
+def resolved(arg: Any, value: Callable[[int], Any], n_rows: int) -> Any:
+    """An argument as the function gets it."""
+    if isinstance(arg, Ref):
+        return value(arg.number)
+    if isinstance(arg, Rows):
+        return n_rows
+    if type(arg) is tuple or type(arg) is list:
+        return type(arg)(resolved(one, value, n_rows) for one in arg)
+    return arg
+
+
+def references(arg: Any) -> set[int]:
+    """Numbers of the values that an argument refers to.
+
+    Examples
+    --------
+    >>> references((1, [Ref(3)], Ref(4)))
+    {3, 4}
+    """
+    if isinstance(arg, Ref):
+        return {arg.number}
+    if isinstance(arg, dict):
+        return references(list(arg.values()))
+    if type(arg) is tuple or type(arg) is list:
+        return set().union(*(references(one) for one in arg))
+    return set()
+
+
+def needed(log: Sequence[Command], live: set[int]) -> list[Command]:
+    """The commands of a log on which the values `live` depend; what else they make is forgotten after its last use.
+
+    Examples
+    --------
+    >>> log = [Command(1, np.sqrt, (Ref(0),)), Command(2, np.sum, (Ref(1),)), Command(3, np.negative, (Ref(1),))]
+    >>> [(command.out, command.function) for command in needed(log, {3})]
+    [(1, <ufunc 'sqrt'>), (3, <ufunc 'negative'>), (1, None)]
+    """
+    made = {command.out for command in log if command.function is not None}  # the rows themselves are not
+    wanted, kept = set(live), []
+    for command in reversed(log):
+        if command.function is None or command.out not in wanted:
+            continue
+        uses = references(command.args) | references(command.options)
+        kept += [Command(number, None) for number in (uses & made) - wanted]
+        kept.append(command)
+        wanted |= uses
+    return kept[::-1]
+
+
+@takes_tensors
+def call(thing: Any, method: str, *args: Any, **options: Any) -> Any:
+    """A method of a value."""
+    return getattr(thing, method)(*args, **options)

@@ -1,0 +1,277 @@
+"""Where arrays live: scikit-learn's array API helpers, which are private, and what follows from its conventions.
+
+With ``sklearn.config_context(array_api_dispatch=True)`` data of any array library are fitted where they live. Targets
+and weights follow X; labels, indices and everything about the path are NumPy on the host; predictions are where X is.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelpursuit._sklearn import check_feature_names, check_y, get_config
+from kernelpursuit._warning import warn
+from kernelpursuit.arrays import Array, from_host, gather, is_array, namespace, on_host
+
+
+def is_collection(x: Any) -> bool:
+    """Whether `x` is a collection of Dask's, or something that will become one."""
+    if "dask" not in sys.modules:
+        return False
+    return hasattr(x, "__dask_graph__") or type(x).__module__.partition(".")[0] == "distributed"
+
+
+COLLECTING = (  # those that fit to collections
+    "KMPRegressor", "KMPClassifier", "RefinedKMPRegressor", "RefinedKMPClassifier",
+    "SparseKernelFDA", "SparseKernelPCA", "PursuitNystroem",
+)  # fmt: skip
+
+
+def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
+    """An error where a collection has come to a method that would bring it into the memory of this process."""
+    if not any(is_collection(one) for one in data):
+        return
+    name = type(estimator).__name__
+    if name in COLLECTING and method == "fit":  # which has looked at X
+        raise TypeError(
+            f"{name}.fit got a Dask collection beside an X that is none: X, y and sample_weight must all be Dask "
+            "collections, or none of them. Give y.compute(), or X as one too: dask.array.from_array(X)"
+        )
+    others = "" if name in COLLECTING else f", or take one of those that do: {', '.join(COLLECTING)}"
+    raise TypeError(
+        f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
+        f"X.compute() if that fits, or some of the rows, X[:10_000].compute(){others}"
+    )
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X is the kernel matrix itself."""
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def x_options(kernel: Any, X: Any) -> dict[str, Any]:
+    """How `validate_data` treats X: its own namespace, double or single precision."""
+    if is_collection(X):
+        raise TypeError(
+            "a Dask collection has come where one does not belong: give X.compute() if that fits into memory"
+        )
+    dispatched = get_config()["array_api_dispatch"] and is_array(X)
+    wide = float_dtypes(X) if dispatched else [np.float64, np.float32]
+    return {"accept_sparse": False if is_precomputed(kernel) else "csr", "dtype": wide}
+
+
+def float_dtypes(x: Array) -> list[Any]:
+    """Precisions that the library and the device of an array have, the widest first."""
+    xp = namespace(x)
+    single_only = getattr(getattr(x, "device", None), "type", None) == "mps"  # Apple's
+    return [xp.float32] if single_only else [xp.float64, xp.float32]
+
+
+def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data`, whose errors about values also name the columns of a table that have them."""
+    refuse_odd_tensors("X", X)
+    for y in args:
+        refuse_odd_tensors("y", y)
+    try:
+        checked = validate_data(estimator, X, *args, **options)
+    except ValueError as error:
+        said = str(error)
+        about_x = "Input X contains" in said or "could not convert" in said
+        names = [name for name in columns_of(X) if not is_numeric(X[name])] if about_x else []
+        if not names:
+            raise
+        listed = ", ".join(repr(str(name)) for name in names[:10]) + (", ..." if len(names) > 10 else "")
+        raise ValueError(f"{said}\nIn X: {'column' if len(names) == 1 else 'columns'} {listed}.") from error
+    if not isinstance(checked, tuple):
+        return summed(checked)
+    return summed(checked[0]), numeric(checked[1]) if options.get("y_numeric") else checked[1]
+
+
+def summed(X: Any) -> Any:
+    """A sparse matrix with each entry stored once, in a copy where some are stored in parts; others as they are.
+
+    SciPy takes an entry for the sum of its parts, but squares each of them for itself.
+    """
+    if not sparse.issparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+def numeric(y: Any) -> Any:
+    """Checked targets, those that are numbers in strings as numbers, as scikit-learn's regressors take them."""
+    if getattr(y.dtype, "kind", "") not in ("U", "S", "T"):
+        return y
+    return check_y(y.astype(np.float64), multi_output=True, y_numeric=True)
+
+
+def refuse_odd_tensors(name: str, x: Any) -> None:
+    """An error of one sentence for tensors of PyTorch that no NumPy array can stand for."""
+    if type(x).__module__.partition(".")[0] != "torch":
+        return
+    if getattr(x, "requires_grad", False):
+        raise ValueError(
+            f"{name} is a tensor with requires_grad=True, which no gradient would reach: use {name}.detach()"
+        )
+    if str(getattr(x, "layout", "torch.strided")) != "torch.strided":
+        raise ValueError(f"{name} must be a dense tensor, got one of layout {x.layout}: use {name}.to_dense()")
+
+
+def columns_of(X: Any) -> list[Any]:
+    """Names of the columns of a table; none of anything else."""
+    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
+
+
+def text_names(y: Any) -> list[str] | None:
+    """Names of the columns of a table that scikit-learn would check if it were X: they are texts."""
+    bearer = SimpleNamespace()
+    check_feature_names(bearer, y, reset=True)
+    return getattr(bearer, "feature_names_in_", np.array(())).tolist() or None
+
+
+def check_names_of_y(estimator: Any, y: Any, fitted: list[str] | None) -> None:
+    """Say of a y with columns of its own what scikit-learn says of X, where their names are not those of the fit."""
+    names, model = text_names(y), type(estimator).__name__
+    if names is None and fitted is not None:
+        warn(f"y does not have valid feature names, but {model} was fitted with a y that has them")
+    elif names is not None and fitted is None:
+        warn(f"y has feature names, but {model} was fitted with a y without them")
+    elif names is not None:
+        try:
+            check_feature_names(SimpleNamespace(feature_names_in_=np.array(fitted, dtype=object)), y, reset=False)
+        except ValueError as error:
+            raise ValueError(f"Of y: {error}") from error
+
+
+def is_numeric(column: Any) -> bool:
+    """Whether a column of a table has finite numbers only."""
+    try:
+        return bool(np.all(np.isfinite(np.asarray(column, dtype=np.float64))))
+    except (TypeError, ValueError):
+        return False
+
+
+def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> Any:
+    """New data of a fitted estimator, checked. X must be in the same place as `like`, a fitted array.
+
+    scikit-learn has ``check_same_namespace`` for this, which says nothing where array API dispatch is off: a model
+    fitted on tensors would then meet NumPy arrays.
+    """
+    check_is_fitted(estimator)
+    refuse_collections(estimator, method, X)
+    X = validated(estimator, X, reset=False, **x_options(kernel, X))
+    check_place(estimator, X, like, method)
+    return X
+
+
+def check_place(estimator: Any, X: Any, like: Any, method: str) -> None:
+    """Raise an error where X is not in the same place as `like`, a fitted array."""
+    if place(X) != place(like):
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device "
+            f"as those passed to fit(): that was {' on '.join(place(like))}, and here X is {' on '.join(place(X))}. "
+            "Move X there; what is not NumPy needs sklearn.config_context(array_api_dispatch=True)"
+        )
+
+
+def place(x: Any) -> tuple[str, str]:
+    """Namespace and device of an array, in words; lists, tables and sparse matrices become NumPy's."""
+    if isinstance(x, np.ndarray) or sparse.issparse(x) or not is_array(x):
+        return "numpy", "cpu"
+    return namespace(x).__name__.rsplit(".", 1)[-1], str(x.device)
+
+
+def take_rows(x: Any, J: np.ndarray) -> Any:
+    """Rows `J`, host indices, of a sparse matrix or an array of any namespace."""
+    return x[J] if sparse.issparse(x) else gather(x, J)
+
+
+def rows_between(x: Any, span: slice) -> Any:
+    """Rows of a slice; array API standard arrays need all their axes named."""
+    return x[span] if sparse.issparse(x) else x[span, ...]
+
+
+def host_dtype(x: Any) -> np.dtype:
+    """NumPy's name for the dtype of an array or sparse matrix of real numbers."""
+    if isinstance(x, np.ndarray) or sparse.issparse(x):
+        return x.dtype
+    return np.dtype(np.float32 if x.dtype == namespace(x).float32 else np.float64)
+
+
+def beside(values: np.ndarray, X: Any) -> Array:
+    """Host values in the namespace, on the device and with the dtype of X."""
+    return np.asarray(values, dtype=X.dtype) if sparse.issparse(X) else from_host(values, X)
+
+
+def follow(values: np.ndarray, X: Any) -> Array:
+    """Host values in the namespace and on the device of X, with their own dtype where the device has it.
+
+    What scikit-learn asks of fitted attributes that are arrays.
+    """
+    if sparse.issparse(X) or isinstance(X, np.ndarray):
+        return values
+    xp, dtype = namespace(X), None
+    if values.dtype == np.float64 and xp.float64 not in float_dtypes(X):
+        dtype = xp.float32
+    return xp.asarray(np.array(values), dtype=dtype, device=X.device)  # a copy: tensors share memory with the host
+
+
+def as_dtype(x: Any, dtype: Any) -> Any:
+    """An array or sparse matrix with another dtype of its library; itself where it has it."""
+    if x.dtype == dtype:
+        return x
+    return x.astype(dtype) if isinstance(x, np.ndarray) or sparse.issparse(x) else namespace(x).astype(x, dtype)
+
+
+def model_precision(X: Any, fitted: Any) -> Any:
+    """New data in the dtype of the fitted data, or in their own if that is wider.
+
+    Weights of a float64 model may be large and of both signs: kernel values in float32 would leave no digit of the sum.
+    """
+    return as_dtype(X, X.dtype if host_dtype(X).itemsize > host_dtype(fitted).itemsize else fitted.dtype)
+
+
+def widest(x: Any) -> Any:
+    """The array or sparse matrix in the widest precision that its device has."""
+    if sparse.issparse(x):
+        return as_dtype(x, np.float64)
+    if isinstance(x, np.ndarray):
+        return np.asarray(x, dtype=np.float64)
+    xp = namespace(x)
+    return xp.astype(x, float_dtypes(x)[0], copy=False)
+
+
+def labels_on_host(y: Any) -> np.ndarray:
+    """Labels, of any namespace, as a NumPy array."""
+    refuse_odd_tensors("y or sample_weight", y)
+    return np.asarray(y) if isinstance(y, (np.ndarray, list)) else on_host(y)
+
+
+def like_labels(classes: np.ndarray, y: Any) -> Any:
+    """Sorted classes in the namespace of the labels y that they were found in, as scikit-learn keeps them."""
+    return classes if isinstance(y, np.ndarray) else follow(classes, y)
+
+
+def move_beside(y: Any, X: Any) -> Any:
+    """Data of any namespace where X is, as scikit-learn moves y to X; as they are where both are NumPy's or sparse."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return y if sparse.issparse(y) else labels_on_host(y)
+    return y if is_array(y) and place(y) == place(X) else follow(labels_on_host(y), X)
+
+
+def labels_beside(y: np.ndarray, X: Any) -> Any:
+    """Labels or targets where X is, if they are numbers."""
+    return follow(y, X) if y.dtype.kind in "biuf" else y
+
+
+def take_classes(classes: Any, index: Array) -> Any:
+    """Class of each index: strings as a NumPy array, others where the index is."""
+    if isinstance(classes, np.ndarray) and isinstance(index, np.ndarray):
+        return classes[index]
+    return labels_beside(on_host(classes)[on_host(index)], index)

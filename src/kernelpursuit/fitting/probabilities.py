@@ -1,0 +1,172 @@
+"""Probabilities of classifiers whose loss estimates none: calibrated on decision values of rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.arrays import Array, gather, namespace, to_host
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.dask.shard import takes_tensors
+from kernelpursuit.fitting.expansion import Expansion
+from kernelpursuit.fitting.orthogonal import OrthogonalFit
+from kernelpursuit.fitting.training import TrainingData, row_counts
+from kernelpursuit.math.calibration import Calibration, fit_slope, within_range
+from kernelpursuit.math.discriminants import Discriminants
+from kernelpursuit.math.left_out_discriminants import left_out_values
+from kernelpursuit.math.weights import WeightPath
+from kernelpursuit.pursuit.loop import Path
+from kernelpursuit.pursuit.row_weights import unit_of_weights
+
+ENOUGH = 10_000  # rows of shards that come here
+Values = tuple[Any, ...]  # of rows left out, and of the same rows seen
+
+
+def sizes_to_calibrate(path: Path) -> list[int]:
+    """Numbers of steps: about two for each doubling, the number that is kept and the last."""
+    taken = len(path) + len(path.discarded)
+    grid = {round(2 ** (power / 2)) for power in range(2 * taken.bit_length())}
+    return sorted({0, len(path), taken} | {size for size in grid if size <= taken})
+
+
+def calibrated_left_out(
+    fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData, apart: bool
+) -> Calibration:
+    """From the decision values of the models that are fitted without the row, in closed form.
+
+    `targets` are ±1, one column for each class, or, `apart`, for each of the labels that a row may have.
+    """
+    sizes = sizes_to_calibrate(path)
+    here = rows_here(data.X)
+    targets = to_host(here(targets))
+    values = (tuple(targets - to_host(here(one)) for one in residuals) for residuals in fit.residuals(set(sizes)))
+    return calibrated(sizes, values, targets, *weights_and_counts(data, here), apart)
+
+
+def calibrated_seen(
+    expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData, apart: bool
+) -> Calibration:
+    """From the decision values at the training rows, where there is no closed form; somewhat too sure."""
+    sizes = sizes_to_calibrate(path)
+    wanted = set(sizes)
+    stages = [coef for k, coef in enumerate(weights) if k in wanted]
+    here = rows_here(data.X)
+    values = ((one, one) for one in map(to_host, expansion.staged(here(data.X), stages)))
+    return calibrated(sizes, values, here(targets), *weights_and_counts(data, here), apart)
+
+
+def weights_and_counts(data: TrainingData, here: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Weights of the rows, and how many each stands for, where weights are given."""
+    if data.weights is None:
+        return None, None
+    return to_host(here(data.weights)), to_host(here(row_counts(data)))
+
+
+def rows_here(X: Any) -> Callable[[Any], Any]:
+    """A function that brings arrays over the rows to this process: all rows, or of shards enough to fit a slope to."""
+    if not isinstance(X, Sharded):
+        return lambda array: array
+    share = min(1.0, ENOUGH / X.shape[0])
+    return lambda array: np.concatenate(array.program.collect(some_rows, array, share))
+
+
+@takes_tensors
+def some_rows(array: Any, share: float) -> Any:
+    """Some of the rows: the same ones of every array of that length."""
+    count = int(np.ceil(share * len(array)))
+    return gather(array, np.sort(np.random.default_rng(0).permutation(len(array))[:count]))
+
+
+def calibrated(
+    sizes: list[int],
+    values: Iterable[Values],
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+    counts: np.ndarray | None,
+    apart: bool,
+) -> Calibration:
+    """One slope for each size, so that the most probable class is the one with the largest value; or one a label."""
+    if apart:
+        classes = (targets > 0).astype(np.intp)
+        found = [
+            [
+                slope_and_limit((left[:, [j]], seen[:, [j]]), classes[:, j], weights, counts)
+                for j in range(targets.shape[1])
+            ]
+            for left, seen in values
+        ]
+        slopes, limits = np.moveaxis(np.array(found), -1, 0)
+        return Calibration(np.array(sizes), slopes, np.zeros((len(sizes), targets.shape[1])), limits)
+    if targets.shape[1] == 1:
+        index = (targets[:, 0] > 0).astype(np.intp)
+    else:
+        index = np.argmax(targets, axis=1)
+    return calibration_of(sizes, values, index, weights, counts)
+
+
+def calibrated_discriminants(
+    found: Discriminants,
+    path_weights: WeightPath,
+    expansion: Expansion,
+    path: Path,
+    index: Any,
+    labels: str,
+    data: TrainingData,
+    class_sizes: np.ndarray,
+    each: bool = False,
+) -> Calibration:
+    """From the values of the discriminants without the row, every class with equal say as in the discriminants.
+
+    `path_weights` are those of `found`, `index` has the class of each row, and `class_sizes` are those of all rows,
+    weights counted in their unit. It is done for `each` number of atoms or for some of them.
+    """
+    here, sizes = rows_here(data.X), list(range(len(path_weights) + 1)) if each else sizes_to_calibrate(path)
+    unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
+    weights, counts = weights_and_counts(data, here)
+    index = here(index)
+    seen = to_host(expansion.columns(here(data.X))) @ found.axes
+    left_out = left_out_values(found, seen, index, labels, weights, counts, sizes, unit, class_sizes)
+    lengths, constants = path_weights.lengths, np.cumsum(path_weights.constants, axis=0)
+    values = (
+        (one, seen[:, :size] @ lengths[:size] + constants[size]) for size, one in zip(sizes, left_out, strict=True)
+    )
+    share = class_sizes.sum() / (len(class_sizes) * class_sizes)
+    return calibration_of(sizes, values, index, (1.0 if counts is None else counts) * share[index])
+
+
+def calibration_of(
+    sizes: list[int],
+    values: Iterable[Values],
+    index: np.ndarray,
+    weights: np.ndarray | None,
+    counts: np.ndarray | None = None,
+) -> Calibration:
+    """What was fitted for each size."""
+    slopes, limits = np.array([slope_and_limit(one, index, weights, counts) for one in values]).T
+    return Calibration(np.array(sizes), slopes, np.zeros((len(sizes), int(np.max(index)) + 1)), limits)
+
+
+def slope_and_limit(
+    values: Values, index: np.ndarray, weights: np.ndarray | None, counts: np.ndarray | None
+) -> tuple[float, float]:
+    """Slope of values of rows left out, and the largest log-odds that it gives to those of the rows as they were seen.
+
+    `values` are both, (n, n_values).
+    """
+    left_out, seen = values
+    slope = fit_slope(opposed(within_range(left_out, seen)), index, weights, counts)
+    return slope, slope * float(np.max(np.ptp(opposed(seen), axis=1)))
+
+
+def opposed(values: Array) -> Array:
+    """Values of each class, (n, n_classes): the one of two classes as half of it for and against."""
+    return namespace(values).concat([-values, values], axis=1) / 2 if values.shape[1] == 1 else values
+
+
+def log_softmax(logits: Array) -> Array:
+    """Logarithms of probabilities from log-odds, exact in the tails."""
+    xp = namespace(logits)
+    logits = logits - xp.max(logits, axis=1, keepdims=True)
+    return logits - xp.log(xp.sum(xp.exp(logits), axis=1, keepdims=True))

@@ -1,0 +1,405 @@
+"""Rules that choose the number of steps of kernel matching pursuit, made from what a fit knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelpursuit._warning import warn
+from kernelpursuit.arrays import from_host, in_double, namespace, to_host
+from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.fitting.atom_family import AtomFamily
+from kernelpursuit.fitting.duplicates import (
+    ALIKE,
+    COPIED,
+    row_numbers,
+    share_of_unlike,
+    warn_if_chosen_by_copies,
+    warn_if_copies,
+)
+from kernelpursuit.fitting.model import Fitted
+from kernelpursuit.fitting.orthogonal import has_evidence_ridge, rows_counted
+from kernelpursuit.fitting.placement import widest
+from kernelpursuit.fitting.training import FEW_ROWS, TrainingData, row_counts, varying
+from kernelpursuit.losses import LOSSES, Loss
+from kernelpursuit.pursuit.loop import Path, StopRule, count
+from kernelpursuit.pursuit.stopping import (
+    UsedShares,
+    fewest_for_classes,
+    gcv,
+    leave_one_out,
+    lowest_bound,
+    n_atoms,
+    search_charge,
+    validation,
+)
+
+Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
+Curvature = Callable[[Loss, np.ndarray, np.ndarray, "np.ndarray | None"], "float | np.ndarray"]
+_OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
+_UNSETTLED = 0.01  # share of the first loss: one more refit may take off as much without a warning
+_FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
+Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
+UNASKED = "n_atoms='auto'"  # why a path ends there
+
+
+def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+    """No rule but the limits."""
+    return []
+
+
+def most_steps(limit: int | None, stop: Any, variant: str) -> list[StopRule]:
+    """The most steps to take: those asked for, or as many as a rule may choose.
+
+    Without noise each atom improves the fit, and a rule alone would go on to nearly half as many atoms as rows. A rule
+    of the user's own says itself where to end. Steps of the basic variant do not take longer the more there are.
+    """
+    if limit is not None:
+        return [n_atoms(limit)]
+    return [] if callable(stop) or variant == "basic" else [n_atoms(MOST_CHOSEN, UNASKED)]
+
+
+def warn_if_cut(path: Path) -> None:
+    """ConvergenceWarning when a rule was to choose the number of steps and something else ended them."""
+    if path.reason in (UNASKED, "memory"):
+        more = " and a larger `memory`" if path.reason == "memory" else ""
+        warn(
+            f"n_atoms='auto' has not found a number: {path.sentence}, and more would do better still, as where y has "
+            f"no noise. The model can be used. A number for n_atoms{more} goes on, with `stop` as far as that rule "
+            "does; a larger tol ends earlier",
+            ConvergenceWarning,
+        )
+
+
+def warn_of_choice(path: Path, known: str) -> None:
+    """ConvergenceWarning that a callback has ended the choice of a number of atoms; `known` says what decided."""
+    warn(
+        f"{path.sentence}: {known}, and the model may be worse than one of a choice that was finished. Let the "
+        "callback wait longer, or ask for less: fewer atoms, widths or folds",
+        ConvergenceWarning,
+    )
+
+
+def found_constant(path: Path) -> bool:
+    """Whether there was nothing to fit before the first step, as where all targets are equal."""
+    return path.reason == "tolerance" and not path.steps and not path.discarded
+
+
+def say_chosen(path: Path, choice: Path, targets: np.ndarray, by: str = "on held-out rows") -> None:
+    """Have the path of a fit on all rows say how its number of steps was chosen: `by` another path.
+
+    Nothing was, where all `targets` are equal.
+    """
+    if found_constant(choice):
+        if np.all(targets == targets[:1]):
+            return
+        by, choice = "without the held-out rows", replace(choice, sentence="all targets seem equal")
+    path.reason, path.sentence = "validation", f"{by}, {choice.sentence}"
+    if choice.reason == "callback":
+        path.reason = "callback"
+        warn_of_choice(path, f"the best number of steps known by then was {len(choice)}")
+
+
+def warn_if_constant(path: Path) -> None:
+    """ConvergenceWarning when no atom was kept although the targets vary and atoms were asked for.
+
+    Of few rows a path may fit all before a rule gives its steps up again: the reason is then not the name of the rule.
+    """
+    asked = path.discarded or path.reason != "n_atoms"
+    if asked and not path.steps and path.reason != "interrupted" and not found_constant(path):
+        warn(
+            f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
+            "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
+            ConvergenceWarning,
+        )
+
+
+def warn_of_copies(estimator: Any, stop: Any, fitted: Fitted, data: TrainingData, targets: Any) -> None:
+    """Warn where copies of rows have chosen the number of atoms, by the rule `stop`, or the ridge of a given number."""
+    if stop in ("gcv", "leave_one_out", "validation"):
+        warn_if_chosen_by_copies(estimator, fitted, data, targets, held_out=stop == "validation")
+    elif has_evidence_ridge(estimator):
+        warn_if_ridge_of_copies(estimator, fitted.path, data, targets)
+
+
+def warn_if_ridge_of_copies(estimator: Any, path: Path, data: TrainingData, targets: Any) -> None:
+    """Warn where the ridge of a given number of atoms was chosen by rows that are copies; not in the folds of a search.
+
+    The evidence of a ridge takes each of them for a row of its own, as the rules do that choose a number of atoms.
+    """
+    if getattr(estimator, "_ending", None) is None:
+        k = len(np.unique(path.atoms))
+        said = f"alpha='auto' has chosen a ridge for {count(k, 'atom')}"
+        warn_if_copies(said, k, data, targets, rows_counted(data), ["give a number for alpha"])
+
+
+def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
+    """Rule that follows the mean of the fitted loss on rows held out."""
+    value = (loss or LOSSES["squared"]).value
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        rows = widest(held_out.X)  # the weights may be large and of both signs
+        columns: dict[int, Any] = {}  # values of the chosen atoms at the rows held out
+
+        def current_error(path: Path) -> float:
+            for atom in set(path.atoms.tolist()) - columns.keys():
+                columns[atom] = family.expansion(np.array([atom])).columns(rows)[:, 0]
+            coef = criterion.coef()
+            values = np.zeros((held_out.X.shape[0], coef.shape[1])) + coef[0]
+            if len(coef) > 1:
+                chosen = [columns[atom] for atom in path.atoms.tolist()]
+                stacked = namespace(chosen[0]).stack(chosen, axis=1)
+                values += to_host(stacked @ from_host(coef[1:], stacked))
+            return mean_loss(value, targets, values, held_out.weights)
+
+        return [validation(current_error, patience)]
+
+    return rules
+
+
+def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean over the rows of a loss that is summed over the targets."""
+    losses = np.sum(value(targets.astype(np.float64), values), axis=1)
+    return float(np.mean(losses) if weights is None else np.average(losses, weights=weights))
+
+
+def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
+    J = varying(targets)  # at what is constant no loss bends as it does elsewhere
+    if loss.link is not None:  # targets and values are not of one kind
+        step = 1e-3
+    else:  # as large as residuals: a loss may have corners
+        step = 0.5 * spread((targets - values)[:, J], weights) or 1e-3 * spread(targets[:, J], weights) or 1.0
+    slopes = [loss.gradient(targets, values + sign * step)[:, J] for sign in (1, -1)]
+    return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
+
+
+def curvatures(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float | np.ndarray:
+    """The same for each target, where there are several: they may have units of their own.
+
+    A target that is constant has the mean of the others.
+    """
+    if targets.shape[1] == 1:
+        return mean_curvature(loss, targets, values, weights)
+    J = varying(targets)
+    each = [mean_curvature(loss.of_target(t), targets[:, [t]], values[:, [t]], weights) for t in J]
+    found = np.full(targets.shape[1], np.mean(each))
+    found[J] = each
+    return found
+
+
+def curvature_for(estimator: Any) -> Curvature:
+    """How a fit measures the curvature of its loss: by target where it chooses the ridge of each.
+
+    A number is the ridge of all, and classes are coded in one unit.
+    """
+    return curvatures if isinstance(estimator.alpha, str) and not is_classifier(estimator) else mean_curvature
+
+
+def curvature_of_constant(
+    loss: Loss, targets: np.ndarray, weights: np.ndarray | None, of: Curvature
+) -> float | np.ndarray:
+    """What `of` finds at the means of the targets; 2 for a loss that does not bend there, or that bends both ways."""
+    if not loss.convex:
+        return 2.0
+    targets = targets.astype(np.float64)
+    mean = np.average(targets, axis=0, weights=weights)
+    values = np.zeros_like(targets) + (mean if loss.link is None else to_host(loss.link.of_mean(mean)))
+    found = of(loss, targets, values, weights)
+    return np.where(found > 0, found, 2.0) if np.ndim(found) else found or 2.0
+
+
+def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Standard deviation of all entries; rows with weights count so many times."""
+    mean = np.mean(np.average(values, axis=0, weights=weights))
+    return float(np.sqrt(np.mean(np.average((values - mean) ** 2, axis=0, weights=weights))))
+
+
+def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
+    """Rule that follows the compression bound `vc_bound` on the share of `wrong` rows.
+
+    All targets that vary have weights and an intercept of their own; `cuts` is as in `vc_bound`.
+    """
+    columns = len(varying(targets)) if intercept else targets.shape[1]
+    cuts = cuts * columns // targets.shape[1]  # of a constant target there is nothing to decide
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        def current(path: Path) -> float:
+            atoms, n = path.atoms, len(targets)
+            misses = wrong(targets, to_host(criterion.residual()), targets)
+            misses[family.rows(atoms)] = False  # only rows outside the support test the model
+            k, errors = len(atoms), int(misses.sum())
+            space = {"dimension": columns * (k + intercept), "choices": len(criterion.alive)}
+            return vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf
+
+        return [lowest_bound(current, patience)]
+
+    return rules
+
+
+def several_classes(estimator: Any, targets: Any) -> bool:
+    """Whether the targets are three classes or more, of which each row has one."""
+    return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
+
+
+def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: int) -> Rules:
+    """Rule for several classes: the fewest atoms that left-out classes cannot tell from the best."""
+    charge = search_charge(in_double(targets), data.weights)
+
+    def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
+        def error_rate() -> float:
+            left_out = criterion.left_out()
+            if isinstance(left_out, Sharded):
+                errors = left_out.program.reduce(weight_of_errors, wrong, targets, left_out, data.weights)
+                return float(errors) / data.total
+            return weight_of_errors(wrong, targets, to_host(left_out), data.weights) / data.total
+
+        return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
+
+    return rules
+
+
+def weight_of_errors(wrong: Wrong, targets: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None) -> float:
+    """How many rows are wrong, by weight."""
+    misses = wrong(targets, residuals, targets)
+    return float(np.sum(misses if weights is None else misses * weights))
+
+
+def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> Rules:
+    """Rule that reads the path alone: "gcv", "leave_one_out" or a rule of the user's own."""
+    if stop == "leave_one_out":
+        stop = leave_one_out(patience)
+    if stop == "gcv":
+        charge = search_charge(in_double(targets), data.weights)
+        if data.counts is not None:
+            return lambda family, criterion: [gcv(mean_leverages(data, criterion), charge, patience)]
+        stop = gcv(rows_counted(data), charge, patience)
+    return lambda family, criterion: [stop]
+
+
+def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
+    """Mean leverage of a row after 0, 1, ... steps, rows having weights that are not counts.
+
+    A direction q of length 1 over the weighted rows adds q_i² / c_i to the leverage of each of the c_i rows that row i
+    stands for. What is mostly about rows that count for much costs more than what is about the others.
+    """
+    weights, counts = to_host(data.weights).astype(np.float64), to_host(row_counts(data))
+    share = weights / np.maximum(counts, 1.0) / np.sum(weights)
+    known: list[float] = []  # what each direction adds
+
+    def used(steps: int) -> np.ndarray:
+        atoms = criterion.atoms
+        first = int(atoms.intercept)
+        for place in range(len(known), first + steps):
+            q = atoms.basis.directions[place, :]
+            known.append(float(to_host((q * q) @ from_host(share, q))))
+        return np.cumsum([*([] if first else [0.0]), *known[: first + steps]])
+
+    return used
+
+
+def warn_if_seen(data: TrainingData, targets: np.ndarray, train: np.ndarray, held_out: np.ndarray) -> None:
+    """Warn where rows held out, whose errors make a certificate, are copies of rows that were fitted to."""
+    which = row_numbers(data.X)
+    share = float(np.mean(np.isin(which[held_out], which[train])))
+    few = which.max() + 1 < FEW_ROWS  # of few kinds of rows new ones are copies as well
+    if share >= COPIED and not few and share_of_unlike(which, targets) <= ALIKE:
+        warn(
+            f"{share:.0%} of the rows held out for stop='certificate' are equal to rows that were fitted to, targets "
+            "and all. If they are copies, and not drawn alike, their errors say little of new rows, and the error rate "
+            "is most likely above the one that is promised: leave out the copies"
+        )
+
+
+def certified(path: Path, errors: np.ndarray, n: int) -> Path:
+    """Path cut where `holdout_bound` of its errors on `n` rows held out is lowest; every step has its bound."""
+    bounds = holdout_bound(errors, n, weight=path_weights(len(errors) - 1, preferred=len(path)))
+    keep = int(np.argmin(bounds))
+    found = f"{errors[keep]} of {n} rows held out are wrong"
+    return cut_at(path, bounds, f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}")
+
+
+def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
+    """Path cut where its certificates are lowest, with all of them."""
+    path.start, *taken = [
+        step._replace(bound=float(bound))
+        for step, bound in zip([path.start, *path.steps, *path.discarded], bounds, strict=True)
+    ]
+    keep = int(np.argmin(bounds))
+    path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
+    return path
+
+
+def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> None:
+    """ConvergenceWarning when a model is not what its loss is for."""
+    if not loss.convex:
+        warn_if_flat(estimator, path, criterion)
+    if not warn_if_unsettled(criterion) and loss.rounded is not None:
+        warn_if_off_quantile(estimator, criterion)
+
+
+def warn_if_unsettled(criterion: Any) -> bool:
+    """ConvergenceWarning when the weights are not those of the lowest loss; whether that is so."""
+    shares = criterion.unsettled()
+    worst = int(np.argmax(shares))
+    if shares[worst] <= _UNSETTLED:
+        return False
+    whose = f" of column {worst} of y" if len(shares) > 1 else ""
+    warn(
+        f"the weights do not minimise the loss{whose}: the optimiser gave up, and another try lowers it by "
+        f"{shares[worst]:.0%} of what it was without atoms. Take a larger alpha or fewer atoms",
+        ConvergenceWarning,
+    )
+    return True
+
+
+def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
+    """ConvergenceWarning when the share of rows below a model of quantiles is another, as no refit has balanced it."""
+    off = float(max(criterion.imbalance(), key=abs))
+    if abs(off) <= min(_OFF_QUANTILE, criterion.smaller_share() / 2):
+        return
+    if estimator.variant == "basic":
+        advice = "variant='basic' never fits a weight again. Take more steps, or variant='backfit'"
+    elif not estimator.fit_intercept:
+        advice = "take fit_intercept=True, or more atoms"
+    elif estimator.refit_every != 1:
+        advice = "take refit_every=1, or an n_atoms that it divides"
+    else:
+        advice = "y is too skewed for this loss. Take its logarithm or the like, which keeps quantiles in their order"
+    warn(
+        f"the share of training rows below the predictions is {abs(off):.2g} {'above' if off > 0 else 'below'} the "
+        f"quantile that was asked for: {advice}",
+        ConvergenceWarning,
+    )
+
+
+def warn_if_flat(estimator: Any, path: Path, criterion: Any) -> None:
+    """ConvergenceWarning when a loss is flat at all values of a model that does not fit, and so says no way to go.
+
+    Or when it is about to become so: "doom2" wants values as large as can be, and nothing keeps those of the basic
+    variant small.
+    """
+    loss = estimator.loss
+    if not path.steps or path.steps[-1].loss <= _FITTED * path.start.loss:
+        return
+    name = f"loss={loss!r}" if isinstance(loss, str) else "the loss"
+    if criterion.flatness() < _FLAT:
+        warn(
+            f"{name} hardly changes any more with the values of the model, which have become too large: its slope no "
+            "longer says which atoms would help. A larger alpha keeps them small; or take another loss: 'tanh' wants "
+            "values near 1, 'logistic' never becomes flat at a row that is wrong",
+            ConvergenceWarning,
+        )
+    elif loss == "doom2" and estimator.variant == "basic" and estimator.alpha == "auto":
+        warn(
+            f"{name} with variant='basic' has no ridge under alpha='auto', and values grow until the loss is flat: few "
+            "rows then say which atoms would help. Give a number for alpha, such as 0.1, or take variant='backfit'",
+            ConvergenceWarning,
+        )

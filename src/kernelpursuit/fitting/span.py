@@ -1,0 +1,240 @@
+"""Span of chosen points in feature space: what sparse kernel PCA and novelty detection share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import solve_triangular
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
+from kernelpursuit._warning import warn
+from kernelpursuit.arrays import Array, namespace
+from kernelpursuit.atoms.tiles import spans
+from kernelpursuit.bounds import compression_bound
+from kernelpursuit.criteria.rayleigh import SELECTIONS, Elsewhere, Rayleigh
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.fitting.atom_family import atoms_of
+from kernelpursuit.fitting.expansion import Expansion
+from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, SEARCH_CONSTRAINTS
+from kernelpursuit.fitting.pipeline import Settings, run
+from kernelpursuit.fitting.placement import model_precision, rows_between, widest
+from kernelpursuit.fitting.training import TrainingData, refuse_weights
+from kernelpursuit.kernels.gaussian import all_finite
+from kernelpursuit.kernels.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
+from kernelpursuit.pursuit.loop import Path, StopRule, count
+from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
+
+SPAN_CONSTRAINTS: dict[str, list] = {
+    "n_atoms": SEARCH_CONSTRAINTS["max_atoms"],
+    "selection": [StrOptions(set(SELECTIONS))],
+    "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
+    **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},
+    **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "tol", "memory")},
+    **{name: PURSUIT_CONSTRAINTS[name] for name in ("random_state", "verbose")},
+}
+POSITIVE = (
+    "Use a kernel that is, such as 'rbf', 'laplacian' or 'cosine', or a precomputed matrix whose negative eigenvalues "
+    "are set to 0"
+)
+OVERFLOW = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
+
+
+class Span(NamedTuple):
+    """Chosen points, and the coordinates ψ(x) = Λ⁻¹ k_A(x) of other points in their span.
+
+    ΛΛᵀ is the kernel matrix of the chosen points A. ⟨ψ(x), ψ(z)⟩ is the inner product of the projections of x and z
+    onto the span (Nyström).
+    """
+
+    path: Path
+    support: np.ndarray
+    expansion: Expansion
+
+    def features(self, X: Any) -> Array:
+        """ψ of the rows of X, (n_rows, k), where X is, in the widest precision there."""
+        return finite_values(self.expansion, X)
+
+    def residual(self, X: Any, diagonal: Array) -> Array:
+        """Squared distance of the rows of X to the span, ``k(x, x) - ‖ψ(x)‖²``, `diagonal` being k(x, x)."""
+        batches = (self.features(rows_between(X, batch)) for batch in self.expansion.batches(X))
+        inside = joined([namespace(part).sum(part * part, axis=1) for part in batches])
+        return namespace(inside).clip(diagonal - inside, 0, None)
+
+    def diagonal(self, X: Any) -> Array:
+        """k(x, x) of the rows of X, as data come."""
+        return kernel_diagonal(self.expansion.kernels[0], model_precision(X, self.expansion.precision))
+
+
+def finite_values(expansion: Expansion, X: Any) -> Array:
+    """Values of an expansion at the rows of X in the widest precision, or an error where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = expansion.predict(X, wide=True)
+    if not all_finite(values):
+        raise ValueError(OVERFLOW)
+    return values
+
+
+def joined(parts: list[Array]) -> Array:
+    """Batches of rows one below the other."""
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+
+def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
+    """k(x, x) of the rows of X: diagonals of small squares, or 1 where the kernel is shift-invariant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit.kernels.kernels import make_kernel
+    >>> X = np.array([[1.0], [3.0]])
+    >>> kernel_diagonal(make_kernel("linear", X), X), kernel_diagonal(make_kernel("rbf", X), X)
+    (array([1., 9.]), array([1., 1.]))
+    """
+    if kernel.name in SHIFT_INVARIANT:
+        on_host = isinstance(X, np.ndarray) or sparse.issparse(X)
+        return np.ones(X.shape[0]) if on_host else widest(namespace(X).ones_like(X[:, 0]))
+    parts = spans(0, X.shape[0], block)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = [kernel.between(rows_between(X, part), rows_between(X, part)) for part in parts]
+    diagonal = widest(joined([namespace(square).linalg.diagonal(square) for square in squares]))
+    if not all_finite(diagonal):
+        raise ValueError(OVERFLOW)
+    return diagonal
+
+
+def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
+    """Rule that keeps the number of points with the lowest `compression_bound`.
+
+    The mean residual of the points that were not chosen is the residual trace over n - k.
+    """
+
+    def current(path: Path) -> float:
+        k = len(path)
+        if k == n:  # with all points in the support none is left to test them
+            return np.inf
+        return compression_bound(path.values("loss")[-1] * n / (n - k), k, n, ceiling=ceiling)
+
+    return lowest_bound(current, patience)
+
+
+def elsewhere(data: TrainingData, family: Any) -> tuple[Elsewhere, np.ndarray | None]:
+    """What `Rayleigh` must know of rows on shards, and the weights of the atoms among them."""
+    X: Any = data.X
+    n, unit = float(X.shape[0]), data.total / X.shape[0]
+    trace = float(X.program.reduce(weighed_trace, X, family.kernels[0], data.weights)) / unit
+    if data.weights is None:
+        return Elsewhere(trace, n, unit, None), None
+    roots = (namespace(data.weights).sqrt(data.weights) / float(np.sqrt(unit)))[:, None]
+    return Elsewhere(trace, n, unit, roots), X.rows_at(family.positions, data.weights)[0]
+
+
+def weighed_trace(X: np.ndarray, kernel: Kernel, weights: np.ndarray | None) -> float:
+    """Sum of k(x, x) over rows, each as often as its weight says."""
+    diagonal = kernel_diagonal(kernel, X)
+    return float(np.sum(diagonal if weights is None else weights * diagonal))
+
+
+def rayleigh(
+    dictionary: Any,
+    selection: str,
+    weights: np.ndarray | None,
+    rng: np.random.Generator | None = None,
+    far: Elsewhere | None = None,
+) -> Rayleigh:
+    """The criterion, if there is anything to choose from."""
+    criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng, elsewhere=far)
+    if not criterion.alive.any():
+        found = "k(x, x) < 0 or = 0" if criterion.indefinite else "k(x, x) = 0"
+        raise ValueError(f"kernel gives {found} at every row of X: there is nothing to span")
+    if selection == "rayleigh" and criterion.diagonal.max() < np.sqrt(np.finfo(float).tiny):  # no score would be left
+        raise ValueError("kernel gives values on X whose squares vanish: scale X, or change kernel or gamma")
+    return criterion
+
+
+def indefinite(kernel: Any) -> str:
+    """Beginning of a sentence about a kernel with negative eigenvalues.
+
+    Examples
+    --------
+    >>> indefinite("sigmoid")
+    "kernel='sigmoid' is not positive semidefinite on X: its matrix has negative eigenvalues"
+    """
+    name = getattr(kernel, "__name__", None) or repr(kernel)
+    return f"kernel={name} is not positive semidefinite on X: its matrix has negative eigenvalues"
+
+
+class SpanParameters:
+    """What the estimators share that learn in the span of chosen points: the choice, and the tags."""
+
+    n_atoms: int
+    selection: str
+    kernel: Any
+
+    def _choose_points(
+        self, data: TrainingData, settings: Settings, patience: int | None = None
+    ) -> tuple[Span, np.ndarray]:
+        """Choose points one at a time until their span holds enough of the data.
+
+        Parameters
+        ----------
+        data : TrainingData
+            Its rows, or the kernel matrix itself for ``kernel="precomputed"``.
+        settings : Settings
+        patience : int, optional
+            Stop where the bound on the residual is lowest, and look so many steps further.
+
+        Returns
+        -------
+        span : Span
+        features : array of shape (n_samples, k)
+            ψ of the training rows, on the host, or where they are if that is on shards.
+        """
+        n = data.X.shape[0]
+        if patience is not None:
+            refuse_weights(data, "bound")
+        if len(kernel_list(self.kernel)) != 1:
+            raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
+        family = atoms_of(self, data, settings.rng)
+        far, weights = elsewhere(data, family) if isinstance(data.X, Sharded) else (None, data.weights)
+
+        def rules(criterion: Rayleigh) -> list[StopRule]:
+            ceiling = float(criterion.diagonal.max(initial=0))
+            enough = [tolerance(settings.tol)] if settings.tol > 0 else []
+            bound = [] if patience is None else [bound_rule(n, ceiling, patience)]
+            return [n_atoms(self.n_atoms), *enough, *bound]
+
+        path, criterion, _ = run(
+            [family.dictionary],
+            lambda dictionary: rayleigh(dictionary, self.selection, weights, settings.rng, far),
+            rules,
+            settings,
+            data,
+            basis=min(self.n_atoms, n),
+            worth_keeping=self.selection == "rayleigh",
+            wanted=self.n_atoms,
+            steps=self.n_atoms,
+        )
+        if criterion.indefinite:
+            few = f"only {count(len(path), 'atom')} could be chosen, and " if path.reason == "exhausted" else ""
+            warn(
+                f"{indefinite(self.kernel)}, so that {few}distances to the span of the atoms count as 0 where they are "
+                f"negative. {POSITIVE}",
+                ConvergenceWarning,
+            )
+        atoms = path.atoms
+        inverse = solve_triangular(criterion.factor_at(atoms)[:, : len(atoms)], np.eye(len(atoms)), lower=True)
+        coef = np.concatenate([np.zeros((1, len(atoms))), inverse.T])
+        span = Span(path, family.support(atoms), replace(family.expansion(atoms), coef=coef))
+        return span, criterion.factor()[:, : len(atoms)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = precomputed
+        tags.input_tags.sparse = not precomputed
+        tags.array_api_support = ARRAY_API_SUPPORT
+        return tags

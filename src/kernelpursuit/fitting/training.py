@@ -1,0 +1,380 @@
+"""The rows that a model is fitted to: checked, weighed, split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral, Number
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from kernelpursuit._sklearn import check_sample_weight
+from kernelpursuit._warning import warn
+from kernelpursuit.arrays import energies, from_host, in_double, namespace, to_host
+from kernelpursuit.fitting.placement import (
+    host_dtype,
+    is_precomputed,
+    labels_on_host,
+    place,
+    refuse_collections,
+    summed,
+    take_rows,
+    validated,
+    x_options,
+)
+from kernelpursuit.kernels.gaussian import center_of, centred
+from kernelpursuit.kernels.kernels import kernel_list
+from kernelpursuit.pursuit.row_weights import as_counts
+
+
+class TrainingData(NamedTuple):
+    """Rows of positive weight, and where they came from."""
+
+    X: Any
+    y: Any  # labels or targets, on the host wherever X is, but for shards: what decides about rows is decided there
+    weights: Any  # in the same place, or None
+    rows: Any
+    n_rows: int
+    counts: Any = None  # how many rows each stands for, where `weights` also say how much an error of its class matters
+
+    @property
+    def total(self) -> float:
+        """How many rows there are, a row of weight w counting as w of them."""
+        return float(len(self.rows) if self.weights is None else to_host(namespace(self.weights).sum(self.weights)))
+
+    def subset(self, J: np.ndarray) -> TrainingData:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[J]
+        counts = None if self.counts is None else self.counts[J]
+        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts)
+
+
+FEW_ROWS = 10  # which say nothing about variances
+MANY = 5  # weights that sum to more than so many times the rows are hardly counts
+ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
+ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
+RULING = 0.99  # share of the variance of a column from which a few rows are said to rule it
+FEW_FAR = 0.05  # share of the rows that may be these few
+GAP = 5  # times the distance of all others, at which each of them lies: of heavy tails none is so far from the next
+
+
+def check_training(
+    estimator: Any, X: Any, y: Any = "no_validation", *, sample_weight: Any = None, **options: Any
+) -> Any:
+    """X, or X and y, of a fit, checked; `options` go to scikit-learn's `validate_data`."""
+    refuse_collections(estimator, "fit", X, y)
+    if sparse.issparse(y):
+        raise ValueError("y must be a dense array, got a sparse matrix: use y.toarray()")
+    checked = validated(estimator, X, y, **x_options(estimator.kernel, X), **options)
+    X = checked if isinstance(y, str) else checked[0]
+    check_square(X, estimator.kernel)
+    gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
+    if getattr(estimator, "input_weights", "equal") == "equal":  # learned weights absorb the units
+        names = getattr(estimator, "feature_names_in_", None)
+        width = "gammas=[0.25, 1, 4, 16]" if hasattr(estimator, "gammas") else "gamma=1"
+        warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names, width=width)
+    return checked
+
+
+def warn_if_one_column_rules(
+    X: Any,
+    kernel: Any,
+    gamma: Any,
+    sample_weight: Any = None,
+    name: str = "X",
+    columns: Any = None,
+    width: str = "gamma=1",
+) -> None:
+    """Warn when the distances that the kernel sees are those of one column: most likely it has other units.
+
+    A width of the user's own is for the inputs as they are: no warning. `columns` are their names, where they have any;
+    `width` is how to give a width. Rows of weight 0 have no say.
+    """
+    if not (gamma is None or isinstance(gamma, str)):
+        return
+    kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
+    by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
+    if sparse.issparse(X) or not by_distance:
+        return
+    rows = rows_that_count(X, sample_weight)
+    X = X if rows is None else take_rows(X, rows)
+    if X.shape[0] < FEW_ROWS:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        xp = namespace(X)
+        varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
+        # centred first: the mean of many float32 numbers far from 0 is wrong by more than they vary
+        near = centred(X, center_of(X))
+        variance = np.where(varies, to_host(xp.var(near, axis=0)), 0.0)
+        share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
+        far = None if share > ONE_COLUMN else column_of_far_rows(near)
+    if far is not None:
+        named = None if columns is None else columns[far : far + 1]
+        few_rows_rule(X[:, far : far + 1], rows, name, named, far)
+    if not share > ONE_COLUMN:
+        return
+    largest = int(np.argmax(variance))
+    named = None if columns is None else columns[largest : largest + 1]
+    if not few_rows_rule(X[:, largest : largest + 1], rows, name, named, largest) and np.sum(varies) > 1:
+        column = largest if columns is None else repr(str(columns[largest]))
+        warn(
+            f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees the others. Scale "
+            "the columns alike (StandardScaler) or by what they are worth (FeatureWidths). If they are weighted on "
+            f"purpose, say so by a width: {width}, which suits the weights of FeatureWidths"
+        )
+
+
+def rows_that_count(X: Any, sample_weight: Any) -> np.ndarray | None:
+    """Rows of positive weight; None where all are."""
+    if sample_weight is None:
+        return None
+    rows = np.flatnonzero(host_weights(sample_weight, X) > 0)
+    return None if len(rows) == X.shape[0] else rows
+
+
+def far_rows(squares: np.ndarray) -> np.ndarray:
+    """Few rows that have nearly all of the sum of `squares`, and each of which lies far beyond all others; or none.
+
+    Examples
+    --------
+    >>> far_rows(np.array([1.0, 1e9, 2.0, 1.5, 1e9] + [1.0] * 35))
+    array([1, 4])
+    >>> far_rows(np.array([1.0, 9.0, 2.0, 1.5, 4.0] + [1.0] * 35))
+    array([], dtype=int64)
+    """
+    n, total = len(squares), np.sum(squares)
+    most = max(1, int(FEW_FAR * n))
+    first = np.argpartition(squares, n - 1 - most)[n - 1 - most :]
+    first = first[np.argsort(-squares[first], kind="stable")]  # the farthest rows, and one more
+    far, rest = squares[first[:-1]], squares[first[1:]]
+    ends = np.flatnonzero((np.cumsum(far) > RULING * total) & (far >= GAP**2 * rest))
+    return np.sort(first[: ends[0] + 1]) if len(ends) else first[:0]
+
+
+def column_of_far_rows(X: Any) -> int | None:
+    """Where few rows of centred X have nearly all of its variance, the column where they lie farthest."""
+    far = far_rows(to_host(energies(X.T)))
+    return int(np.argmax(to_host(energies(take_rows(X, far))))) if len(far) else None
+
+
+def few_rows_rule(X: Any, rows: np.ndarray | None = None, name: str = "X", columns: Any = None, start: int = 0) -> bool:
+    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to few rows; a warning.
+
+    Columns are numbered from `start`; `rows` are the numbers of the rows, where they are not all.
+    """
+    for column, far in ruled_by_few_rows(X):
+        label = start + column if columns is None else repr(str(columns[column]))
+        warn(
+            f"column {label} of {name} owes nearly all of its variance to "
+            f"{listed(far, rows, to_host(X[:, column]))}: by this scale "
+            "all other rows look alike. Mend or leave out what is wrong; else transform the column "
+            "(QuantileTransformer)"
+        )
+        return True
+    return False
+
+
+def ruled_by_few_rows(X: Any) -> Iterator[tuple[int, np.ndarray]]:
+    """Columns that owe nearly all of their variance to few rows, and these rows.
+
+    Columns of which most values are equal (indicators, counts) are as they should be.
+    """
+    n = X.shape[0]
+    if n < FEW_ROWS:
+        return
+    xp = namespace(X)
+    largest = to_host(xp.max(xp.abs(X), axis=0))
+    scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
+    squares = centred(scaled, center_of(scaled)) ** 2  # sums of float32 numbers far from 0 are wrong
+    # r numbers with a sum s have squares with a sum of s²/r or more.
+    enough = (RULING * to_host(xp.sum(squares, axis=0))) ** 2 / max(1, int(FEW_FAR * n))
+    for column in np.flatnonzero(to_host(energies(squares)) >= enough * (1 - 1e-3)):
+        far, values = far_rows(to_host(squares[:, int(column)])), to_host(X[:, int(column)])
+        if len(far) and np.subtract(*np.quantile(np.delete(values, far), [0.75, 0.25])) != 0:
+            yield int(column), far
+
+
+def listed(far: np.ndarray, rows: np.ndarray | None, values: np.ndarray) -> str:
+    """Rows by their numbers, with the value that is largest.
+
+    Examples
+    --------
+    >>> listed(np.array([0, 2]), None, np.array([-5.0, 1.0, 4.0])), listed(np.array([2]), None, np.arange(3.0))
+    ('2 rows (0, 2), where it is -5 and the like', 'row 2, where it is 2')
+    """
+    names = [str(row) for row in (far if rows is None else rows[far])[:5]]
+    value = f"where it is {values[far[np.argmax(np.abs(values[far]))]]:.4g}"
+    if len(far) == 1:
+        return f"row {names[0]}, {value}"
+    return f"{len(far)} rows ({', '.join(names)}{', ...' if len(far) > len(names) else ''}), {value} and the like"
+
+
+def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray:
+    """Which columns are, by the range of their values over the largest; a warning where float32 made them so."""
+    flat = width <= ROUNDING * precision
+    if precision > 1e-10 and np.any(rounded := flat & (width > 0)):
+        columns = ", ".join(str(column) for column in np.flatnonzero(rounded)[:10])
+        warn(
+            f"columns {columns} of X differ between rows by hardly more than float32 rounds such large numbers, and "
+            "are taken for constant: take off each column its mean, in float64, before X becomes float32"
+        )
+    return flat
+
+
+def largest_size(targets: Any) -> float:
+    """The largest absolute value among targets wherever they are, 0 of none."""
+    known = getattr(targets, "largest", None)  # of those on shards, where it was read once
+    if known is not None:
+        return known
+    xp = namespace(targets)
+    return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
+
+
+def varying(targets: np.ndarray) -> np.ndarray:
+    """Columns that are not constant; all of them where none varies."""
+    varies = np.any(targets != targets[:1], axis=0)
+    return np.flatnonzero(varies) if np.any(varies) else np.arange(targets.shape[1])
+
+
+def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingData:
+    """Check the weights and leave out rows that have none: weight 0 is the same as being absent."""
+    n = X.shape[0]
+    y = np.zeros(n) if y is None else y
+    if sample_weight is None:
+        return TrainingData(X, y, None, np.arange(n), n)
+    weights = host_weights(sample_weight, X)
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) == 0:
+        raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.sum(weights, dtype=np.float64)):
+            raise ValueError("the sum of sample_weight overflows: divide the weights by their mean")
+    if len(rows) < n:
+        X, y, weights = take_rows(X, rows), y[rows], weights[rows]
+    return TrainingData(X, y, weights, rows, n)
+
+
+def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
+    """Warn of weights far above 1 where their sum is taken for a number of rows, unless a search has said it."""
+    total, n = data.total, len(data.rows)
+    if total > MANY * n and not getattr(estimator, "_weights_said", False):
+        warn(
+            f"sample_weight sums to {total:g} for {n} rows. A row of weight w counts as w rows, so there seems to be "
+            "less noise than there is, and more atoms seem worth their while: divide the weights by their mean if they "
+            "are not counts"
+        )
+
+
+def row_counts(data: TrainingData) -> Any:
+    """How many rows each stands for, in float64 and where the weights are: see `as_counts`.
+
+    What weights of classes say of errors makes no rows.
+    """
+    counts = data.weights if data.counts is None else data.counts
+    return np.ones(len(data.rows)) if counts is None else as_counts(in_double(counts), len(data.rows))
+
+
+class ClassFactors(NamedTuple):
+    """What the weights of the rows of each class were multiplied by."""
+
+    classes: np.ndarray
+    factors: np.ndarray
+
+    def without(self, data: TrainingData) -> TrainingData:
+        """The same rows, which know how many they stand for beside what they count."""
+        factors = self.factors[np.searchsorted(self.classes, data.y)]
+        return data._replace(counts=(data.weights / factors).astype(data.weights.dtype))
+
+
+def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> tuple[Any, ClassFactors | None]:
+    """Weights of the rows times those of their classes, which leave the sum as it is: they say what counts for what.
+
+    `sample_weight` as it is, and no factors, where classes have none.
+    """
+    if class_weight is None:
+        return sample_weight, None
+    weights = np.ones(len(y)) if sample_weight is None else host_weights(sample_weight, X).astype(np.float64)
+    counted = weights > 0  # rows that are absent have no say in what is balanced
+    if not counted.any():
+        return weights, None
+    classes, index = np.unique(y[counted], return_inverse=True)
+    if class_weight == "balanced":
+        totals = np.bincount(index, weights=weights[counted])
+        factors = totals.sum() / (len(classes) * totals)
+    else:
+        factors = factors_of(by_class(class_weight, y), classes)
+    both = np.zeros(len(y))
+    both[counted] = weights[counted] * factors[index]
+    if not (np.all(np.isfinite(both)) and np.all(both >= 0) and both.sum() > 0):
+        raise ValueError(f"class_weight must have non-negative numbers, not all of them zero, got {class_weight!r}")
+    scale = weights.sum() / both.sum()
+    return both * scale, ClassFactors(classes, factors * scale)
+
+
+def by_class(class_weight: Any, y: np.ndarray) -> Any:
+    """`class_weight` with 1 for the classes of y that it does not name, so that some of the rows may lack any of them.
+
+    As it is, where it is not a dict. A name that is not in y is taken for an error, unless all others are named, too.
+
+    Examples
+    --------
+    >>> by_class({"b": 3.0}, np.array(["a", "b", "a"]))
+    {'a': 1.0, 'b': 3.0}
+    """
+    if not isinstance(class_weight, dict):
+        return class_weight
+    classes = np.unique(y).tolist()
+    unknown = [name for name in class_weight if name not in classes]
+    if unknown and not all(label in class_weight for label in classes):
+        raise ValueError(f"class_weight names {unknown}, which are not among the classes of y, {classes}")
+    return {label: class_weight.get(label, 1.0) for label in classes}
+
+
+def factors_of(class_weight: dict, classes: np.ndarray) -> np.ndarray:
+    """The weights of some classes."""
+    return np.array([class_weight[label] for label in classes.tolist()], dtype=np.float64)
+
+
+def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Checked weights of the rows of X on the host, with its dtype."""
+    if not isinstance(sample_weight, Number):
+        sample_weight = labels_on_host(sample_weight)
+    return check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)
+
+
+def fewer_centers(centers: Any, n: int) -> Any:
+    """As many random centres as there are rows at most; anything else as it is."""
+    return min(centers, n) if isinstance(centers, Integral) else centers
+
+
+def check_centers(centers: Any, X: Any) -> Any:
+    """User's array of centres with the dtype and the columns of X."""
+    if centers is None or isinstance(centers, Integral):
+        return centers
+    centers = summed(check_array(centers, input_name="centers", **x_options(None, centers)))
+    if place(centers) != place(X):
+        raise ValueError(f"centers must be where X is, {' on '.join(place(X))}, got {' on '.join(place(centers))}")
+    if centers.shape[1] != X.shape[1]:
+        raise ValueError(f"centers must have the {X.shape[1]} columns of X, got {centers.shape[1]}")
+    return centers.astype(X.dtype) if sparse.issparse(centers) else namespace(centers).astype(centers, X.dtype)
+
+
+def check_split(n: int, share: float) -> None:
+    """Whether `n` rows can be split for validation."""
+    if n - int(np.ceil(share * n)) < 1:
+        raise ValueError(f"validation_fraction={share} of {n} rows leaves none to train on: give more rows, or n_atoms")
+
+
+def check_square(X: Any, kernel: Any) -> None:
+    """A precomputed kernel of the training data is square."""
+    if is_precomputed(kernel) and X.shape[0] != X.shape[1]:
+        raise ValueError(f"with kernel='precomputed' X must be the square kernel matrix in fit, got shape {X.shape}")
+
+
+def refuse_weights(data: TrainingData, stop: str, class_weight: Any = None) -> None:
+    """Bounds count rows."""
+    if data.weights is not None:
+        given = "sample_weight" if class_weight is None else f"class_weight, got {class_weight!r}, nor sample_weight"
+        raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take {given}")

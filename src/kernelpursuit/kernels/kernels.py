@@ -1,0 +1,337 @@
+"""Kernels as functions of two data matrices, built from plain parameters.
+
+NumPy and sparse data go to scikit-learn's pairwise kernels, except the Gaussian kernel of dense data, whose exponent is
+one matrix product here. Arrays of other libraries are never handed to scikit-learn, which would turn them into NumPy
+arrays: short forms of the same kernels keep them where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
+from kernelpursuit.kernels.gaussian import (
+    NOT_FINITE,
+    GaussianPoints,
+    all_finite,
+    center_of,
+    centred,
+    gaussian,
+    gaussian_points,
+    sum_over_features,
+)
+
+__all__ = ["Kernel", "make_kernel", "scale_gamma"]
+
+KERNEL_NAMES = frozenset(kernel_metrics())
+# Parameters that `gamma`, `degree` and `coef0` of an estimator set, by kernel.
+KERNEL_PARAMETERS = {
+    "rbf": ("gamma",),
+    "laplacian": ("gamma",),
+    "chi2": ("gamma",),
+    "sigmoid": ("gamma", "coef0"),
+    "poly": ("gamma", "degree", "coef0"),
+    "polynomial": ("gamma", "degree", "coef0"),
+}
+SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})  # k(x, x) is 1
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel ``k(X, Z) -> (n_x, n_z)`` with its parameters settled: plain data, but for a user's function.
+
+    `prepare` brings data into the form that calls take, so a tile loop prepares once: centred, as `GaussianPoints`, for
+    the Gaussian kernel.
+
+    Parameters
+    ----------
+    name : str, optional
+        One of `KERNEL_NAMES`; None for a function of the user's.
+    params : dict
+        Parameters of that kernel, or keyword arguments of the function.
+    offset : array of shape (n_features,), optional
+        Subtracted from dense data by `prepare`; the Gaussian kernel has one.
+    function : callable, optional
+        The user's: maps two matrices with the same columns, or two rows, to kernel values.
+    of_rows : bool
+        Whether it takes two rows.
+    n_jobs : int, optional
+        For scikit-learn's function of that name; None leaves threads to the loops over tiles.
+    """
+
+    name: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    offset: Array | None = None
+    function: Callable | None = None
+    of_rows: bool = False
+    n_jobs: int | None = None
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, z) = k(z, x) is known."""
+        return self.function is None
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it may be called from several threads at once."""
+        return self.function is None and self.n_jobs is None
+
+    def values(self, X: Any, Z: Any) -> Any:
+        """Kernel values, (n_x, n_z), of data that are not prepared, by the function behind the name."""
+        if 0 in (X.shape[0], Z.shape[0]) and (isinstance(X, np.ndarray) or sparse.issparse(X)):
+            return np.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype)  # a model may have no centres
+        if self.function is None:
+            return _named(X, Z, self.name, self.n_jobs, **self.params)
+        if self.of_rows:
+            return pairwise_kernels(X, Z, metric=self.function, **self.params)
+        values = self.function(X, Z, **self.params)
+        values = values.toarray() if sparse.issparse(values) else values  # those of sparse data may be sparse
+        if np.shape(values) != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"kernel {_name_of(self.function)} returned {_form_of(values)} for {X.shape[0]} and {Z.shape[0]} rows, "
+                f"expected an array of shape {(X.shape[0], Z.shape[0])}"
+            )
+        return values
+
+    def prepare(self, X: Any) -> Any:
+        """Data as `__call__` expects them: both sides prepared, or neither."""
+        if self.offset is None or sparse.issparse(X):
+            return X
+        return gaussian_points(centred(X, self.offset), self.params["gamma"])
+
+    def between(self, X: Any, Z: Any) -> Any:
+        """Kernel values, (n_x, n_z), of data as they come."""
+        if sparse.issparse(X) or sparse.issparse(Z):  # not centred, so the other side must not be either
+            return self.values(X, Z)
+        return self(self.prepare(X), self.prepare(Z))
+
+    def __call__(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
+        """Kernel values, (n_x, n_z), of prepared data; NumPy results may be asked into `out`."""
+        values = gaussian(X, Z, out) if isinstance(X, GaussianPoints) else self.values(X, Z)
+        if out is None or values is out:
+            return values
+        out[...] = values
+        return out
+
+    def finite(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
+        """The same, or an error where there are infinite or undefined values."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self(X, Z, out)
+        # Gaussian values of points that passed `prepare` are finite: no further pass over them.
+        if not isinstance(X, GaussianPoints) and not all_finite(values):
+            raise ValueError(NOT_FINITE)
+        return values
+
+
+def _column_means(X: Array, weights: np.ndarray | None) -> np.ndarray:
+    """Weighted mean of each column of a dense array, summed in float64: of many rows float32 would lose digits."""
+    if isinstance(X, np.ndarray):
+        mean = np.mean(X, axis=0, dtype=np.float64) if weights is None else np.average(X, axis=0, weights=weights)
+        return to_host(mean)
+    xp = namespace(X)
+    wide = xp.astype(X, xp.float64)
+    if weights is None:
+        return to_host(xp.sum(wide, axis=0)) / X.shape[0]
+    shares = from_host(weights, like=wide) if isinstance(weights, np.ndarray) else weights
+    return to_host(xp.sum(wide * shares[:, None], axis=0)) / float(to_host(xp.sum(shares)))
+
+
+def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
+    """scikit-learn's ``gamma="scale"``, 1 / (n_features * variance of all entries), with rows counted by weight."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sparse.issparse(X):
+            mean, variance = mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)
+        elif (known := getattr(X, "moments", None)) is not None:  # of rows elsewhere
+            mean, variance = known[1], known[2] / known[0]
+        else:
+            xp, mean = namespace(X), _column_means(X, weights)
+            wide = xp.astype(X, xp.float64, copy=False)
+            variance = _column_means((wide - from_host(mean, like=wide)) ** 2, weights)
+        total = float(np.mean(variance) + np.var(mean))  # variance within the columns and of their means
+    if not np.isfinite(total):
+        raise ValueError("gamma='scale' needs the variance of X, which overflows: scale X or give gamma as a number")
+    return 1.0 / (X.shape[1] * total) if total > 0 else 1.0
+
+
+def resolve_gamma(gamma: float | str, X: Any, weights: np.ndarray | None = None) -> float:
+    """Number behind ``"scale"``, ``"auto"`` or a number."""
+    if gamma == "scale":
+        return scale_gamma(X, weights)
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number from 0 on, got {gamma!r}")
+    return float(gamma)
+
+
+def make_kernel(
+    kernel: str | Callable | tuple[str, dict],
+    X: Any,
+    *,
+    gamma: float | str = "scale",
+    degree: float = 3,
+    coef0: float = 1,
+    kernel_params: dict | None = None,
+    weights: np.ndarray | None = None,
+) -> Kernel:
+    """Kernel from the plain parameters of an estimator, settled on training data.
+
+    Parameters
+    ----------
+    kernel : str, callable or (str, dict)
+        A name of scikit-learn's pairwise kernels; a callable of two matrices (as for SVC) or of two rows (as for
+        KernelRidge): which of the two is found by trying; or a name with parameters that replace the common ones.
+    X : {array, CSR array} of shape (n_samples, n_features)
+        Training data; ``gamma="scale"`` and the centring come from it.
+    gamma, degree, coef0, kernel_params
+        As in scikit-learn's KernelRidge and SVC.
+    weights : ndarray of shape (n_samples,), optional
+        Weights of the rows.
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0]])
+    >>> k = make_kernel(("rbf", {"gamma": 2.0}), X)
+    >>> k(k.prepare(X), k.prepare(X)).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+    if callable(kernel):
+        return _user_kernel(kernel, kernel_params or {}, X)
+    if kernel_params:
+        raise ValueError(
+            f"kernel_params is for a callable kernel, got kernel={kernel!r}; set gamma, degree or coef0, "
+            "or give the kernel as a pair such as ('rbf', {'gamma': 0.5})"
+        )
+    pair: Any = kernel if _is_pair(kernel) else (kernel, {})
+    name, own = pair
+    if not isinstance(name, str) or name not in KERNEL_NAMES:
+        raise ValueError(f"kernel={name!r} is unknown; valid: {sorted(KERNEL_NAMES)}, a callable or a list of these")
+    allowed = KERNEL_PARAMETERS.get(name, ())
+    if unknown := set(own) - set(allowed):
+        raise ValueError(f"kernel {name!r} has no parameter {sorted(unknown)}; valid: {list(allowed)}")
+    params: dict[str, Any] = {
+        key: value for key, value in {"gamma": gamma, "degree": degree, "coef0": coef0}.items() if key in allowed
+    }
+    params |= own
+    if "gamma" in params:
+        params["gamma"] = resolve_gamma(params["gamma"], X, weights)
+    offset = center_of(X) if name == "rbf" and not sparse.issparse(X) else None
+    return Kernel(name, params, offset)
+
+
+def kernel_list(kernel: Any) -> list:
+    """Kernels of a `kernel` parameter: a list stays one, a single kernel becomes a list of one, None an empty list."""
+    if kernel is None:
+        return []
+    several = isinstance(kernel, Sequence) and not isinstance(kernel, str) and not _is_pair(kernel)
+    return list(kernel) if several else [kernel]
+
+
+def gamma_of(kernels: Sequence[Kernel]) -> float | list[float | None] | None:
+    """The settled gamma of a kernel, None if it has none; a list of them for several kernels."""
+    gammas = [kernel.params.get("gamma") if kernel.name else None for kernel in kernels]
+    return gammas[0] if len(gammas) == 1 else gammas or None
+
+
+def _is_pair(kernel: Any) -> bool:
+    """Whether this is a kernel with parameters of its own."""
+    return isinstance(kernel, tuple) and len(kernel) == 2 and isinstance(kernel[1], dict)
+
+
+def uses_gamma(kernel: Any) -> bool:
+    """Whether the parameter `gamma` changes any kernel of a `kernel` parameter."""
+    pairs = [one if _is_pair(one) else (one, {}) for one in kernel_list(kernel)]
+    return any(
+        isinstance(name, str) and "gamma" in KERNEL_PARAMETERS.get(name, ()) and "gamma" not in own
+        for name, own in pairs
+    )
+
+
+def _named(X: Any, Z: Any, name: Any, n_jobs: int | None = None, **params: float) -> Any:
+    """Kernel of a name: scikit-learn's for NumPy and sparse data, the same in a few operations for other arrays."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return pairwise_kernels(X, Z, metric=name, n_jobs=n_jobs, **params)
+    return _array_kernel(X, Z, name, **params)
+
+
+def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: float = 3, coef0: float = 1) -> Array:
+    """A named kernel in operations that all array libraries share."""
+    xp = namespace(X)
+    if metric == "rbf":
+        return gaussian(gaussian_points(X, gamma), gaussian_points(Z, gamma))
+    if metric == "laplacian":
+        return xp.exp(-gamma * sum_over_features(lambda x, z: xp.abs(x - z), X, Z))
+    if metric in ("chi2", "additive_chi2"):
+        if bool(xp.any(X < 0)) or bool(xp.any(Z < 0)):
+            raise ValueError("X contains negative values, for which the chi2 kernels are not defined")
+        tiny = float(xp.finfo(X.dtype).smallest_normal)  # 0 / 0 is 0
+        distances = sum_over_features(lambda x, z: (x - z) ** 2 / (x + z + tiny), X, Z)
+        return -distances if metric == "additive_chi2" else xp.exp(-gamma * distances)
+    if metric == "cosine":
+        lengths = (xp.sqrt(xp.sum(x * x, axis=1, keepdims=True)) for x in (X, Z))
+        X, Z = (x / xp.where(norm > 0, norm, xp.ones_like(norm)) for x, norm in zip((X, Z), lengths, strict=True))
+    products = X @ Z.T
+    if metric in ("linear", "cosine"):
+        return products
+    scaled = gamma * products + coef0
+    return xp.tanh(scaled) if metric == "sigmoid" else scaled**degree
+
+
+def _user_kernel(function: Callable, params: dict[str, Any], X: Any) -> Kernel:
+    """The callable as a kernel; whether it takes matrices or rows is found by trying.
+
+    Two rows against n_features + 2 tell the forms apart: neither entry by entry nor as a product do they fit together.
+    """
+    shape = (2, X.shape[1] + 2)
+    few, many = (take_first(X, count) for count in shape)
+    whole, error = Kernel(function=function, params=params), None
+    try:
+        values = whole.values(few, many)
+        if namespace(values) is namespace(np.empty(0) if sparse.issparse(X) else X):
+            return whole
+    except Exception as raised:
+        error = raised  # not a function of matrices; if it is one of rows neither, what follows says so
+    if not (isinstance(X, np.ndarray) or sparse.issparse(X)):  # a call for every pair would be far too slow
+        raise ValueError(
+            "a callable kernel of tensors must map n and m rows to an (n, m) tensor of their kind"
+        ) from error
+    pairwise = Kernel(function=function, params=params, of_rows=True)
+    try:
+        pairwise.values(few, many)
+    except (TypeError, ValueError) as raised:
+        value = function(*(rows[[0]] if sparse.issparse(rows) else rows[0] for rows in (few, many)), **params)
+        if np.ndim(value) == 0:
+            raise
+        raise ValueError(
+            f"kernel {_name_of(function)} returned {_form_of(value)} for two rows, expected one number; or an array of "
+            f"shape (n, m) for n and m rows ({error})"
+        ) from raised
+    return pairwise
+
+
+def _name_of(function: Callable) -> str:
+    return getattr(function, "__name__", None) or repr(function)
+
+
+def _form_of(values: Any) -> str:
+    shape = np.shape(values)
+    return f"an array of shape {shape}" if shape else f"a {type(values).__name__}"
+
+
+def take_first(X: Any, count: int) -> Any:
+    """The first row, `count` times."""
+    return X[[0] * count] if sparse.issparse(X) else gather(X, [0] * count)

@@ -1,0 +1,248 @@
+"""A partial Cholesky factor that grows with the points chosen, and the one rule for its pivots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernelpursuit.arrays import Array, from_host, gather, in_double, namespace, to_host
+
+
+def pivot_limit(rounding: float) -> float:
+    """Share of its diagonal entry that a pivot must exceed. Below it, the point lies in the span of those before it.
+
+    1e-10, or 100 times the unit roundoff where that is more. A pivot is a difference of numbers as large as the
+    diagonal entry, and wrong by about the roundoff of that: six digits of the smallest are known, and two in float32.
+    """
+    return max(1e-10, 100 * rounding)
+
+
+def pivots(matrix: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Partial Cholesky factor of a small matrix, its pivots taken in the order of the rows.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (b, b)
+        Symmetric.
+    floor : ndarray of shape (b,)
+        A pivot that is not above its floor is passed over.
+
+    Returns
+    -------
+    factor : ndarray of shape (b, r)
+        A column for each pivot. A row that was passed over has entries in the columns of the pivots before it.
+    kept : ndarray of int, shape (r,)
+        The rows of the pivots, ascending: ``factor[kept]`` is lower triangular.
+
+    Examples
+    --------
+    >>> pivots(np.array([[4.0, 4.0, 2.0], [4.0, 4.0, 2.0], [2.0, 2.0, 2.0]]), floor=np.full(3, 1e-9))
+    (array([[2., 0.],
+           [2., 0.],
+           [1., 1.]]), array([0, 2]))
+    """
+    factor = np.zeros(matrix.shape)
+    kept: list[int] = []
+    for place in range(len(matrix)):
+        r = len(kept)
+        left = matrix[place:, place] - factor[place:, :r] @ factor[place, :r]
+        if left[0] > floor[place]:
+            factor[place:, r] = left / np.sqrt(left[0])
+            kept.append(place)
+    return factor[:, : len(kept)], np.array(kept, dtype=np.intp)
+
+
+def leading(kept: np.ndarray) -> int:
+    """How many pivots come before the first that was passed over.
+
+    Examples
+    --------
+    >>> leading(np.array([0, 1, 3]))
+    2
+    """
+    return int(np.sum(kept == np.arange(len(kept))))
+
+
+class PartialCholesky:
+    """A matrix K over n points as far as some of them, the pivots, explain it: K ≈ UᵀU.
+
+    U has a row for each pivot. What it leaves of K is zero in the columns of the pivots. The rows are kept in float64,
+    because a small pivot would spread the rounding errors of float32 over all points.
+
+    Parameters
+    ----------
+    like : array of shape (n, ...)
+        Sets the number of points, the namespace and the device.
+
+    Attributes
+    ----------
+    pivots : list of int
+
+    Examples
+    --------
+    >>> K = np.array([[4.0, 2.0], [2.0, 2.0]])
+    >>> factor = PartialCholesky(K)
+    >>> factor.extend(K[:, [0]], [0], floor=np.zeros(1))
+    array([0])
+    >>> factor.rows
+    array([[2., 1.]])
+    >>> factor.left(K, np.arange(2))
+    array([[0., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(self, like: Array):
+        xp = namespace(like)
+        self._rows = xp.empty((4, like.shape[0]), dtype=xp.float64, device=like.device)
+        self.pivots: list[int] = []
+
+    @property
+    def rows(self) -> Array:
+        """U, (n_pivots, n)."""
+        return self._rows[: len(self.pivots), :]
+
+    def left(self, columns: Array, J: np.ndarray, size: int | None = None) -> Array:
+        """What the first `size` pivots (None: all) leave of columns `J` of K, (n, len(J)), in float64."""
+        U = self.rows[:size, :]
+        return in_double(columns) - U.T @ gather(U, J, axis=1) if U.shape[0] else in_double(columns)
+
+    def extend(self, columns: Array, J: list[int], floor: np.ndarray, skip: bool = False) -> np.ndarray:
+        """Make points `J` pivots, in order, given their columns of K; the places in `J` of those that became pivots.
+
+        A point whose pivot is not above its `floor` is passed over if `skip`; else the block ends before it.
+        """
+        block = np.array(J, dtype=np.intp)
+        left = self.left(columns, block)
+        factor, kept = pivots(to_host(gather(left, block)), floor)
+        kept = kept if skip else kept[: leading(kept)]
+        left = (left if len(kept) == len(block) else gather(left, kept, axis=1)).T
+        self._append(forward(factor[kept, : len(kept)], left) if len(kept) else left, block[kept])
+        return kept
+
+    def explained(self, vectors: Array, taken: int) -> Array:
+        """UᵀU times each of `vectors` (n, b): of the pivots, the first `taken` count for all, the others by and by.
+
+        Vector t belongs to pivot ``taken + t`` and is multiplied with the pivots before that one.
+        """
+        U = self.rows[: taken + vectors.shape[1], :]
+        inside = np.triu(to_host(U @ vectors), 1 - taken)  # row s, column t: counts for s < taken + t
+        return U.T @ from_host(inside, U)
+
+    def here(self, first: int = 0) -> np.ndarray:
+        """U from row `first` on, on the host."""
+        return to_host(self._rows[first : len(self.pivots), :])
+
+    def entries(self, left: Array, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Entries at points `I` of `left`, what is left of columns `J`."""
+        return to_host(gather(left, I))
+
+    def explained_here(self, vectors: Array, taken: int) -> np.ndarray:
+        """`explained`, on the host."""
+        return to_host(self.explained(vectors, taken))
+
+    def adopt(self, rows: Array, pivots: list[int]) -> None:
+        """Begin with `rows` that were computed elsewhere."""
+        self._rows, self.pivots = rows, list(pivots)
+
+    def truncate(self, size: int) -> None:
+        """Give up all but the first `size` pivots."""
+        del self.pivots[size:]
+
+    def _append(self, rows: Array, new: np.ndarray) -> None:
+        """Write rows behind those there are, exactly zero at earlier pivots; storage grows geometrically."""
+        xp, size, more = namespace(rows), len(self.pivots), len(new)
+        if size + more > self._rows.shape[0]:
+            room = xp.empty((max(more, size, 16), rows.shape[1]), dtype=rows.dtype, device=rows.device)
+            self._rows = xp.concat([self.rows, room], axis=0)
+        free = np.ones(rows.shape[1])
+        free[self.pivots] = 0
+        self._rows[size : size + more, :] = rows * from_host(free, rows)
+        for place, pivot in enumerate(new.tolist(), start=size + 1):
+            self._rows[place : size + more, pivot] = 0.0
+        self.pivots += new.tolist()
+
+
+class CholeskyApart:
+    """The same for a matrix between rows that are elsewhere and centres, of which the pivots are some.
+
+    U is there twice: over the rows, where they are, and over the centres, here. Entries of what is left at centres come
+    from these, so that no row has to be looked up.
+
+    Parameters
+    ----------
+    like : array of shape (n_rows, ...)
+    gram : callable
+        ``gram(J)``, the matrix between all centres and centres `J`, on the host.
+    """
+
+    def __init__(self, like: Array, gram: Callable[[np.ndarray], np.ndarray]):
+        self._gram, self._like = gram, like
+        self._here: PartialCholesky | None = None
+        self._far: Array = None
+
+    @property
+    def pivots(self) -> list[int]:
+        """Centres that are pivots."""
+        return [] if self._here is None else self._here.pivots
+
+    @property
+    def rows(self) -> Array:
+        """U over the rows, (n_pivots, n_rows)."""
+        return self._far[: len(self.pivots), :]
+
+    def here(self, first: int = 0) -> np.ndarray:
+        """U over the centres from row `first` on."""
+        return np.zeros((0, 0)) if self._here is None else self._here.rows[first:]
+
+    def left(self, columns: Array, J: np.ndarray, size: int | None = None) -> Array:
+        """What the first `size` pivots (None: all) leave of columns `J`, where the rows are."""
+        size = len(self.pivots) if size is None else size
+        if size == 0:
+            return in_double(columns)
+        return in_double(columns) - self._far[:size, :].T @ self.here()[:size, J]
+
+    def entries(self, left: Array, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741
+        """Entries at centres `I` of what is left of columns `J`."""
+        V = self.here()
+        inside = V[:, I].T @ V[:, J] if len(V) else 0.0
+        return self._gram(J)[I] - inside
+
+    def extend(self, columns: Array, J: list[int], floor: np.ndarray, skip: bool = False) -> np.ndarray:
+        """Make centres `J` pivots, in order, as `PartialCholesky.extend` does; nothing is read."""
+        block, before = np.array(J, dtype=np.intp), len(self.pivots)
+        left, products = self.left(columns, block), self._gram(block)
+        if self._here is None:
+            self._here = PartialCholesky(products)
+        kept = self._here.extend(products, J, floor, skip)
+        if len(kept):
+            L = self._here.rows[before:, block[kept]].T
+            self._append(forward(L, gather(left, kept, axis=1).T), before)
+        return kept
+
+    def _append(self, rows: Array, before: int) -> None:
+        xp, size = namespace(rows), before + rows.shape[0]
+        if self._far is None or size > self._far.shape[0]:
+            room = xp.empty((max(16, 2 * size), rows.shape[1]), dtype=rows.dtype, device=rows.device)
+            if before:
+                room[:before, :] = self._far[:before, :]
+            self._far = room
+        self._far[before:size, :] = rows
+
+    def explained_here(self, vectors: Array, taken: int) -> np.ndarray:
+        """As `PartialCholesky.explained`, at the centres."""
+        count = taken + vectors.shape[1]
+        inside = np.triu(to_host(self._far[:count, :] @ vectors), 1 - taken)
+        return self.here()[:count].T @ inside
+
+    def truncate(self, size: int) -> None:
+        """Give up all but the first `size` pivots."""
+        if self._here is not None:
+            self._here.truncate(size)
+
+
+def forward(L: np.ndarray, columns: Array) -> Array:
+    """L⁻¹ times the rows of a long array, by matrix products: a correction makes up for the inverse's rounding."""
+    inverse = from_host(np.linalg.inv(L), columns)
+    solved = inverse @ columns
+    return solved + inverse @ (columns - from_host(L, columns) @ solved)

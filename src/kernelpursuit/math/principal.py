@@ -1,0 +1,54 @@
+"""Principal component analysis of features."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelpursuit.arrays import Array, namespace, to_host
+
+
+def principal_axes(
+    features: Array, n_components: int | None, center: bool, weights: Array | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, principal axes (columns) and eigenvalues, largest first, of the scatter matrix of `features`.
+
+    Rows may have `weights`. The sign of an axis is such that the row farthest along it has a positive coordinate, as in
+    `KernelPCA`. Eigenvalues below 1e-12 of the largest count as zero. Their axes are left out unless `n_components`
+    asks for them, but one axis always stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean, axes, values = principal_axes(np.array([[0.0, 1.0], [4.0, 1.0]]), None, center=True)
+    >>> mean, values
+    (array([2., 1.]), array([8.]))
+    """
+    mean = weighted_mean(features, weights) if center else np.zeros(features.shape[1])
+    centred = features - mean
+    weighed = centred if weights is None else weights[:, None] * centred
+    values, axes = np.linalg.eigh(to_host(weighed.T @ centred))
+    values, axes = np.maximum(values[::-1], 0), axes[:, ::-1]
+    values[values < 1e-12 * values[0]] = 0
+    kept = max(1, int(np.sum(values > 0))) if n_components is None else min(n_components, len(values))
+    values, axes = values[:kept], axes[:, :kept]
+    scores = centred @ axes
+    return mean, axes * np.where(farthest_is_negative(scores), -1.0, 1.0), values
+
+
+def weighted_mean(features: Array, weights: Array | None) -> np.ndarray:
+    """Mean of each column, on the host."""
+    if isinstance(features, np.ndarray):
+        return np.average(features, axis=0, weights=weights)
+    xp = namespace(features)
+    if weights is None:
+        return to_host(xp.sum(features, axis=0)) / features.shape[0]
+    return to_host(weights @ features) / to_host(xp.sum(weights))
+
+
+def farthest_is_negative(scores: Array) -> np.ndarray:
+    """Whether the row farthest from 0 is negative, for each column."""
+    if isinstance(scores, np.ndarray):
+        return scores[np.argmax(np.abs(scores), axis=0), np.arange(scores.shape[1])] < 0
+    xp = namespace(scores)
+    highest, lowest = xp.max(scores, axis=0), xp.min(scores, axis=0)
+    return -to_host(lowest) > to_host(highest)

@@ -1,0 +1,154 @@
+"""Weights of the atoms after every step of a path, kept as what each step adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kernelpursuit.arrays import padded
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPath:
+    """Weights after 0, 1, ... steps. Each adds a direction, a combination of atoms, times a length for each target.
+
+    The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers,
+    instead of so many for each target. They are summed step by step, so that a shortened path has the same weights to
+    the last bit.
+
+    Parameters
+    ----------
+    constants : ndarray of shape (steps + 1, n_targets)
+        What each step adds to the intercept; the first is the intercept without any atom.
+    lengths : ndarray of shape (steps, n_targets)
+    entries : ndarray
+        Directions one after the other, each as the entries of atoms ``first`` to ``first + count - 1``.
+    first, count : ndarray of int, shape (steps,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> path = WeightPath.of(np.zeros((3, 1)), np.array([[2.0], [3.0]]), np.array([[1.0, -1.0], [0.0, 1.0]]))
+    >>> [coef[:, 0].tolist() for coef in path]
+    [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, -1.0, 3.0]]
+    >>> path.truncate(1).last()[:, 0].tolist()
+    [0.0, 2.0]
+    """
+
+    constants: np.ndarray
+    lengths: np.ndarray
+    entries: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+
+    @classmethod
+    def of(cls, constants: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> WeightPath:
+        """Weights along directions that are columns, (n_atoms, steps). Leading and trailing zeros are not stored."""
+        nonzero = directions != 0
+        some = nonzero.any(axis=0)
+        first = np.where(some, np.argmax(nonzero, axis=0), 0) if len(directions) else np.zeros(len(lengths), int)
+        last = np.where(some, len(directions) - np.argmax(nonzero[::-1], axis=0), 0) if len(directions) else first
+        pieces = [directions[i:j, t] for t, (i, j) in enumerate(zip(first, last, strict=True))]
+        entries = np.concatenate([np.zeros(0), *pieces])
+        return cls(constants, lengths, entries, first.astype(np.int32), (last - first).astype(np.int32))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Weights after 0, 1, ... steps, (1 + n_atoms, n_targets), the intercept first."""
+        width = int(np.max(self.first + self.count, initial=0))
+        coef = np.zeros((1 + width, self.constants.shape[1]))
+        ends = np.cumsum(self.count)
+        coef[0] = self.constants[0]
+        yield coef.copy()
+        for t, (i, count, end) in enumerate(zip(self.first, self.count, ends, strict=True)):
+            coef[0] += self.constants[t + 1]
+            coef[1 + i : 1 + i + count] += self.entries[end - count : end, None] * self.lengths[t]
+            yield coef.copy()
+
+    def last(self) -> np.ndarray:
+        """Weights after all steps."""
+        *_, coef = self
+        return coef
+
+    def directions(self) -> np.ndarray:
+        """What each step adds for a length of 1, as columns, (n_atoms, steps)."""
+        out = np.zeros((int(np.max(self.first + self.count, initial=0)), len(self)))
+        ends = np.cumsum(self.count)
+        for t, (i, count, end) in enumerate(zip(self.first, self.count, ends, strict=True)):
+            out[i : i + count, t] = self.entries[end - count : end]
+        return out
+
+    def truncate(self, k: int) -> WeightPath:
+        """The first `k` steps."""
+        entries = self.entries[: int(np.sum(self.count[:k]))]
+        return WeightPath(self.constants[: k + 1], self.lengths[:k], entries, self.first[:k], self.count[:k])
+
+    def times(self, unit: float, zero: np.ndarray | float = 0.0) -> WeightPath:
+        """For targets in another unit, and with another `zero`."""
+        constants = self.constants * unit
+        constants[0] += zero
+        return replace(self, constants=constants, lengths=self.lengths * unit)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptWeights:
+    """The same for a path on which some steps fit all weights again: what such a step changes has to be kept.
+
+    A refit gives every atom a new weight for each target. Those numbers follow from nothing smaller than the training
+    data, so a path with a refit at every step keeps them all. Between refits a step keeps its direction and lengths.
+
+    Parameters
+    ----------
+    stages : list of ndarray or (ndarray, ndarray)
+        For 0, 1, ... steps: all weights, (1 + n_atoms, n_targets), the intercept first; or what the step adds, a
+        direction (1 + n_atoms,) and its length for each target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> added = np.array([0.5, 2.0]), np.array([3.0])
+    >>> path = KeptWeights([np.array([[1.0]]), added, np.array([[1.0], [5.0], [7.0]])])
+    >>> [coef[:, 0].tolist() for coef in path]
+    [[1.0, 0.0, 0.0], [2.5, 6.0, 0.0], [1.0, 5.0, 7.0]]
+    """
+
+    stages: Sequence[np.ndarray | tuple[np.ndarray, np.ndarray]]
+
+    def __len__(self) -> int:
+        return len(self.stages) - 1
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Weights after 0, 1, ... steps, (1 + n_atoms, n_targets), the intercept first."""
+        width = max(len(stage[0]) if isinstance(stage, tuple) else len(stage) for stage in self.stages)
+        coef = np.zeros((width, 0))
+        for stage in self.stages:
+            if isinstance(stage, tuple):
+                direction, length = stage
+                coef = coef.copy()
+                coef[: len(direction)] += direction[:, None] * length
+            else:
+                coef = padded(stage, width)
+            yield coef
+
+    def last(self) -> np.ndarray:
+        """Weights after all steps."""
+        *_, coef = self
+        return coef
+
+    def truncate(self, k: int) -> KeptWeights:
+        """The first `k` steps."""
+        return KeptWeights(self.stages[: k + 1])
+
+    def times(self, unit: float, zero: np.ndarray | float = 0.0) -> KeptWeights:
+        """For targets in another unit, and with another `zero`."""
+
+        def changed(stage: np.ndarray) -> np.ndarray:
+            weights = stage * unit
+            weights[0] += zero
+            return weights
+
+        return KeptWeights([(s[0], s[1] * unit) if isinstance(s, tuple) else changed(s) for s in self.stages])

@@ -1,0 +1,352 @@
+"""Any loss, any number of rows: coefficients and atoms move together, by Adam on mini-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from kernelpursuit._sklearn import usable_threads
+from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
+from kernelpursuit.atoms.tiles import one_blas_thread, spans
+from kernelpursuit.losses import LOSSES
+from kernelpursuit.refined.atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refined.replay import recorded
+
+CHUNK = 256  # rows that one thread works on; fixed, so that results do not depend on the number of threads
+FIRST, SECOND, TINY = 0.9, 0.99, 1e-12  # of Adam
+WARM_UP, FIRST_RATE = 0.2, 0.1  # share of the steps in which the rate rises, and what it rises from
+FARTHEST = 9.0  # of the logarithm of a width or a weight from 0: beyond it float32 exponents lose their digits
+
+
+class Model(NamedTuple):
+    """Coefficients on atoms.
+
+    Attributes
+    ----------
+    coef : array of shape (k, q)
+    intercept : array of shape (q,)
+    atoms : Atoms
+    """
+
+    coef: Array
+    intercept: Array
+    atoms: Atoms
+
+    def like(self, x: Array) -> Model:
+        """The same, from the host, in the namespace, on the device and with the dtype of `x`."""
+        return Model(from_host(self.coef, x), from_host(self.intercept, x), self.atoms.like(x))
+
+    def on_host(self) -> Model:
+        """The same as NumPy float64."""
+        return Model(to_host(self.coef), to_host(self.intercept), Atoms(*(to_host(part) for part in self.atoms)))
+
+
+class Rates(NamedTuple):
+    """Largest step of Adam in each group of parameters."""
+
+    coef: float = 0.3
+    centers: float = 0.015
+    widths: float = 0.02
+    weights: float = 0.02
+
+
+def slope(loss: str, Y: Array, values: Array) -> Array:
+    """Derivative of the loss of each row in its values, (n, q).
+
+    "squared" is half the squared error; "logistic" takes ±1 targets, each column a problem of its own; "softmax"
+    takes an indicator of the class.
+    """
+    if loss == "squared":
+        return values - Y
+    if loss == "logistic":
+        return LOSSES["logistic"].gradient(Y, values)
+    if loss == "softmax":
+        return softmax(values) - Y
+    raise ValueError(f"loss must be 'squared', 'logistic' or 'softmax', got {loss!r}")
+
+
+def softmax(values: Array) -> Array:
+    """Probabilities of the classes, from one value for each.
+
+    Examples
+    --------
+    >>> softmax(np.array([[1000.0, 1000.0], [0.0, np.log(3)]]))
+    array([[0.5 , 0.5 ],
+           [0.25, 0.75]])
+    """
+    xp = namespace(values)
+    raised = xp.exp(values - xp.max(values, axis=1, keepdims=True))
+    return raised / xp.sum(raised, axis=1, keepdims=True)
+
+
+def row_losses(loss: str, Y: Array, values: Array) -> Array:
+    """What `slope` is the derivative of, (n,)."""
+    xp = namespace(values)
+    if loss == "squared":
+        return xp.sum((values - Y) ** 2, axis=1) / 2
+    if loss == "logistic":
+        return xp.sum(LOSSES["logistic"].value(Y, values), axis=1)
+    top = xp.max(values, axis=1)
+    return xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
+
+
+def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) -> float:
+    """Weighted mean over the rows of their losses."""
+    xp, rows = namespace(values), row_losses(loss, Y, values)
+    total = xp.sum(rows if weights is None else rows * weights)
+    return float(total) / (values.shape[0] if weights is None else float(xp.sum(weights)))
+
+
+def best_slope(loss: str, Y: Array, values: Array, weights: Array | None = None) -> tuple[float, float]:
+    """Factor of the values that makes their mean loss lowest, and that loss: 1 for the squared loss."""
+    if loss == "squared":
+        return 1.0, mean_loss(loss, Y, values, weights)
+    found = minimize_scalar(
+        lambda log_slope: mean_loss(loss, Y, float(np.exp(log_slope)) * values, weights),
+        bounds=(-4, 4),
+        method="bounded",
+    )
+    return float(np.exp(found.x)), float(found.fun)
+
+
+def gradient(model: Model, X: Array, Y: Array, weights: Array | None, loss: str, penalty: float) -> Model:
+    """Gradient of the sum over rows of weight times loss, plus the number of rows times ``penalty / 2 ‖coef‖²``."""
+    phi, rows = evaluate(model.atoms, X)
+    by_values = slope(loss, Y, phi @ model.coef + model.intercept)
+    if weights is not None:
+        by_values = by_values * weights[:, None]
+    by_atoms = pull_back(model.atoms, X, rows, (by_values @ model.coef.T) * phi)
+    by_coef = phi.T @ by_values + penalty * X.shape[0] * model.coef
+    return Model(by_coef, namespace(X).sum(by_values, axis=0), by_atoms)
+
+
+class _Flat:
+    """All parameters of a model as one vector, so that Adam is a handful of operations whatever their number."""
+
+    def __init__(self, model: Model):
+        parts = (model.coef, model.intercept, *model.atoms)
+        self.shapes = [tuple(part.shape) for part in parts]
+        self.ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes]).tolist()
+
+    def join(self, model: Model) -> Array:
+        parts = (model.coef, model.intercept, *model.atoms)
+        xp = namespace(parts[0])
+        return xp.concat([part if part.ndim == 1 else xp.reshape(part, (-1,)) for part in parts])
+
+    def split(self, vector: Array) -> Model:
+        parts = [vector[a:b] for a, b in zip([0, *self.ends], self.ends, strict=False)]
+        for part in (0, 2):  # the others are vectors
+            parts[part] = namespace(vector).reshape(parts[part], self.shapes[part])
+        return Model(parts[0], parts[1], Atoms(*parts[2:]))
+
+
+def descend(
+    model: Model,
+    X: Array,
+    Y: Array | None,
+    weights: Array | None = None,
+    *,
+    loss: str,
+    epochs: int = 60,
+    batch: int = 1024,
+    rates: Rates = Rates(),  # noqa: B008
+    penalty: float = 1e-6,
+    jitter: float = 0.0,
+    rng: np.random.Generator,
+    begun: int = 0,
+    report: Callable[[int, Model], bool] | None = None,
+    stages: Any = None,
+) -> tuple[Model, bool]:
+    """Lower the mean loss by Adam with a rate that rises once and falls to 0.
+
+    Parameters
+    ----------
+    model : Model
+        Start, on the host.
+    X : array of shape (n, d)
+        Centred, of order 1; its dtype is the precision of the descent. Or rows that are elsewhere, with their targets
+        and weights: an object with `shape`, `like`, ``shuffled(rng)`` and ``mean_gradient(...)``.
+    Y : array of shape (n, q)
+    loss : {"squared", "logistic", "softmax"}
+    weights : array of shape (n,), optional
+        Of mean 1.
+    epochs, batch : int
+    rates : Rates
+    penalty : float
+        Of ``‖coef‖² / 2``, beside the mean loss.
+    jitter : float
+        Standard deviation of noise that is added to the inputs, new in each epoch: what rows near each other differ by
+        is not to be learned.
+    rng : numpy.random.Generator
+        Shuffles the rows, and draws the noise.
+    begun : int
+        Epochs that are left out at the beginning: a model that has descended before only needs the last.
+    report : callable, optional
+        ``report(epoch, model)`` after each epoch; a true answer ends the descent.
+    stages : Stages, optional
+        Hears of each epoch, and keeps each tenth of them. Of those that it has there is only a report at the end.
+
+    Returns
+    -------
+    model : Model
+        On the host.
+    interrupted : bool
+        Whether an interrupt (Ctrl-C) ended it; the model is that of the last step then.
+    """
+    n = X.shape[0]
+    steps = -(-n // batch)  # of an epoch, all of one size; fewer rows than steps are left over in each epoch
+    batch = n // steps
+    flat, adam = _Flat(model), _Adam(rates, epochs * steps)
+    elsewhere = hasattr(X, "mean_gradient")
+    here = adam.start(flat, model.like(X.like if elsewhere else X))
+    interrupted, tenth, last = False, max(1, epochs // 10), epochs
+    for epoch in range(begun - begun % tenth + tenth, epochs + 1, tenth):
+        found = None if stages is None else stages.recorded(f"epoch {epoch} of {epochs}, {flat.shapes}", rng)
+        if found is None:
+            break
+        here, begun = State(*(from_host(part, here.theta) for part in found)), epoch
+        if report is not None and report(epoch, flat.split(here.theta)):
+            last = epoch
+            break
+    adam.taken = begun * steps
+
+    def state_after(state: State, data: Any, rows: slice, rate: Any) -> State:
+        if elsewhere:
+            return adam.after(state, X.mean_gradient(flat, state.theta, data, (loss, penalty), rows), rate)
+        return adam.after(state, spread(partial(flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
+
+    with ExitStack() as stack:
+        spread, step = _spread(X, stack), state_after
+        if on_cuda(X):
+            step = recorded(state_after, here, Batch(X, Y, weights).rows(slice(0, batch)))
+        try:
+            for epoch in range(begun + 1, last + 1):
+                if elsewhere:
+                    data = X.shuffled(rng)
+                else:
+                    data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
+                with nullcontext() if stages is None else stages.told(f"epoch {epoch} of {epochs}"):
+                    for rows in spans(0, batch * steps, batch):
+                        here = step(here, data, rows, adam.rate())
+                if stages is not None and epoch % tenth == 0:
+                    stages.keep(f"epoch {epoch} of {epochs}, {flat.shapes}", [to_host(part) for part in here], rng)
+                if report is not None and report(epoch, flat.split(here.theta)):
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+    return flat.split(here.theta).on_host(), interrupted
+
+
+class Batch(NamedTuple):
+    """Rows in the order of an epoch."""
+
+    X: Array
+    Y: Array
+    weights: Array | None
+
+    def gather(self, J: np.ndarray) -> Batch:
+        """Rows in another order."""
+        return Batch(*(None if part is None else gather(part, J) for part in self))
+
+    def shaken(self, jitter: float, rng: np.random.Generator) -> Batch:
+        """Rows with noise in their inputs."""
+        return self if jitter == 0 else self._replace(X=self.X + jitter * normal(self.X, rng))
+
+    def rows(self, rows: slice) -> Batch:
+        """Some of them that lie together."""
+        return Batch(*(None if part is None else part[rows, ...] for part in self))
+
+
+def flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:
+    """Sum over some rows."""
+    weights = None if data.weights is None else data.weights[rows]
+    return flat.join(gradient(flat.split(theta), data.X[rows, :], data.Y[rows, :], weights, loss, penalty))
+
+
+def _spread(X: Array, stack: ExitStack) -> Callable[[Callable[[slice], Array], slice], Array]:
+    """Mean of a gradient over the rows of a batch: NumPy by chunks on all cores, other libraries at one go."""
+    if not isinstance(X, np.ndarray):
+        return lambda of_rows, span: of_rows(span) / (span.stop - span.start)
+    threads, run = usable_threads(), map
+    if threads > 1:
+        stack.enter_context(one_blas_thread())
+        run = stack.enter_context(ThreadPoolExecutor(threads)).map  # type: ignore[assignment]
+
+    def by_chunks(of_rows: Callable[[slice], Array], span: slice) -> Array:
+        if span.stop - span.start <= CHUNK:
+            return of_rows(span) / (span.stop - span.start)
+        parts = list(run(of_rows, spans(span.start, span.stop, CHUNK)))
+        return np.sum(parts, axis=0) / (span.stop - span.start)
+
+    return by_chunks
+
+
+class State(NamedTuple):
+    """Parameters as one vector, and the running means of their gradient and its square."""
+
+    theta: Array
+    first: Array
+    second: Array
+
+
+class _Adam:
+    """Adam. The rate of each group of parameters follows `one_cycle`; widths and weights are held within bounds."""
+
+    def __init__(self, rates: Rates, steps: int):
+        self._groups = (rates.coef, rates.coef, rates.centers, rates.widths, rates.weights)
+        self.taken, self._steps = 0, steps
+
+    def start(self, flat: _Flat, model: Model) -> State:
+        theta = flat.join(model)
+        sizes = np.diff([0, *flat.ends])
+        room = np.repeat([np.inf, np.inf, np.inf, FARTHEST, FARTHEST], sizes)
+        self._rates = from_host(np.repeat(self._groups, sizes), theta)
+        self._lowest, self._highest = from_host(-room, theta), from_host(room, theta)
+        xp = namespace(theta)
+        return State(theta, xp.zeros_like(theta), xp.zeros_like(theta))
+
+    def rate(self) -> float:
+        """Rate of the next step as a share of the largest, corrected for running means that start at 0."""
+        self.taken += 1
+        return one_cycle(self.taken / self._steps) * (1 - SECOND**self.taken) ** 0.5 / (1 - FIRST**self.taken)
+
+    def after(self, state: State, gradient: Array, rate: Any) -> State:
+        xp = namespace(gradient)
+        first = FIRST * state.first + (1 - FIRST) * gradient
+        second = SECOND * state.second + (1 - SECOND) * (gradient * gradient)
+        moved = state.theta - self._rates * (rate * first / (xp.sqrt(second) + TINY))
+        return State(xp.minimum(xp.maximum(moved, self._lowest), self._highest), first, second)
+
+
+def normal(X: Array, rng: np.random.Generator) -> Array:
+    """Standard normal numbers of the shape of X, drawn where it lives."""
+    if isinstance(X, np.ndarray) or not hasattr(X, "normal_"):
+        return from_host(rng.standard_normal(tuple(X.shape), dtype=np.float32), X)
+    torch = import_module("torch")
+    drawn = torch.Generator(device=X.device).manual_seed(int(rng.integers(2**62)))
+    return torch.empty_like(X).normal_(generator=drawn)
+
+
+def on_cuda(X: Array) -> bool:
+    """Whether it is a tensor on an NVIDIA GPU."""
+    return bool(getattr(X, "is_cuda", False))
+
+
+def one_cycle(share: float) -> float:
+    """Share of the largest rate after a share of all steps: up in a straight line, down along a cosine to 0.
+
+    Examples
+    --------
+    >>> [round(one_cycle(share), 3) for share in (0.0, 0.2, 0.6, 1.0)]
+    [0.1, 1.0, 0.5, 0.0]
+    """
+    if share < WARM_UP:
+        return FIRST_RATE + (1 - FIRST_RATE) * share / WARM_UP
+    return 0.5 * (1 + float(np.cos(np.pi * (share - WARM_UP) / (1 - WARM_UP))))

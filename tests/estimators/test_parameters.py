@@ -1,0 +1,35 @@
+"""Errors name the parameter."""
+
+import numpy as np
+import pytest
+
+from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit.losses import Loss
+from tests.problems import classes, data
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_atoms", -1), ("n_atoms", "many"), ("variant", "forward"), ("loss", "cubic"), ("kernel", "gauss"),
+        ("kernel", ["rbf", "gauss"]), ("kernel", [("rbf", {"width": 1})]), ("gamma", -1.0), ("gamma", "wide"),
+        ("candidates", (0.1,)), ("candidates", (0.1, 2.0)), ("candidates", 0), ("alpha", -1), ("shrinkage", 0),
+        ("tol", -1), ("stop", "never"), ("validation_fraction", 1.0), ("patience", 0), ("memory", -1),
+        ("centers", 0), ("functions", np.sin), ("kernel_params", {"gamma": 1.0}),
+        ("refit_every", 0), ("random_state", "seed"), ("fit_intercept", "yes"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("make", [KMPRegressor, KMPClassifier])
+def test_errors_name_the_parameter(make, name, value):
+    X, y = data()
+    y = classes(X) if make is KMPClassifier else y
+    # epsilon and quantile are named inside "candidates"
+    with pytest.raises(ValueError, match=name.replace("_", "[_ ]")):
+        make(**{name: value}).fit(X, y)
+
+
+def test_own_loss():
+    X, y = data()
+    absolute = Loss(lambda y, f: np.sqrt(1 + (y - f) ** 2), lambda y, f: (f - y) / np.sqrt(1 + (y - f) ** 2))
+    model = KMPRegressor(6, loss=absolute, alpha=0.0).fit(X, y)
+    assert model.path_.values("loss")[-1] == pytest.approx(np.mean(np.sqrt(1 + (y - model.predict(X)) ** 2)))

@@ -1,0 +1,178 @@
+"""A fit that ends by an exception, wherever it is: the estimator is what it was before, or a whole new model."""
+
+import sys
+from contextlib import contextmanager
+from copy import copy
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+import kernelpursuit as kp
+from tests.registry import CLASSES, FEW_ATOMS, targets
+
+rng = np.random.default_rng(0)
+OLD, NEW = rng.normal(size=(50, 3)), rng.normal(size=(60, 4))
+VALUES = {len(X): np.sin(2 * X[:, 0]) + X[:, 1] for X in (OLD, NEW)}
+SHARES = (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)  # of the calls of a fit
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@contextmanager
+def raising(error=KeyboardInterrupt, at=None):
+    """Raise at the call of that number of a function of the package. Gives the list of the calls."""
+    calls = []
+
+    def profile(frame, event, _):
+        if event == "call" and "kernelpursuit" in frame.f_globals.get("__name__", ""):
+            calls.append(frame.f_code.co_name)
+            if len(calls) - 1 == at:
+                raise error
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+def task(estimator, X):
+    y = targets(estimator, X, VALUES[len(X)])
+    return X, y + 5 if X is NEW and y.dtype.kind == "i" else y
+
+
+def use(model, X):
+    values = model.predict(X) if hasattr(model, "predict") else model.transform(X)
+    assert len(values) == len(X) and np.all(np.isfinite(values))
+    return values
+
+
+def is_whole(model, X, y):
+    use(model, X)
+    assert model.n_features_in_ == X.shape[1]
+    if hasattr(model, "classes_"):
+        np.testing.assert_array_equal(model.classes_, np.unique(y))
+    return True
+
+
+def places(estimator, data):
+    """Numbers of some calls of the package in a fit."""
+    with raising() as calls:
+        clone(estimator).fit(*data)
+    return sorted({int(share * (len(calls) - 1)) for share in SHARES})
+
+
+def fails(model, data, error, place):
+    """Whether a fit that is stopped at a place raises that error; an interrupt may come after the work."""
+    with raising(error, at=place):
+        try:
+            model.fit(*data)
+        except error:
+            return True
+    return False
+
+
+def unchanged(model, before):
+    return vars(model).keys() == before.keys() and all(vars(model)[name] is before[name] for name in before)
+
+
+@pytest.mark.parametrize("make", CLASSES)
+def test_a_refit_that_fails_leaves_the_model_of_before_or_a_new_one(make):
+    estimator = FEW_ATOMS[make]
+    old, new = task(estimator, OLD), task(estimator, NEW)
+    fitted, restored = clone(estimator).fit(*old), 0
+    values = use(fitted, OLD)
+    for turn, place in enumerate(places(estimator, new)):
+        error = (KeyboardInterrupt, RuntimeError)[turn % 2]
+        model = copy(fitted)
+        before = dict(vars(model))
+        failed = fails(model, new, error, place)
+        if unchanged(model, before):
+            restored += 1
+            np.testing.assert_array_equal(use(model, OLD), values)
+        else:
+            assert is_whole(model, *new) and not (failed and error is RuntimeError)
+    assert restored > 0
+
+
+@pytest.mark.parametrize("make", CLASSES)
+def test_a_first_fit_that_fails_leaves_nothing_or_a_model(make):
+    estimator, unfitted = FEW_ATOMS[make], 0
+    data = task(estimator, NEW)
+    for place in places(estimator, data)[::2]:
+        model = clone(estimator)
+        before = dict(vars(model))
+        fails(model, data, KeyboardInterrupt, place)
+        if unchanged(model, before):
+            unfitted += 1
+            with pytest.raises(NotFittedError):
+                check_is_fitted(model)
+            with pytest.raises(NotFittedError):
+                use(model, NEW)
+        else:
+            assert is_whole(model, *data)
+    assert unfitted > 0
+
+
+def test_a_refit_interrupted_before_its_first_step_says_what_it_said(monkeypatch):
+    """Names of new classes beside an old model would be wrong predictions without a word."""
+    X, names = NEW, np.array(["cat", "dog", "eel"])
+    y, others = (X[:, 0] > 0).astype(int), names[np.digitize(X[:, 1], [-0.5, 0.5])]
+    model = kp.KMPClassifier(5).fit(X, y)
+    said, chances = model.predict(X), model.predict_proba(X)
+
+    def interrupt(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernelpursuit.fitting.pipeline.pursue", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, others)
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+    np.testing.assert_array_equal(model.predict(X), said)
+    np.testing.assert_array_equal(model.predict_proba(X), chances)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_warm_start_that_fails_can_be_tried_again(loss):
+    data = task(kp.KMPRegressor(), NEW)
+    whole = kp.KMPRegressor(12, loss=loss).fit(*data)
+    start = kp.KMPRegressor(5, loss=loss, warm_start=True).fit(*data)
+    steps = list(start.path_.steps)
+    with raising() as calls:
+        clone(start).fit(*data)
+    start.set_params(n_atoms=12)
+    for place in range(0, len(calls), max(1, len(calls) // 10)):
+        with raising(RuntimeError, at=place), pytest.raises(RuntimeError):
+            start.fit(*data)
+        assert start.path_.steps == steps and len(start.support_) == 5
+    np.testing.assert_array_equal(start.fit(*data).support_, whole.support_)
+
+
+def test_callbacks_are_told_of_the_end_of_a_fit_that_fails():
+    pytest.importorskip("sklearn.callback")
+    ended = []
+
+    class Failing:
+        max_propagation_depth = None
+
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            ended.append(estimator)
+
+        def on_fit_task_begin(self, estimator, context):
+            if context.task_name == "step":
+                raise ValueError("enough")
+
+        def on_fit_task_end(self, estimator, context):
+            return False
+
+    model = kp.KMPRegressor(3).set_callbacks(Failing())
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="enough"):
+        model.fit(*task(model, NEW))
+    assert ended == [model] and vars(model) == before

@@ -1,0 +1,176 @@
+"""Ctrl-C inside `fit`, for every estimator: the model of the steps finished so far, and the interrupt goes on."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+
+import kernelpursuit as kp
+from kernelpursuit.fitting import pipeline
+from kernelpursuit.search import search, search_paths, shared_matrix
+from kernelpursuit.search.fold_path import FoldPath
+from tests.pairwise import pairwise
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 3))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=80)
+CLASSES = (Y > 0).astype(int)
+STEPS = 3
+ESTIMATORS = {
+    "regressor": (kp.KMPRegressor(10), Y),
+    "auto": (kp.KMPRegressor(), Y),
+    "ranker": (kp.KMPRanker(10), Y),
+    "ranker-logistic": (kp.KMPRanker(10, loss="logistic", random_state=0), Y),
+    "ranker-validated": (kp.KMPRanker(stop="validation", random_state=0), Y),
+    "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
+    "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
+    "classifier": (kp.KMPClassifier(10), CLASSES),
+    "regressor-cv": (kp.KMPRegressorCV(10, cv=3), Y),
+    "classifier-cv": (kp.KMPClassifierCV(10, cv=3), CLASSES),
+    "fda": (kp.SparseKernelFDA(10), CLASSES),
+    "fda-cv": (kp.SparseKernelFDACV(10, cv=3), CLASSES),
+    "faces": (kp.PolytopeFacesRegressor(10), Y),
+    "pca": (kp.SparseKernelPCA(10), None),
+    "nystroem": (kp.PursuitNystroem(n_components=10), None),
+    "nystroem-prefit": (kp.PursuitNystroem(n_components=10, selection="prefit"), Y),
+    "novelty": (kp.SparseKernelNovelty(10, tol=0), None),
+    "cca": (kp.SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
+    "conformal": (kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0), Y),
+}
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Pursuits are interrupted after so many steps, from the pursuit of one number on to that of another."""
+    pursue = pipeline.pursue
+    plan = {"steps": STEPS, "from": 1, "to": np.inf, "runs": 0}
+
+    def interrupting(criterion, stop, *rest):
+        plan["runs"] += 1
+
+        def rule(path):
+            if plan["from"] <= plan["runs"] <= plan["to"] and len(path) == plan["steps"] and not path.ending:
+                raise KeyboardInterrupt
+            return stop(path)
+
+        return pursue(criterion, rule, *rest)
+
+    monkeypatch.setattr(pipeline, "pursue", interrupting)
+    monkeypatch.setattr(search.Foreseeing, "of", lambda *given: None)  # else folds have no steps
+    return plan
+
+
+def use(model):
+    values = model.predict(X) if hasattr(model, "predict") else model.transform(X)
+    assert len(values) == len(X) and np.all(np.isfinite(values))
+    return values
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params(deep=False))
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 3 steps"):
+        model.fit(X, y)
+    use(model)
+    inner = model.estimator_ if name == "conformal" else model
+    assert inner.path_.reason == "interrupted" and len(inner.path_) + len(inner.path_.discarded) == STEPS
+    assert interrupted["runs"] == 1 + name.endswith("cv")  # a search fits as many steps to all rows
+
+
+SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
+OWN_KERNELS = {"weakness": 1.0}, {"memory": 0}  # with a shared kernel matrix and without
+
+
+@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8], SEARCHES, OWN_KERNELS))
+def test_an_interrupt_in_a_search(name, done, options, interrupted):
+    """The best of what is known is fitted to all rows."""
+    widths = done // 3
+    estimator, y = ESTIMATORS[name]
+    gammas = [1e-4, 0.3, 1e-3]
+    model = type(estimator)(**estimator.get_params() | {"gammas": gammas} | options)
+    interrupted |= {"from": done + 1, "to": done + 1}
+    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 9 paths"):
+        model.fit(X, y)
+    use(model)
+    scores = model.cv_results_["mean_test_score"].reshape(3, 10)
+    assert np.isfinite(scores).all(axis=1).sum() == (widths if widths else bool(done))
+    assert model.gamma_ == gammas[int(np.argmax(np.nan_to_num(scores.max(axis=1), nan=-np.inf))) if done else 0]
+    assert len(model.path_) == (model.best_n_atoms_ if done else STEPS) and model.path_.reason == "interrupted"
+    assert np.isfinite(model.best_score_) == bool(done)
+    assert interrupted["runs"] == done + 2
+
+
+@pytest.mark.parametrize("done", [0, 2, 5])
+def test_an_interrupt_in_a_search_whose_atoms_are_foreseen(done, monkeypatch):
+    """A path is over in no time, so that one which is interrupted leaves nothing."""
+    scores, begun = FoldPath.scores, []
+
+    def interrupting(path, model):
+        begun.append(path)
+        if len(begun) == done + 1:
+            raise KeyboardInterrupt
+        return scores(path, model)
+
+    monkeypatch.setattr(FoldPath, "scores", interrupting)
+    model = kp.KMPRegressorCV(10, cv=3, gammas=[0.3, 1.0])
+    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 6 paths" if done else None):
+        model.fit(X, Y)
+    assert hasattr(model, "path_") == bool(done)
+    if done:
+        use(model)
+        assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_an_interrupt_in_the_kernel_of_a_search(name, monkeypatch):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params() | {"gammas": [0.3, 1.0]})
+    search_kernel = shared_matrix.search_kernel
+
+    def interrupting(estimator, X, gamma):
+        if gamma == 1.0:
+            raise KeyboardInterrupt
+        return search_kernel(estimator, X, gamma)
+
+    for module in (search_paths, shared_matrix):
+        monkeypatch.setattr(module, "search_kernel", interrupting)
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 6 paths"):
+        model.fit(X, y)
+    assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_
+    use(model)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params() | {"gammas": [0.3]})
+    interrupted |= {"from": 4, "steps": 1}
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
+        model.fit(X, y)
+    use(model)
+    assert len(model.path_) == 1 and model.gamma_ == 0.3 and np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_nothing_is_left_of_an_interrupt_before_the_first_step(name, interrupted):
+    estimator, y = ESTIMATORS[name]
+    model = type(estimator)(**estimator.get_params(deep=False))
+    interrupted |= {"steps": 0}
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "path_") and not hasattr(model, "quantile_")
+
+
+def test_landmarks_chosen_by_y_outlive_an_interrupt_among_the_others(interrupted):
+    interrupted |= {"from": 2, "steps": 2}
+    model = kp.PursuitNystroem(n_components=60, selection="prefit")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert 2 < len(model.component_indices_) < 60 and use(model).shape[1] == len(model.component_indices_)
+
+
+def test_a_search_is_not_deceived(interrupted):
+    interrupted |= {"from": 2}
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(kp.KMPRegressor(10), {"gamma": [0.1, 1.0]}, cv=3).fit(X, Y)
+    assert interrupted["runs"] == 2

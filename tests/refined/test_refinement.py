@@ -1,0 +1,349 @@
+"""The mathematics of refinement against its literal form, finite differences and other array libraries."""
+
+import numpy as np
+import pytest
+
+import tests.oracle.refinement as reference
+from kernelpursuit.refined import evidence
+from kernelpursuit.refined.atoms import Atoms, evaluate
+from kernelpursuit.refined.descent import Model, Rates, descend, gradient, mean_loss, one_cycle, slope
+from kernelpursuit.refined.evidence import (
+    MOVES,
+    Prior,
+    Rows,
+    coefficients,
+    maximise_evidence,
+    negative_evidence,
+    settle,
+    settle_nearby,
+)
+
+N, D, K, Q = 24, 3, 5, 2
+
+
+def problem(seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, D)).astype(dtype)
+    Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] * X[:, 0]]) + 0.1 * rng.normal(size=(N, Q))
+    Y = (Y - Y.mean(axis=0)).astype(dtype)
+    atoms = Atoms(X[:K] + 0.1, 0.3 * rng.normal(size=K), 0.3 * rng.normal(size=D))
+    return X, Y, Atoms(*(np.asarray(part, dtype=np.float64) for part in atoms))
+
+
+def as_vector(atoms, *more):
+    return np.concatenate([np.ravel(part) for part in (*atoms, *more)])
+
+
+def as_atoms(theta):
+    return Atoms(theta[: K * D].reshape(K, D), theta[K * D : K * D + K], theta[K * D + K : K * D + K + D])
+
+
+def differences(f, theta, step=1e-5):
+    return np.array([(f(theta + step * e) - f(theta - step * e)) / (2 * step) for e in np.eye(len(theta))])
+
+
+def test_atoms_match_their_definition():
+    X, _, atoms = problem()
+    np.testing.assert_allclose(evaluate(atoms, X)[0], reference.gaussians(X, *atoms), rtol=1e-12)
+
+
+def test_evidence_matches_the_literal_covariance():
+    X, Y, atoms = problem()
+    for signal, noise in [(1.0, 0.3), (50.0, 1e-4), (1e-3, 2.0)]:
+        value = negative_evidence(
+            atoms, np.log(signal), np.log(noise), Rows(X, Y), Prior(0, 0, 0), atoms.centers
+        )[0]  # fmt: skip
+        literal = reference.negative_log_evidence(X, Y, *atoms, signal, noise)
+        np.testing.assert_allclose(value, literal, rtol=1e-9)
+
+
+def test_a_row_of_weight_three_is_the_row_three_times():
+    X, Y, atoms = problem()
+    weights = np.resize([1.0, 3.0, 2.0], N)
+    repeated = np.repeat(np.arange(N), weights.astype(int))
+    centre = np.average(Y, axis=0, weights=weights)
+    one = negative_evidence(atoms, 0.2, -1.0, Rows(X, Y - centre, weights), Prior(), atoms.centers)
+    other = negative_evidence(atoms, 0.2, -1.0, Rows(X[repeated], Y[repeated] - centre), Prior(), atoms.centers)
+    np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+    np.testing.assert_allclose(as_vector(one[1]), as_vector(other[1]), rtol=1e-9, atol=1e-12)
+    literal = reference.negative_log_evidence(X[repeated], Y[repeated] - centre, *atoms, np.exp(0.2), np.exp(-1.0))
+    bare = negative_evidence(atoms, 0.2, -1.0, Rows(X, Y - centre, weights), Prior(0, 0, 0), atoms.centers)
+    np.testing.assert_allclose(bare[0], literal, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("log_signal", "log_noise"), [(0.2, -1.0), (6.0, -7.0)])
+def test_gradient_of_the_evidence(weighted, log_signal, log_noise):
+    X, Y, atoms = problem()
+    weights = np.random.default_rng(1).uniform(0.5, 2, size=N) if weighted else None
+    rows, prior, start = Rows(X, Y, weights), Prior(1.0, 0.5, 0.3), atoms.centers + 0.2
+    rows = Rows(X, Y - rows.mean(Y), weights)
+
+    def value(theta):
+        return negative_evidence(as_atoms(theta), theta[-2], theta[-1], rows, prior, start)[0]
+
+    _, by, by_signal, by_noise = negative_evidence(atoms, log_signal, log_noise, rows, prior, start)
+    theta = as_vector(atoms, [log_signal, log_noise])
+    numerical = differences(value, theta)
+    np.testing.assert_allclose(as_vector(by, [by_signal, by_noise]), numerical, rtol=1e-5, atol=1e-4)
+
+
+def test_torch_gives_the_same_evidence():
+    torch = pytest.importorskip("torch")
+    X, Y, atoms = problem()
+    host = negative_evidence(atoms, 0.2, -1.0, Rows(X, Y), Prior(), atoms.centers)
+    there = negative_evidence(
+        atoms, 0.2, -1.0, Rows(torch.from_numpy(X), torch.from_numpy(Y)), Prior(), atoms.centers
+    )  # fmt: skip
+    np.testing.assert_allclose(there[0], host[0], rtol=1e-12)
+    np.testing.assert_allclose(as_vector(there[1]), as_vector(host[1]), rtol=1e-9, atol=1e-12)
+
+
+def test_single_precision_follows_double():
+    X, Y, atoms = problem()
+    wide = negative_evidence(atoms, 0.2, -1.0, Rows(X, Y), Prior(), atoms.centers)
+    narrow = negative_evidence(
+        atoms, 0.2, -1.0, Rows(X.astype(np.float32), Y.astype(np.float32)), Prior(), atoms.centers
+    )  # fmt: skip
+    np.testing.assert_allclose(narrow[0], wide[0], rtol=1e-4)
+    np.testing.assert_allclose(as_vector(narrow[1]), as_vector(wide[1]), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("moves", MOVES)
+def test_only_what_may_move_moves_and_the_evidence_never_falls(moves):
+    X, Y, atoms = problem()
+    start = negative_evidence(atoms, 0.0, np.log(0.3), Rows(X, Y), Prior(), atoms.centers)[0]
+    found = maximise_evidence(atoms, Rows(X, Y), moves=moves, max_iter=20)
+    assert found.value <= start
+    for part, (before, after) in enumerate(zip(atoms, found.atoms, strict=True)):
+        should_move = MOVES.index(moves) >= 3 - part
+        assert np.allclose(before, after, atol=1e-12) != should_move
+    with pytest.raises(ValueError, match="moves must be one of"):
+        maximise_evidence(atoms, Rows(X, Y), moves="some")
+
+
+@pytest.mark.parametrize("weights", [None, np.resize([1.0, 2.0], N)])
+def test_settled_variances_are_those_of_largest_evidence(weights):
+    X, Y, atoms = problem()
+    rows = Rows(X, Y, weights)
+    rows = Rows(X, Y - rows.mean(Y), weights)
+    found = settle(atoms, rows)
+
+    def value(log_signal, log_noise):
+        return negative_evidence(atoms, log_signal, log_noise, rows, Prior(0, 0, 0), atoms.centers)[0]
+
+    at = np.log([found.signal, found.noise])
+    np.testing.assert_allclose(value(*at), found.value, rtol=1e-8)
+    for step in ([0.1, 0], [-0.1, 0], [0, 0.1], [0, -0.1]):
+        assert value(*(at + step)) > found.value
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
+def test_no_other_variances_have_a_larger_evidence(noise):
+    """With wide terms the evidence has two peaks: one with much noise, one with little and large coefficients."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 1))
+        Y = np.sin(3 * X) + noise * rng.normal(size=(60, 1))
+        rows, atoms = Rows(X, (Y - Y.mean()) / Y.std()), Atoms(X[:15], np.full(15, np.log(0.3)), np.zeros(1))
+        found = settle(atoms, rows)
+        for log_signal in np.linspace(*np.log(evidence.SIGNAL), 25):
+            for log_noise in np.linspace(*np.log(evidence.NOISE), 15):
+                value = negative_evidence(atoms, log_signal, log_noise, rows, Prior(0, 0, 0), atoms.centers)[0]
+                assert value >= found.value - 1e-4 * abs(found.value)
+
+
+def test_a_strong_prior_holds_the_centres():
+    X, Y, atoms = problem()
+    free = maximise_evidence(atoms, Rows(X, Y), max_iter=30).atoms.centers
+    held = maximise_evidence(atoms, Rows(X, Y), prior=Prior(centers=1e6), max_iter=30).atoms.centers
+    assert np.abs(held - atoms.centers).max() < 1e-2 < np.abs(free - atoms.centers).max()
+
+
+def test_an_interrupt_leaves_the_best_so_far():
+    X, Y, atoms = problem()
+
+    def stop_at_three(step, evidence):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    found = maximise_evidence(atoms, Rows(X, Y), report=stop_at_three)
+    assert found.interrupted and found.steps == 3
+    assert found.value < negative_evidence(atoms, 0.0, np.log(0.3), Rows(X, Y), Prior(), atoms.centers)[0]
+
+
+def test_coefficients_and_their_uncertainty_match_the_literal_posterior():
+    X, Y, atoms = problem()
+    new = np.random.default_rng(3).normal(size=(7, D))
+    found = coefficients(atoms, Rows(X, Y), 2.0, 0.1)
+    phi = evaluate(atoms, new)[0]
+    mean, variance = reference.posterior(X, Y, *atoms, 2.0, 0.1, new)
+    np.testing.assert_allclose(phi @ found.coef + found.intercept, mean, rtol=1e-8, atol=1e-10)
+    spread = np.sum(((phi - found.mean) @ found.factor.T) ** 2, axis=1)
+    np.testing.assert_allclose(0.1 * (1 + 1 / N) + spread, variance, rtol=1e-8)
+
+
+def classes_of(Y):
+    index = (Y[:, 0] > 0) + (Y[:, 1] > 0.3).astype(int)
+    return (index[:, None] == np.arange(3)).astype(float)
+
+
+def targets(loss, Y):
+    return {"squared": Y, "logistic": np.where(Y > 0, 1.0, -1.0), "softmax": classes_of(Y)}[loss]
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+def test_gradient_of_each_loss(loss):
+    X, Y, atoms = problem()
+    Y = targets(loss, Y)
+    rng = np.random.default_rng(2)
+    weights, q = rng.uniform(0.5, 2, size=N), Y.shape[1]
+    coef, intercept = rng.normal(size=(K, q)), rng.normal(size=q)
+    found = gradient(Model(coef, intercept, atoms), X, Y, weights, loss, 0.1)
+
+    def value(theta):
+        c, b = theta[: K * q].reshape(K, q), theta[K * q : K * q + q]
+        return reference.total_loss(loss, X, Y, weights, c, b, *as_atoms(theta[K * q + q :]), 0.1)
+
+    theta = np.concatenate([coef.ravel(), intercept, as_vector(atoms)])
+    expected = np.concatenate([found.coef.ravel(), found.intercept, as_vector(found.atoms)])
+    np.testing.assert_allclose(expected, differences(value, theta), rtol=1e-5, atol=1e-5)
+    by_hand = mean_loss(loss, Y, evaluate(atoms, X)[0] @ coef + intercept, weights)
+    literal = reference.total_loss(loss, X, Y, weights, coef, intercept, *atoms, 0.0) / weights.sum()
+    np.testing.assert_allclose(by_hand, literal, rtol=1e-10)
+
+
+def larger_problem(n=600):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 2))
+    y = np.where(np.sin(3 * X[:, :1]) + X[:, 1:] > 0, 1.0, -1.0)
+    start = Model(np.zeros((8, 1)), np.zeros(1), Atoms(X[:8].copy(), np.zeros(8), np.zeros(2)))
+    return X, y, start
+
+
+def loss_of(model, X, y):
+    return mean_loss("logistic", y, evaluate(model.atoms, X)[0] @ model.coef + model.intercept)
+
+
+def test_descent_lowers_the_loss_and_repeats_itself():
+    X, y, start = larger_problem()
+    runs = [descend(start, X, y, loss="logistic", epochs=25, batch=100, rng=np.random.default_rng(0)) for _ in range(2)]
+    assert loss_of(runs[0][0], X, y) < 0.6 * loss_of(start, X, y)
+    assert not runs[0][1]
+    for one, other in zip(runs[0][0].atoms, runs[1][0].atoms, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_threads_do_not_change_the_descent(monkeypatch):
+    X, y, start = larger_problem()
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr("kernelpursuit.refined.descent.usable_threads", lambda t=threads: t)
+        found.append(descend(start, X, y, loss="logistic", epochs=3, batch=600, rng=np.random.default_rng(0))[0])
+    np.testing.assert_allclose(found[0].atoms.centers, found[1].atoms.centers, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_torch_descends_alike(dtype):
+    torch = pytest.importorskip("torch")
+    X, y, start = larger_problem()
+    X, y = X.astype(dtype), y.astype(dtype)
+    options = {"loss": "logistic", "epochs": 2, "batch": 200}
+    host, _ = descend(start, X, y, rng=np.random.default_rng(0), **options)
+    there, _ = descend(start, torch.from_numpy(X), torch.from_numpy(y), rng=np.random.default_rng(0), **options)
+    tolerance = 1e-9 if dtype == "float64" else 1e-3
+    np.testing.assert_allclose(there.atoms.centers, host.atoms.centers, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(there.coef, host.coef, rtol=tolerance, atol=tolerance)
+
+
+def _only_repeated(work, device):
+    """A graph without a GPU: nothing is recorded, and what was done on the way there must be undone."""
+    work()
+    return work
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("weights", [None, np.resize([0.5, 1.5], 600).astype("float32")])
+def test_a_recorded_step_is_the_plain_one(device, weights, monkeypatch):
+    torch = pytest.importorskip("torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    X, y, start = larger_problem(600)
+    X, y, weights = (None if part is None else torch.asarray(part, dtype=torch.float32) for part in (X, y, weights))
+    X, y, weights = (None if part is None else part.to(device) for part in (X, y, weights))
+    options = {"loss": "logistic", "epochs": 3, "batch": 200, "weights": weights}
+    found = []
+    if device == "cpu":
+        monkeypatch.setattr("kernelpursuit.refined.replay._captured", _only_repeated)
+    for on_cuda in (False, True):
+        monkeypatch.setattr("kernelpursuit.refined.descent.on_cuda", lambda X, answer=on_cuda: answer)
+        found.append(descend(start, X, y, rng=np.random.default_rng(0), **options)[0])
+    np.testing.assert_allclose(found[0].atoms.centers, found[1].atoms.centers, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found[0].coef, found[1].coef, rtol=1e-3, atol=1e-3)
+
+
+def test_strict_arrays_are_enough():
+    xp = pytest.importorskip("array_api_strict")
+    X, y, start = larger_problem(50)
+    options = {"loss": "logistic", "epochs": 2, "batch": 20}
+    host, _ = descend(start, X, y, rng=np.random.default_rng(0), **options)
+    there, _ = descend(start, xp.asarray(X), xp.asarray(y), rng=np.random.default_rng(0), **options)
+    np.testing.assert_allclose(there.atoms.centers, host.atoms.centers, rtol=1e-9)
+    X, Y, atoms = problem()
+    value = negative_evidence(atoms, 0.2, -1.0, Rows(X, Y), Prior(), atoms.centers)[0]
+    other = negative_evidence(atoms, 0.2, -1.0, Rows(xp.asarray(X), xp.asarray(Y)), Prior(), atoms.centers)[0]
+    np.testing.assert_allclose(other, value, rtol=1e-12)
+
+
+def test_an_interrupt_ends_the_descent_with_the_model_it_had():
+    X, y, start = larger_problem()
+
+    def report(epoch, model):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    model, interrupted = descend(
+        start, X, y, loss="logistic", epochs=50, batch=100, rng=np.random.default_rng(0), report=report
+    )
+    assert interrupted and loss_of(model, X, y) < loss_of(start, X, y)
+
+
+def test_a_report_may_end_the_descent():
+    X, y, start = larger_problem()
+    seen = []
+    options = {"loss": "logistic", "epochs": 50, "batch": 100, "rates": Rates(coef=0.1)}
+    descend(start, X, y, rng=np.random.default_rng(0), report=lambda e, m: seen.append(e) or e == 2, **options)
+    assert seen == [1, 2]
+
+
+def test_unknown_losses_are_refused():
+    with pytest.raises(ValueError, match="loss must be 'squared', 'logistic' or 'softmax', got 'hinge'"):
+        slope("hinge", np.ones((1, 1)), np.ones((1, 1)))
+    assert one_cycle(0) == pytest.approx(0.1) and one_cycle(1) == pytest.approx(0)
+
+
+def test_targets_without_noise_are_fitted():
+    """The ratio of the variances is 1e15 there: rounding leaves no Cholesky factor."""
+    X = np.linspace(-3, 3, 80)[:, None]
+    phi = np.exp(-0.1 * (X - X[::4, 0]) ** 2)
+    solved = evidence._solve(phi, np.sin(X), 1e15)
+    stacked = np.vstack([phi, np.sqrt(1e-15) * np.eye(20)])
+    literal = np.linalg.lstsq(stacked, np.append(np.sin(X), np.zeros(20)))[0]
+    np.testing.assert_allclose(phi @ solved.beta[:, 0], phi @ literal, atol=1e-9)
+    stretched = 1 + 1e15 * np.linalg.svd(phi, compute_uv=False) ** 2
+    assert solved.log_determinant == pytest.approx(np.sum(np.log(stretched)), rel=1e-6)
+    inverse = solved.inverse_factor @ np.linalg.svd(phi)[2].T  # its singular vectors are those of phi
+    np.testing.assert_allclose(np.sum(inverse**2, axis=0), 1 / stretched, rtol=1e-4)
+
+
+def test_atoms_that_will_move_leave_from_a_peak_near_usual_variances():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    Y = np.sin(3 * X)
+    rows, atoms = Rows(X, (Y - Y.mean()) / Y.std()), Atoms(X[:15], np.full(15, np.log(0.3)), np.zeros(1))
+    near, highest = settle_nearby(atoms, rows), settle(atoms, rows)
+    _, _, *slopes = negative_evidence(
+        atoms, np.log(near.signal), np.log(near.noise), rows, Prior(0, 0, 0), atoms.centers
+    )
+    np.testing.assert_allclose(slopes, 0, atol=0.05)
+    assert near.value >= highest.value and near.noise >= highest.noise

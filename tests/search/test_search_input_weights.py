@@ -1,0 +1,269 @@
+"""Searches that learn weights of the inputs: those of a loop written out, without rows that are held out."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+import kernelpursuit.search.search as search
+from kernelpursuit import (
+    FeatureWidths,
+    KMPClassifier,
+    KMPClassifierCV,
+    KMPRegressor,
+    KMPRegressorCV,
+    load,
+    refine,
+    save,
+    to_onnx,
+)
+from kernelpursuit.plots.path import _cross_validated
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms"),
+    pytest.mark.filterwarnings("ignore:the weights are not at a maximum"),
+]
+FOLDS = KFold(2, shuffle=True, random_state=0)
+MOST = 4
+
+
+def data(n=48):
+    """Only the first of three inputs matters, in units that hide it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)) * [1e-2, 1.0, 1e3]
+    return X, np.sin(2e2 * X[:, 0]) + 0.05 * rng.normal(size=n)
+
+
+def learned(**options):
+    return KMPRegressorCV(MOST, **{"gammas": [0.5, 2.0], "cv": FOLDS, "input_weights": "learned"} | options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return learned().fit(*data())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_are_those_of_a_loop(weighted):
+    """The weights of a fold come from its training rows, those of the model from all rows."""
+    X, y = data()
+    w = np.random.default_rng(1).integers(0, 3, len(X)).astype(float) if weighted else None
+
+    def of(rows):
+        return {} if w is None else {"sample_weight": w[rows]}
+
+    model = learned(alphas=[0.0, 0.1], random_state=3).fit(X, y, sample_weight=w)
+    table = np.empty((2, 2, 2, MOST))
+    for fold, (train, test) in enumerate(FOLDS.split(X)):
+        widths = FeatureWidths(random_state=3, task="regression").fit(X[train], y[train], **of(train))
+        A, B = widths.transform(X[train]), widths.transform(X[test])
+        for i, gamma in enumerate([0.5, 2.0]):
+            for j, alpha in enumerate([0.0, 0.1]):
+                path = KMPRegressor(MOST, gamma=gamma, alpha=alpha).fit(A, y[train], **of(train))
+                for k, values in enumerate(path.staged_predict(B)):
+                    weights = None if w is None else w[test]
+                    table[i, j, fold, k] = -np.average((y[test] - values) ** 2, weights=weights)
+    results = model.cv_results_
+    np.testing.assert_allclose(results["mean_test_score"], table.mean(axis=2).ravel(), rtol=1e-8)
+    assert set(results["param_input_weights"]) == {"learned"}
+    widths = FeatureWidths(random_state=3, task="regression").fit(X, y, sample_weight=w)
+    np.testing.assert_array_equal(model.input_weights_, widths.weights_)
+    alone = KMPRegressor(model.best_n_atoms_, gamma=model.gamma_, alpha=model.alpha_)
+    alone.fit(widths.transform(X), y, sample_weight=w)
+    np.testing.assert_array_equal(model.support_, alone.support_)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    np.testing.assert_allclose(model.predict(X), alone.predict(widths.transform(X)), rtol=1e-8)
+    written_out = np.exp(
+        -model.gamma_ * np.sum(((X[:, None] - model.support_vectors_) * model.input_weights_) ** 2, axis=2)
+    )
+    np.testing.assert_allclose(model.predict(X), written_out @ model.dual_coef_ + model.intercept_, rtol=1e-7)
+
+
+def test_rows_held_out_have_no_part_in_the_weights(monkeypatch):
+    X, y = data()
+    seen = []
+    fit = FeatureWidths.fit
+
+    def spying(self, X, y, sample_weight=None):
+        seen.append(X.copy())
+        return fit(self, X, y, sample_weight)
+
+    monkeypatch.setattr(FeatureWidths, "fit", spying)
+    learned().fit(X, y)
+    expected = [X[train] for train, _ in FOLDS.split(X)] + [X]
+    assert len(seen) == len(expected)
+    for one, other in zip(seen, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_both_keeps_the_better(fitted):
+    X, y = data()
+    with pytest.warns(UserWarning, match="has 100.0% of the variance"):  # learned weights absorb the units
+        equal = learned(input_weights="equal", gammas=None).fit(X, y)
+    both = learned(input_weights="both", gammas=None).fit(X, y)
+    own = learned(gammas=None).fit(X, y)
+    results = both.cv_results_
+    assert both.best_score_ == own.best_score_ > equal.best_score_ and "param_input_weights" not in equal.cv_results_
+    np.testing.assert_array_equal(equal.input_weights_, np.ones(3))
+    np.testing.assert_array_equal(both.input_weights_, own.input_weights_)
+    for kind, alone in (("equal", equal), ("learned", own)):
+        mine = results["param_input_weights"] == kind
+        np.testing.assert_array_equal(results["param_gamma"][mine], alone.cv_results_["param_gamma"])
+        np.testing.assert_allclose(results["mean_test_score"][mine], alone.cv_results_["mean_test_score"], rtol=1e-9)
+    assert set(own.cv_results_["param_gamma"]) == {0.25, 1.0, 4.0, 16.0}
+    assert set(fitted.cv_results_["param_gamma"]) == {0.5, 2.0}
+    assert len(_cross_validated(both, classifier=False)[0]) == MOST
+
+
+def test_both_may_keep_equal_weights():
+    X = 100 * data()[0] / [1e-2, 1.0, 1e3]
+    y = np.sin(0.01 * np.sum(X, axis=1))
+    model = learned(input_weights="both", gammas=[1e-5]).fit(X, y)  # suits these units, and not weights that suit 1
+    np.testing.assert_array_equal(model.input_weights_, np.ones(3))
+    np.testing.assert_array_equal(model.predict(X), KMPRegressor(model.best_n_atoms_, gamma=1e-5).fit(X, y).predict(X))
+    assert set(model.cv_results_["param_input_weights"]) == {"equal", "learned"}
+    assert len(_cross_validated(model, classifier=False)[0]) == MOST
+
+
+@pytest.mark.parametrize("targets", ["classes", "labels", "values"])
+def test_kinds_of_targets(targets):
+    X, y = load_iris(return_X_y=True)
+    X, names = X[::3] * [1, 1e3, 1, 1e-3], np.array(["a", "b", "c"])[y[::3]]
+    options = {"gammas": [1.0], "cv": 2, "input_weights": "learned"}
+    if targets == "values":
+        Y = np.stack([y[::3], X[:, 0]], axis=1)
+        assert KMPRegressorCV(5, **options).fit(X, Y).score(X, Y) > 0.5
+    elif targets == "labels":
+        Y = np.stack([names == "a", names == "c"], axis=1).astype(int)
+        assert KMPClassifierCV(5, **options).fit(X, Y).score(X, Y) > 0.8
+    else:
+        model = KMPClassifierCV(8, **options).fit(X, names)
+        assert model.score(X, names) > 0.9 and set(model.classes_) == {"a", "b", "c"}
+        widths = FeatureWidths(random_state=0, task="classification").fit(X, names)
+        alone = KMPClassifier(model.best_n_atoms_, gamma=1.0).fit(widths.transform(X), names)
+        np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(widths.transform(X)), rtol=1e-6)
+
+
+def test_whole_numbers_are_values_in_a_regressor():
+    X, _ = data()
+    counts = np.repeat(np.arange(6), 8)
+    model = learned().fit(X, counts)
+    expected = FeatureWidths(random_state=0, task="regression").fit(X, counts)
+    np.testing.assert_array_equal(model.input_weights_, expected.weights_)
+
+
+def test_it_is_repeatable(fitted):
+    X, y = data()
+    np.testing.assert_array_equal(learned().fit(X, y).predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(clone(fitted).set_params(n_jobs=1).fit(X, y).predict(X), fitted.predict(X))
+
+
+def test_side_by_side(fitted):
+    with parallel_config(backend="threading"):
+        model = learned(n_jobs=2).fit(*data())
+    np.testing.assert_array_equal(model.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"])
+
+
+def test_other_ways_to_use_it(fitted):
+    X, y = data()
+    pipeline = make_pipeline(StandardScaler(), learned()).fit(X, y)
+    np.testing.assert_allclose(pipeline.predict(X), fitted.predict(X), rtol=1e-5, atol=1e-5)  # units do not matter
+    found = GridSearchCV(learned(gammas=[1.0]), {"input_weights": ["equal", "learned"]}, cv=2).fit(X, y)
+    assert found.best_params_ == {"input_weights": "learned"}
+    single = learned().fit(X.astype(np.float32), y)
+    assert single.predict(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(single.predict(X.astype(np.float32)), fitted.predict(X), atol=1e-3)
+    np.testing.assert_allclose(list(fitted.staged_predict(X))[-1], fitted.predict(X))
+    shorter = fitted.truncate(2)
+    np.testing.assert_allclose(shorter.predict(X), list(fitted.staged_predict(X))[1])
+    np.testing.assert_allclose([fitted.predict(X[[i]])[0] for i in range(5)], fitted.predict(X[:5]))
+    assert len(fitted.truncate(0).predict(X)) == len(X)
+    moved = refine(fitted, X, y)
+    assert moved.score(X, y) > 0.5
+
+
+def test_saved_and_loaded(tmp_path):
+    pytest.importorskip("safetensors")
+    X, y = data()
+    model = learned(cv=2, gammas=[1.0]).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.input_weights_, model.input_weights_)
+
+
+def test_as_onnx(fitted):
+    pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    X, _ = data()
+    session = runtime.InferenceSession(to_onnx(fitted, dtype=np.float64).SerializeToString())
+    values = session.run(None, {session.get_inputs()[0].name: X})[0].ravel()
+    np.testing.assert_allclose(values, fitted.predict(X), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "laplacian"}, "needs kernel='rbf', got 'laplacian'"),
+        ({"kernel": ["rbf"]}, "needs kernel='rbf'"),
+        ({"functions": [np.sin]}, "cannot be combined with functions"),
+        ({"centers": np.ones((2, 3))}, "needs centers=None or a number"),
+        ({"input_weights": "own"}, "'input_weights' parameter"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together(options, message):
+    with pytest.raises(ValueError, match=message):
+        learned(**options).fit(*data())
+
+
+def test_sparse_rows_are_refused():
+    X, y = data()
+    sparse_tags = [get_tags(learned(input_weights=kind)).input_tags.sparse for kind in ("equal", "learned", "both")]
+    assert sparse_tags == [True, False, False]
+    with pytest.raises(ValueError, match="input_weights='learned' needs dense X"):
+        learned().fit(sparse.csr_array(X), y)
+
+
+def test_centres_drawn_at_random():
+    X, y = data()
+    model = learned(centers=20, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+
+
+@pytest.mark.parametrize("calls", [0, 2])
+def test_an_interrupt(calls, monkeypatch):
+    """In a fold nothing is known yet. While weights of all rows are learned the best so far are kept."""
+    X, y = data()
+    fit, seen = FeatureWidths.fit, []
+
+    def interrupting(self, X, y, sample_weight=None):
+        seen.append(len(X))
+        if len(seen) <= calls:
+            return fit(self, X, y, sample_weight)
+        fit(self, X, y, sample_weight)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FeatureWidths, "fit", interrupting)
+    model = learned()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert hasattr(model, "path_") == (calls == 2)
+    if calls == 2:
+        assert model.path_.reason == "interrupted" and "input weights" in model.path_.sentence
+        assert np.all(np.isfinite(model.predict(X)))
+
+
+def test_lines_say_which_weights(capsys):
+    X, y = data()
+    learned(input_weights="both", gammas=[1.0], verbose=1).fit(X, y)
+    said = capsys.readouterr().out
+    assert "fold 1 of 2, gamma=1:" in said and "fold 1 of 2, learned weights, gamma=1:" in said
+    assert "chosen: learned weights, gamma=1" in said
+    assert search.Setting(0.5, 0.1, True) != search.Setting(0.5, 0.1)
