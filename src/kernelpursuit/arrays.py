@@ -150,31 +150,3 @@ WIDEST_TIE = 1e-8
 def tie_tolerance(x: Array) -> float:
     """Relative difference under which two scores are equal: blocks and threads must not change a choice."""
     return 1e-12 if eps(x) < 1e-10 else 1e-5
-
-
-class Spare:
-    """Large host arrays that are used again: the system clears new memory page by page, which takes its time.
-
-    Examples
-    --------
-    >>> spare = Spare()
-    >>> first = spare.take((2, 2), np.float32)
-    >>> spare.give_back(first)
-    >>> spare.take((2, 2), np.float32) is first
-    True
-    """
-
-    def __init__(self) -> None:
-        self._free: dict[tuple, list[np.ndarray]] = {}
-
-    def take(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """An array of any content."""
-        try:
-            return self._free[shape, np.dtype(dtype)].pop()
-        except (KeyError, IndexError):
-            return np.empty(shape, dtype=dtype)
-
-    def give_back(self, *arrays: np.ndarray) -> None:
-        """Nobody needs these any more."""
-        for array in arrays:
-            self._free.setdefault((array.shape, array.dtype), []).append(array)

@@ -6,8 +6,6 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.fitting import pipeline
-from kernelpursuit.search import search, search_paths, shared_matrix
-from kernelpursuit.search.fold_path import FoldPath
 from tests.pairwise import pairwise
 
 rng = np.random.default_rng(0)
@@ -55,7 +53,6 @@ def interrupted(monkeypatch):
         return pursue(criterion, rule, *rest)
 
     monkeypatch.setattr(pipeline, "pursue", interrupting)
-    monkeypatch.setattr(search.Foreseeing, "of", lambda *given: None)  # else folds have no steps
     return plan
 
 
@@ -98,46 +95,6 @@ def test_an_interrupt_in_a_search(name, done, options, interrupted):
     assert len(model.path_) == (model.best_n_atoms_ if done else STEPS) and model.path_.reason == "interrupted"
     assert np.isfinite(model.best_score_) == bool(done)
     assert interrupted["runs"] == done + 2
-
-
-@pytest.mark.parametrize("done", [0, 2, 5])
-def test_an_interrupt_in_a_search_whose_atoms_are_foreseen(done, monkeypatch):
-    """A path is over in no time, so that one which is interrupted leaves nothing."""
-    scores, begun = FoldPath.scores, []
-
-    def interrupting(path, model):
-        begun.append(path)
-        if len(begun) == done + 1:
-            raise KeyboardInterrupt
-        return scores(path, model)
-
-    monkeypatch.setattr(FoldPath, "scores", interrupting)
-    model = kp.KMPRegressorCV(10, cv=3, gammas=[0.3, 1.0])
-    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 6 paths" if done else None):
-        model.fit(X, Y)
-    assert hasattr(model, "path_") == bool(done)
-    if done:
-        use(model)
-        assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_an_interrupt_in_the_kernel_of_a_search(name, monkeypatch):
-    estimator, y = ESTIMATORS[name]
-    model = type(estimator)(**estimator.get_params() | {"gammas": [0.3, 1.0]})
-    search_kernel = shared_matrix.search_kernel
-
-    def interrupting(estimator, X, gamma):
-        if gamma == 1.0:
-            raise KeyboardInterrupt
-        return search_kernel(estimator, X, gamma)
-
-    for module in (search_paths, shared_matrix):
-        monkeypatch.setattr(module, "search_kernel", interrupting)
-    with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 6 paths"):
-        model.fit(X, y)
-    assert model.gamma_ == 0.3 and len(model.support_) == model.best_n_atoms_
-    use(model)
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from kernelpursuit.pursuit.at_once import at_once
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side, tails_of
 from kernelpursuit.pursuit.left_out import leave_out
-from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 
@@ -65,8 +63,6 @@ class Squares(TakingDirections):
         that of all pairs of rows inside a group (see `Groups`), and the leave-one-out error leaves a group out.
     shrinkage : float
         Share of the full step that the basic variant takes.
-    leaves_out : bool
-        Whether steps have their leave-one-out error. The basic variant has none.
 
     References
     ----------
@@ -95,7 +91,6 @@ class Squares(TakingDirections):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
-        leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
         given = {"alpha": alpha, "weights": weights, "counts": counts, "intercept": intercept, "groups": groups}
@@ -106,7 +101,7 @@ class Squares(TakingDirections):
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._waiting: dict[int, int] = {}  # atoms of the block under way, and which directions of the basis are theirs
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
+        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
         self._constant, energy = np.zeros(targets.shape[1]), None
         if intercept:
             constant, length = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), None
@@ -181,39 +176,6 @@ class Squares(TakingDirections):
         weight = tuple((length * np.sqrt(unit)).tolist())
         left_out = self._left_out_error() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
         return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
-
-    def take_foreseen(self, block: list[int], gains: np.ndarray, errors: np.ndarray) -> Iterator[Step]:
-        """Take atoms in order that were found elsewhere, before running moments exist: no pass over the data.
-
-        Parameters
-        ----------
-        block : list of int
-        gains, errors : ndarray of shape (len(block),)
-            What each should take off the loss, as a share of the loss now, and how far it may be from that: it ends
-            before the first atom that is farther.
-        """
-        directions, whole, unit = self.atoms.extend(block), self._energy(), self.atoms.unit
-        # The directions are orthogonal, so those before change nothing.
-        lengths = [self._length(direction) for direction in directions]
-        taken = 0
-        try:
-            for direction, length, gain, error in zip(directions, lengths, gains, errors, strict=False):
-                found = float(length @ length)
-                if not abs(found - gain * whole) <= error * found:
-                    break
-                self._advance(direction, 1.0, length)
-                self.atoms.chosen(direction.atom)
-                self._steps.append((direction.atom, length))
-                taken += 1
-                known = {"loss": self._loss(), "leave_one_out": self._left_out_error()}
-                yield Step(direction.atom, found * unit, weight=tuple((length * np.sqrt(unit)).tolist()), **known)
-        finally:
-            self.atoms.give_back(directions[taken:])
-
-    @property
-    def foreseen_at_once(self) -> int:
-        """How many foreseen atoms to take at once: one, to the last bit as a pursuit does, unless for scores alone."""
-        return MOST if self._left_out is None else 1
 
     def _length(self, direction: Direction) -> np.ndarray:
         """Products of the residuals with a unit direction."""

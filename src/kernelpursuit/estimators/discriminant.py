@@ -208,7 +208,6 @@ class SparseKernelFDA(FisherModel):
         **FISHER_CONSTRAINTS,
         **GOING_ON,
     }
-    _for_scores = False  # True in a search that needs predictions only: no probabilities
 
     def __init__(
         self,
@@ -321,11 +320,9 @@ class SparseKernelFDA(FisherModel):
         taken = path.truncate(len(path) + len(path.discarded))
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         expansion = family.expansion(atoms)
-        along, calibration = weights_along_path(found), None
-        moved = moves_thresholds(self.class_weight)
-        if moved or not self._for_scores:
-            given = self.labels, data, criterion.within.sizes
-            calibration = calibrated_discriminants(found, along, expansion, path, index, *given, each=moved)
+        along, each = weights_along_path(found), moves_thresholds(self.class_weight)
+        given = self.labels, data, criterion.within.sizes
+        calibration = calibrated_discriminants(found, along, expansion, path, index, *given, each=each)
         return Fitted(path, family.support(atoms), expansion, along, calibration=calibration), found
 
 

@@ -269,7 +269,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         if isinstance(stop, str):
             warn_if_chosen_by_copies(self, fitted, data, data.y, stop != "gcv", numbers[data.rows])
         elif has_evidence_ridge(self):
-            warn_if_ridge_of_copies(self, fitted.path, data, data.y)
+            warn_if_ridge_of_copies(fitted.path, data, data.y)
         return fitted
 
     def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str | Fitted:

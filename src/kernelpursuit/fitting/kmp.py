@@ -91,7 +91,6 @@ class KernelMatchingPursuit:
     alpha_: Any  # of the fit before
     _fits_collections = True
     _labels: bool  # of a classifier: whether rows have several labels
-    _for_scores = False  # True in a search, which needs predictions only: no probabilities, no errors of rows left out
 
     def _choose_and_fit(
         self,
@@ -347,7 +346,7 @@ class KernelMatchingPursuit:
             }
             if loss is None:
                 counts = None if data.counts is None else beside(data.counts, data.X)
-                return Squares(dictionary, y, counts=counts, leaves_out=not self._for_scores, **options)
+                return Squares(dictionary, y, counts=counts, **options)
             options |= {"refit_every": self.refit_every, "curvature": penalty.curvature}
             return Gradient(dictionary, y, loss, **options)
 
@@ -381,7 +380,7 @@ class KernelMatchingPursuit:
             snapshot=None if loss is None and self.loss != "squared" else snapshot,  # that of a ridge is no model
             follow=follow,
         )
-        if loss is not None and not self._for_scores:
+        if loss is not None:
             warn_if_astray(self, loss, path, ready)
         return fitted_after(path, ready)
 
@@ -402,9 +401,9 @@ class KernelMatchingPursuit:
         fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
             assert fit is not None
-            alpha, fit, weights, path = with_evidence_ridge(fit, path, equal_rows(data), losses=not self._for_scores)
+            alpha, fit, weights, path = with_evidence_ridge(fit, path, equal_rows(data))
         fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
-        if self._for_scores or not is_classifier(self) or (loss is not None and loss.log_odds is not None):
+        if not is_classifier(self) or (loss is not None and loss.log_odds is not None):
             return fitted
         apart = self._labels
         if fit is not None:

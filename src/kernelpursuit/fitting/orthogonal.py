@@ -107,14 +107,12 @@ def equal_rows(data: TrainingData) -> float:
     return float(equal_rows * max(1.0, len(counts) / np.sum(counts)))
 
 
-def with_evidence_ridge(
-    fit: OrthogonalFit, path: Path, n: float, losses: bool = True
-) -> tuple[float, OrthogonalFit, WeightPath, Path]:
+def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:
     """The same atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
 
     The ridge is that of the steps which the path keeps, or of all where it keeps none: another loss may keep some under
     it, and needs it most where all is noise. Scores, and what they certify, are those of the choice, which was made
-    without a ridge. `n` is the number of rows. Unless `losses`, the path stays that of the choice altogether.
+    without a ridge. `n` is the number of rows.
     """
     atoms = fit.criterion.atoms
     constants, taken = int(atoms.intercept), path.truncate(len(path) + len(path.discarded))
@@ -128,8 +126,7 @@ def with_evidence_ridge(
     if small is None:
         return 0.0, fit, fit.criterion.weight_path(len(taken)), path
     turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
-    path = with_losses(path, turned, energy) if losses else path
-    return ridge * atoms.unit, turned, weight_path(small, constants), path
+    return ridge * atoms.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
 
 
 def weight_path(fit: Shrunk, constants: int) -> WeightPath:

@@ -37,8 +37,7 @@ from kernelpursuit.pursuit.candidates import (
     random_subset,
     sample_size,
 )
-from kernelpursuit.pursuit.lookahead import Foreseen
-from kernelpursuit.pursuit.loop import OtherPath, Path, Stop, StopRule, count, pursue
+from kernelpursuit.pursuit.loop import OtherPath, Path, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
 WARM = (
@@ -62,13 +61,6 @@ class Settings:
         The path of the fit before, where ``warm_start`` asks to go on with it.
     fit_task : FitTask or None
         What callbacks hear of, where the estimator has any.
-    ending : callable or None
-        Says whether the fit is to end as by an interrupt, where it is one of several in threads.
-    foreseen : Foreseen or None
-        The first atoms, where a search has found them.
-    for_scores : bool
-        Whether the model is needed for scores alone. Else one with foreseen atoms reads their columns from a matrix, as
-        without these: it is the same to the last bit.
     """
 
     rng: np.random.Generator
@@ -80,17 +72,12 @@ class Settings:
     checkpoint: Checkpoint | None = None
     path: Path | None = None
     fit_task: FitTask | None = None
-    ending: Callable[[], bool] | None = None
-    foreseen: Foreseen | None = None
-    for_scores: bool = False
 
     @classmethod
     def of(cls, estimator: Any, units: Units = Units()) -> Settings:  # noqa: B008
         """The settings among the parameters of an estimator, whose targets are in these `units`."""
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
-        given |= {name: getattr(estimator, f"_{name}", None) for name in ("ending", "foreseen")}
-        given["for_scores"] = getattr(estimator, "_for_scores", False)
         seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
         if file is not None:
             given["checkpoint"] = Checkpoint(file, estimator, seed)
@@ -163,10 +150,8 @@ def run(
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
     record = None if settings.checkpoint is None else settings.checkpoint.next_pursuit(data, (memory, most))
     memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
-    foreseen = settings.foreseen if settings.for_scores else None
-    known = foreseen is not None and len(foreseen.atoms) == steps  # so that it is not read
     follow = follows_all(settings, data, len(data.rows), steps) if follow is None else follow
-    storage = storage_for(settings, worth_keeping and not known, follow)
+    storage = storage_for(settings, worth_keeping, follow)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries:
         limit_spare(dictionary, data.X)
@@ -181,7 +166,7 @@ def run(
         ready = criterion(*dictionaries)
         if basis is not None and hasattr(ready, "reserve"):
             ready.reserve(basis)
-        stop = first_of(*limit, *ended_from_outside(settings.ending), *rules(ready), *leg.rules)
+        stop = first_of(*limit, *rules(ready), *leg.rules)
         with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
             try:
                 path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task, follow)
@@ -210,16 +195,6 @@ def one_blas_of(dictionaries: list[Any], criterion: Any) -> AbstractContextManag
     return one_blas_thread() if threaded else nullcontext()
 
 
-def ended_from_outside(ending: Callable[[], bool] | None) -> list[StopRule]:
-    """Rule that ends a path as an interrupt does, where somebody may ask for it."""
-
-    def rule(path: Path) -> Stop | None:
-        over = ending is not None and ending() and not path.ending
-        return Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}") if over else None
-
-    return [] if ending is None else [rule]
-
-
 def follow_criterion(
     criterion: Any,
     stop: StopRule,
@@ -243,7 +218,7 @@ def follow_criterion(
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", weakness, leg.path, settings.foreseen, follow)
+    path = pursue(criterion, stop, look, callback, "auto", weakness, leg.path, follow)
     if settings.verbose and path.reason != LEG:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path

@@ -126,18 +126,17 @@ def warn_of_copies(estimator: Any, stop: Any, fitted: Fitted, data: TrainingData
     if stop in ("gcv", "leave_one_out", "validation"):
         warn_if_chosen_by_copies(estimator, fitted, data, targets, held_out=stop == "validation")
     elif has_evidence_ridge(estimator):
-        warn_if_ridge_of_copies(estimator, fitted.path, data, targets)
+        warn_if_ridge_of_copies(fitted.path, data, targets)
 
 
-def warn_if_ridge_of_copies(estimator: Any, path: Path, data: TrainingData, targets: Any) -> None:
-    """Warn where the ridge of a given number of atoms was chosen by rows that are copies; not in the folds of a search.
+def warn_if_ridge_of_copies(path: Path, data: TrainingData, targets: Any) -> None:
+    """Warn where the ridge of a given number of atoms was chosen by rows that are copies.
 
     The evidence of a ridge takes each of them for a row of its own, as the rules do that choose a number of atoms.
     """
-    if getattr(estimator, "_ending", None) is None:
-        k = len(np.unique(path.atoms))
-        said = f"alpha='auto' has chosen a ridge for {count(k, 'atom')}"
-        warn_if_copies(said, k, data, targets, rows_counted(data), ["give a number for alpha"])
+    k = len(np.unique(path.atoms))
+    said = f"alpha='auto' has chosen a ridge for {count(k, 'atom')}"
+    warn_if_copies(said, k, data, targets, rows_counted(data), ["give a number for alpha"])
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:

@@ -132,16 +132,8 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
     return values
 
 
-def gaussian_when_asked(P: GaussianPoints) -> Callable[[Any, Any], np.ndarray]:
-    """``values(rows, columns)`` among points in NumPy: the same in a third of the time where one row is asked for."""
-    if P.far is not None:
-        return lambda rows, columns: gaussian(P[rows], P[columns])
-    turned, others, lowest = P.turned, np.ascontiguousarray(P.rows.T), -4 * P.highest
-    return lambda rows, columns: _exponential(turned[rows] @ others[:, columns], lowest=lowest)
-
-
 def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
-    """The same by a product in float64, or, where that loses too many digits as well, by differences of coordinates."""
+    """Gaussian kernel values by a product in float64, or by differences of coordinates where that loses digits too."""
     xp, d = namespace(P.rows), P.shape[1]
     x, z = (xp.astype(points.rows[:, :d], xp.float64) for points in (P, Q))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -160,33 +160,3 @@ def enough_for(stop: Any, path: Any, criterion: Any) -> Enough | None:
         return None
     loss, share = path.steps[-1].loss if path.steps else path.start.loss, getattr(criterion, "loss_of_scores", np.nan)
     return lambda atoms, gained: foresees(path, len(path) + atoms, loss - _SURELY * gained * share)
-
-
-class Foreseen(NamedTuple):
-    """The first atoms of a plain pursuit with the squared loss, in order."""
-
-    atoms: np.ndarray
-    gains: np.ndarray  # what each takes off the loss, as a share of the loss without any
-    errors: np.ndarray  # relative, that these may have
-    over: bool = False  # whether the pursuit ends with them: all other atoms lie in their span
-
-    def first(self, k: int) -> Foreseen:
-        """The first `k` of them."""
-        return Foreseen(self.atoms[:k], self.gains[:k], self.errors[:k], self.over and k >= len(self.atoms))
-
-
-def known_steps(criterion: Any, foreseen: Foreseen) -> Iterator[Any]:
-    """Take atoms that are known, as long as they are what they were said to be.
-
-    A block ends before an atom of which little is left beside those of the block, which then begins the next one.
-    """
-    done, left = 0, 1.0  # atoms taken, and the share of the first loss that is left
-    while done < len(foreseen.atoms):
-        atoms, gains, errors = (values[done : done + criterion.foreseen_at_once] for values in foreseen[:3])
-        before = done
-        for step in criterion.take_foreseen(atoms.tolist(), gains / left, errors):
-            done += 1
-            yield step
-        if done == before:
-            return
-        left -= float(np.sum(gains[: done - before]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample, why_none
-from kernelpursuit.pursuit.lookahead import MOST, Enough, Foreseen, LookAhead, Rehearsal, enough_for, known_steps
+from kernelpursuit.pursuit.lookahead import MOST, Enough, LookAhead, Rehearsal, enough_for
 
 
 class Step(NamedTuple):
@@ -224,7 +224,6 @@ def pursue(
     lookahead: int | str = 1,
     weakness: float = 1.0,
     path: Path | None = None,
-    foreseen: Foreseen | None = None,
     follow: bool = True,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
@@ -254,8 +253,6 @@ def pursue(
     path : Path, optional
         A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
         need not be looked for, so that this costs no pass over the data, and they keep the numbers of their record.
-    foreseen : Foreseen, optional
-        The first atoms, where it is known which they will be; for `Squares`.
     follow : bool
         Whether the scores of all atoms may be kept where samples are so large that this is faster and a pass only reads
         a matrix in memory. The atoms are the same; `Step.weakness` then says how good they are beside all others.
@@ -298,9 +295,6 @@ def pursue(
 
     try:
         verdict = checked(stop(path))
-        for step in [] if foreseen is None or verdict is not None else known_steps(criterion, foreseen):
-            if (verdict := kept(step)) is not None:
-                break
         while verdict is None:
             before = len(path)
             sample = live_sample(criterion, candidates, before if follow else None)

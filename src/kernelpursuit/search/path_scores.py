@@ -8,18 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._warning import without
-from kernelpursuit.arrays import on_host
+from kernelpursuit.arrays import gather, on_host
 from kernelpursuit.fitting.callbacks import inside
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import host_dtype, is_precomputed, labels_beside, take_rows
 from kernelpursuit.fitting.training import by_class
 from kernelpursuit.fitting.value_scores import as_predicted
 from kernelpursuit.pursuit.loop import count
-from kernelpursuit.search.fold_path import FoldPath
-from kernelpursuit.search.shared_matrix import take_pairs
 
 
 class Interrupted(KeyboardInterrupt):
@@ -48,31 +45,22 @@ def path_scores(
     metric: Callable,
     label: str = "",
     place: Any = None,
-    foreseen: Any = None,
-    began: float | None = None,
 ) -> np.ndarray | Ended:
     """Score on the test rows after 1 .. n_atoms steps; a path that ends early keeps its last score.
 
     The scores are nan where all test rows have weight 0. A line with `label` says what came out. `place` is where
-    callbacks hear of the fit, see `inside`. `foreseen` are the atoms of the path, or its scores, or what finds them.
-    A callback does not end a path whose atoms are known: most of the work is done. `began` is when it was begun.
+    callbacks hear of the fit, see `inside`.
     """
-    began = time.perf_counter() if began is None or foreseen is None else began  # a fit may have waited for a thread
+    began = time.perf_counter()
     w_train, w_test = (None, None) if weights is None else (weights[train], weights[test])
     if w_test is not None and not np.any(w_test > 0):
         return np.full(model.n_atoms, np.nan)
-    if isinstance(foreseen, FoldPath):
-        foreseen = foreseen.scores(model) if quick(model, scorer, place) else foreseen.atoms()
-    if isinstance(foreseen, np.ndarray):
-        say_best(label, foreseen, began)
-        return foreseen
-    model._foreseen = foreseen
     if hasattr(model, "class_weight"):  # of all classes: a fold may lack some
         model.class_weight = by_class(model.class_weight, y)
     pairwise = is_precomputed(model.kernel)
     X_train, X_test = (take_pairs(X, rows, train) if pairwise else take_rows(X, rows) for rows in (train, test))
     try:
-        with inside(place, model, X_train, y[train], settled=foreseen is not None) as noted:
+        with inside(place, model, X_train, y[train]) as noted:
             model.fit(X_train, y[train], **weight_option(w_train))
     except KeyboardInterrupt as interrupt:
         raise (Interrupted(len(model.path_)) if hasattr(model, "path_") else interrupt) from None
@@ -107,11 +95,6 @@ def scored_by_metric(estimator: Any, X: Any, weights: np.ndarray | None) -> bool
     return named and weights is None and host_dtype(X) == np.float64
 
 
-def quick(model: Any, scorer: Any, place: Any) -> bool:
-    """Whether scores are all that is asked of a path: no scorer wants its models, nobody hears of its steps."""
-    return scorer is None and place is None and not model.verbose
-
-
 def say_best(label: str, scores: Any, began: float) -> None:
     """A line about the scores of a path, unless `label` is empty."""
     if label:
@@ -121,11 +104,16 @@ def say_best(label: str, scores: Any, began: float) -> None:
 
 
 def quiet_path_scores(*job: Any) -> np.ndarray | Ended:
-    """The same without warnings of the fit: that to all rows says it again."""
-    with without(ConvergenceWarning):
+    """Score a path without warnings of its fit: the fit on all rows repeats what matters."""
+    with without(UserWarning):
         return path_scores(*job)
 
 
 def weight_option(weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """Keyword for functions that may not know of weights."""
     return {} if weights is None else {"sample_weight": weights}
+
+
+def take_pairs(K: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
+    """Entries of a kernel matrix in these rows and columns."""
+    return gather(gather(K, rows), columns, axis=1)

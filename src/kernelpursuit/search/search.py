@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +15,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
-from kernelpursuit.atoms import tiles
-from kernelpursuit.atoms.tiles import one_blas_thread
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, place_in
 from kernelpursuit.fitting.orthogonal import has_evidence_ridge
@@ -34,9 +30,7 @@ from kernelpursuit.fitting.training import (
     warn_unless_counts,
 )
 from kernelpursuit.kernels.kernels import scale_gamma, uses_gamma
-from kernelpursuit.pursuit.lookahead import Foreseen
 from kernelpursuit.pursuit.loop import count
-from kernelpursuit.search.foreseeing import Foreseeing
 from kernelpursuit.search.input_weights import (
     WIDTHS,
     kinds_to_try,
@@ -49,7 +43,6 @@ from kernelpursuit.search.input_weights import (
 from kernelpursuit.search.path_scores import (
     Ended,
     Interrupted,
-    path_scores,
     quiet_path_scores,
     scored_by_metric,
     weight_option,
@@ -62,9 +55,6 @@ from kernelpursuit.search.score_table import (
     mean_scores,
     without_undefined_folds,
 )
-from kernelpursuit.search.search_paths import SearchPaths
-from kernelpursuit.search.shared_matrix import as_shared, shares_matrix
-from kernelpursuit.search.side_by_side import Ending, Hands, in_threads, threads_of_search
 
 
 class Found(NamedTuple):
@@ -140,6 +130,7 @@ def search(
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
         one = make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
         one._weights_said = True
+        one._weights_said = True
         return one
 
     if widths is not None or has_evidence_ridge(model(1, settings[0], 0)):
@@ -157,8 +148,6 @@ def search(
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
     final = model(k, settings[chosen], verbose)
-    if chosen in scored.foreseen:
-        final._foreseen = scored.foreseen[chosen].first(k)
     if widths is not None and not settings[chosen].learned:  # else those of all rows say it
         rows, names = rows_that_count(X, weights), getattr(estimator, "feature_names_in_", None)
         few_rows_rule(X if rows is None else take_rows(X, rows), rows, columns=names)
@@ -196,10 +185,8 @@ def fit_on_all_rows(
                 raise
             interrupted = "input weights were learned"
         inputs = weighed(X, widths)
-    # Where atoms are known, small products are left: on four cores they took four times as long with threads.
-    alone = nullcontext() if getattr(model, "_foreseen", None) is None else one_blas_thread()
     try:
-        with alone, inside(place_in(estimator, "fit on all rows"), model, inputs, y, settled=True):
+        with inside(place_in(estimator, "fit on all rows"), model, inputs, y, settled=True):
             model.fit(inputs, y, **options)
     except KeyboardInterrupt:
         if not hasattr(model, "path_"):
@@ -217,7 +204,6 @@ class Scored(NamedTuple):
 
     table: np.ndarray  # (settings, folds, numbers of atoms), nan where there is none
     done: int  # number of paths that have theirs, in the order of the table
-    foreseen: dict[int, Foreseen]  # atoms of the fit on all rows with the settings that may be chosen, where known
     interrupted: bool = False
     stopped: bool = False  # by a callback, which is not raised again as an interrupt is
     steps: int = 0  # of the path that was ended by either
@@ -235,33 +221,38 @@ def cross_validate(
     folds: list[tuple[np.ndarray, np.ndarray]],
 ) -> Scored:
     """Score the path of every setting and fold. An interrupt ends it; one before the first step is raised at once."""
-    X = as_shared(estimator, X) if widths is None else X
     most, verbose, prototype = estimator.max_atoms, lines_wanted(estimator), model(1, settings[0], 0)
     scorer = None if scored_by_metric(estimator, X, weights) else check_scoring(prototype, scoring=estimator.scoring)
-    told, ending = SearchTask(estimator, [str(setting) for setting in settings], len(folds)), Ending()
+    told = SearchTask(estimator, [str(setting) for setting in settings], len(folds))
     learned = [] if widths is None else learned_in_folds(widths, estimator, X, y, weights, folds, verbose)
-    foreseeing = Foreseeing.of(prototype, X, y, weights, folds, most) if shares_matrix(estimator, X) else None
-    jobs = SearchPaths(
-        estimator, model, metric, X, y, weights, settings, folds, scorer, told, ending, learned, foreseeing
-    )
+
+    def jobs() -> Iterator[Any]:
+        for place, setting in enumerate(settings):
+            for fold, (train, test) in enumerate(folds):
+                if told.stopped:
+                    return
+                label = f"fold {fold + 1} of {len(folds)}, {setting}" if verbose else ""
+                one = model(most, setting, max(0, verbose - 1))
+                rows = weighed(X, learned[fold]) if setting.learned else X
+                heard = told.fold(place, fold)
+                yield delayed(quiet_path_scores)(one, rows, y, weights, train, test, scorer, metric, label, heard)
+
+    results = Parallel(n_jobs=estimator.n_jobs, return_as="generator")(jobs())
 
     table, done = np.full((len(settings), len(folds), most), np.nan), 0
     try:
-        for scores in until_stopped(run_paths(estimator, X, jobs, len(folds) if widths is None else 1, ending), told):
+        for scores in until_stopped(results, told):
             table[divmod(done, len(folds))] = scores
             done += 1
             if done % len(folds) == 0:
-                so_far = table[: done // len(folds)]
-                say_how_far(so_far, settings, told, verbose)
-                jobs.setting_done(len(so_far) - 1, last_is_best(so_far))
-        foreseen = jobs.foreseen()
+                say_how_far(table[: done // len(folds)], settings, told, verbose)
     except KeyboardInterrupt as interrupt:
         steps = interrupt.steps if isinstance(interrupt, Interrupted) else 0
         if not (done or steps):
             raise
-        return Scored(table, done, jobs.foreseen(), interrupted=True, steps=steps)
+        return Scored(table, done, interrupted=True, steps=steps)
     known, stopped = table[: max(1, done // len(folds))], done < len(settings) * len(folds)
-    return Scored(known, done, foreseen, stopped=stopped, steps=told.steps)
+    return Scored(known, done, stopped=stopped, steps=told.steps)
 
 
 def until_stopped(results: Iterable[Any], told: SearchTask) -> Iterator[np.ndarray]:
@@ -276,32 +267,11 @@ def until_stopped(results: Iterable[Any], told: SearchTask) -> Iterator[np.ndarr
             yield scores
 
 
-def run_paths(
-    estimator: Any, X: Any, jobs: Callable[[Hands], Iterable[tuple | None]], at_once: int, ending: Ending
-) -> Iterator[Any]:
-    """Scores of paths, in their order: in processes if `n_jobs` says so, else in at most so many threads `at_once`.
-
-    ``jobs(hands)`` is as in `in_threads`.
-    """
-    threads = threads_of_search(estimator, X, at_once) if shares_matrix(estimator, X) else 1
-    if threads > 1:
-        return in_threads(path_scores, jobs, threads, ending)
-    each = partial(tiles.in_threads, parallel=X.shape[0] ** 2 > tiles.FEW_ENTRIES)
-    given = (delayed(quiet_path_scores)(*job) for job in jobs(Hands(each, later=lambda function: function)) if job)
-    return Parallel(n_jobs=estimator.n_jobs, return_as="generator")(given)
-
-
 def say_how_far(table: np.ndarray, settings: list[Setting], told: SearchTask, verbose: int) -> None:
     """All folds of a setting are done: a line says what is best so far, and callbacks may stop the search."""
     if verbose:
         say(best_so_far(table, settings))
     told.stopped |= told.ended(len(table) - 1)
-
-
-def last_is_best(table: np.ndarray) -> bool:
-    """Whether no other setting has as good a score as the last one."""
-    best = np.nan_to_num(mean_scores(table), nan=-np.inf).max(axis=1)
-    return bool(np.all(best[:-1] < best[-1]))
 
 
 def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
