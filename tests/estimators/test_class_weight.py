@@ -79,7 +79,7 @@ def test_balance_counts_weights_and_not_rows_that_are_absent():
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:.*distinct rows")  # which is right: they are copies
+@pytest.mark.filterwarnings("ignore:.*are duplicates of others")  # which is right
 @pytest.mark.parametrize("alpha", [0.0, 0.3, "auto"])
 @pytest.mark.parametrize("n_atoms", ["auto", 6])
 @pytest.mark.parametrize("n_classes", [2, 3])

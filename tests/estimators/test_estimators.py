@@ -13,7 +13,7 @@ from tests.registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, is_precompute
 pytestmark = pytest.mark.filterwarnings(
     # Warnings that are asserted elsewhere. Some checks have fewer distinct rows than n_atoms,
     "ignore::sklearn.exceptions.ConvergenceWarning",
-    "ignore:.*distinct rows, which count as:UserWarning",
+    "ignore:.*are duplicates of others:UserWarning",
     "ignore:.*calibration rows are too few:UserWarning",
     "ignore:.*atoms, left out:UserWarning",
     # fewer rows of a class than folds,

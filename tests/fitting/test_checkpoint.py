@@ -74,7 +74,7 @@ def test_the_model_is_that_of_a_fit_without_a_file(name, tmp_path):
     np.testing.assert_allclose(plain._expansion.coef, kept._expansion.coef, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:alpha='auto' has chosen a ridge .* distinct rows")
+@pytest.mark.filterwarnings("ignore:.*are duplicates of others")
 @pytest.mark.parametrize("duplicates", [False, True])
 @pytest.mark.parametrize("name", ["sampled", "growing", "logistic", "pca", "random", "fda"])
 def test_sampled_atoms_are_those_of_a_fit_without_a_file(name, duplicates, tmp_path):

@@ -124,7 +124,6 @@ COUNTING = {  # where the sum of the weights is taken for a number of rows
     "three classes": kp.KMPClassifier(alpha=0),
     "search": kp.KMPRegressorCV(3, cv=2, gammas=[0.3]),
     "search of classes": kp.KMPClassifierCV(3, cv=2, gammas=[0.3]),
-    "learned input weights": kp.KMPRegressorCV(3, cv=2, gammas=[1.0], input_weights="learned", alpha=0),
     "both": kp.KMPRegressorCV(3, cv=2, gammas=[1.0], input_weights="both"),
     "ranker": kp.KMPRanker(),
     "ranker by pairs": kp.KMPRanker(2, loss="logistic"),

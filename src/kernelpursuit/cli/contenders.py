@@ -24,7 +24,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.cli.encoding import FAR_ROWS, encoded, make_encoder, make_scaler, near_zero
+from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero
 from kernelpursuit.cli.scores import class_scores, error_of, losses_of
 from kernelpursuit.cli.tables import Table, Task
 
@@ -239,13 +239,12 @@ def quiet() -> Iterator[None]:
     """Without the warnings that settings give which are only tried.
 
     Fewer atoms than asked for show in the table. Systems may be nearly singular, and a fold may have fewer rows than
-    Nystroem has components. Columns of which few rows are far out are named in the notes of the table.
+    Nystroem has components.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", LinAlgWarning)
         warnings.filterwarnings("ignore", message="n_components > n_samples")
-        warnings.filterwarnings("ignore", message=FAR_ROWS)
         warnings.filterwarnings("ignore", message="Found unknown categories")
         yield
 

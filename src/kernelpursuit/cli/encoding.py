@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from kernelpursuit.cli.tables import Kind
 
-FAR_ROWS = "column [0-9]+ of X owes nearly all of its variance"  # a warning; notes of a table name its own columns
-
 
 def make_encoder(kinds: Mapping[str, Kind]) -> Any:
     """A scikit-learn transformer of frames, to be fitted on the training rows.

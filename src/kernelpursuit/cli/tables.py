@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelpursuit.cli import cells
+from kernelpursuit.cli.outlying_values import outlying_values
 from kernelpursuit.cli.sources import Source, count_of, open_table, padded, printable, quoted
 from kernelpursuit.cli.units import is_grouped, unit_note
 
@@ -267,11 +268,9 @@ def _far_values(source: Source, frame: Any, rows: NDArray[np.intp]) -> list[str]
 
     `rows` are those of the table that the frame has.
     """
-    from kernelpursuit.fitting.training import ruled_by_few_rows
-
     numbers = frame.select_dtypes("float64")
     notes = []
-    for column, far in ruled_by_few_rows(numbers.fillna(numbers.median()).to_numpy()):
+    for column, far in outlying_values(numbers.fillna(numbers.median()).to_numpy()):
         values = numbers.iloc[far, column].to_numpy()
         farthest = int(np.argmax(np.abs(values)))
         others = "" if len(far) == 1 else f", and the like in {count_of(len(far) - 1, 'other row')}"

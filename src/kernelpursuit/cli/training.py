@@ -17,7 +17,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
-from kernelpursuit.cli.encoding import FAR_ROWS, encoded, make_encoder, make_scaler, near_zero, origins
+from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero, origins
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.scores import (
     are_unequal,
@@ -127,15 +127,11 @@ def new_estimator(table: Table, n_atoms: int | None, seed: int, stages: Any) -> 
 
 
 class quiet(warnings.catch_warnings):
-    """Without warnings of models that are only compared with, or that have fewer terms than asked for.
-
-    And without those of columns that are not the table's, but made of its texts: the table's own have notes.
-    """
+    """Without warnings of models that are only compared with, or that have fewer terms than asked for."""
 
     def __enter__(self) -> Any:
         found = super().__enter__()
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", message=FAR_ROWS)
         return found
 
 

@@ -337,8 +337,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
                     f"got shape {view.shape}"
                 )
         names = getattr(self, "feature_names_in_", None), columns_of(y) or None
-        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, sample_weight, columns=names[0], width="gamma_x=1")
-        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, sample_weight, "y", names[1], "gamma_y=1")
+        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, sample_weight, columns=names[0])
+        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, sample_weight, "y", names[1])
         self._n_features_y, self._y_names = Y.shape[1], text_names(y)
         return X, Y
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -32,7 +31,7 @@ from kernelpursuit.arrays import Array, is_array, namespace, on_host
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.fitting.callbacks import inside, lines_wanted, place_in, told
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.duplicates import warn_if_copied_aside
+from kernelpursuit.fitting.duplicates import DUPLICATES, FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.fit_weights import row_weights
 from kernelpursuit.fitting.left_out import LeftOut, check_leaves_out
 from kernelpursuit.fitting.pipeline import say
@@ -60,8 +59,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
     independently from one distribution, say), the new target lies in its interval with probability at least `coverage`,
     whatever the distribution and however bad the model. Without ties among the errors it is at most
     ``1 / (n_calibration + 1)`` more. The probability is over the rows set aside and the new row together. It does not
-    hold for each x, and the share covered with one set of rows set aside varies around it. Copies of rows, targets and
-    all, are not exchangeable with new ones: a warning says where so many rows have some that less will be covered.
+    hold for each x, and the share covered with one set of rows set aside varies around it. Duplicate rows, targets
+    and all, are not exchangeable with new ones: a warning says where a tenth of the rows are duplicates.
 
     ``calibration_fraction=None`` sets no rows aside. A squared-loss pursuit knows the n models that have its atoms and
     weights fitted without one row each. The ends of an interval are quantiles of what they predict less, and plus,
@@ -190,6 +189,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         if self.calibration_fraction is not None:
             places = split_rows(len(present), self.calibration_fraction, self.random_state)
             rows, aside = (present[some] for some in places)
+        warn_of_duplicates(rows_of(X, present), y[present, None], share=FOR_A_PROMISE)
         self._columns = rows.tolist() if pairwise else None
         X_rows = self._relevant(rows_of(X, rows))
         weights = None if weights is None else weights[rows]
@@ -211,8 +211,6 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
             say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
             warn(self._why_infinite(residuals))
-        else:
-            warn_if_copied_aside(X, y, rows, aside, self.coverage)
         if interrupt is not None:
             self._interrupt = interrupt
         return self
@@ -237,7 +235,10 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         """Fit; an interrupt is returned where it left a model."""
         self.estimator_ = estimator
         try:
-            with inside(place_in(self, "fit"), estimator, X, y):
+            with warnings.catch_warnings(), inside(place_in(self, "fit"), estimator, X, y):
+                warnings.filterwarnings(
+                    "ignore", message=f"[0-9]+ of [0-9]+ rows {DUPLICATES}"
+                )  # all rows were looked at
                 estimator.fit(X, y, **options)
         except KeyboardInterrupt as stopped:
             if not hasattr(estimator, "path_"):  # no pursuit that left a model
@@ -254,8 +255,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         if hasattr(model, "n_atoms"):
             model.set_params(n_atoms="auto", stop=None)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # errors that are alike everywhere: a constant
-            warnings.filterwarnings("ignore", message="sample_weight sums to")  # the first fit has said it
+            warnings.simplefilter("ignore", UserWarning)  # the first fit had these rows; equal errors make a constant
             logarithms = np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y))
             return model.fit(X, logarithms, **weighed(weights))
 

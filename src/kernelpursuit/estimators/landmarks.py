@@ -22,6 +22,7 @@ from kernelpursuit.dask.collections import lazily, rows_on_cluster
 from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.fitting.atom_family import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
 from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, fits, follow_criterion, run, warn_if_short
@@ -39,7 +40,7 @@ from kernelpursuit.fitting.placement import (
 )
 from kernelpursuit.fitting.span import POSITIVE, SpanParameters, elsewhere, finite_values, indefinite, rayleigh
 from kernelpursuit.fitting.targets import TASKS, columns_on_shards, target_columns
-from kernelpursuit.fitting.training import TrainingData, check_training, training_data, warn_unless_counts
+from kernelpursuit.fitting.training import TrainingData, check_training, training_data
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none
@@ -231,14 +232,14 @@ class PursuitNystroem(
         far, weights = (None, data.weights) if shared is None else elsewhere(data, shared)
         supervised, X = self.selection == "prefit", data.X
         targets: Any = None
-        if supervised:
-            warn_unless_counts(self, data)
         if supervised and shared is not None:
             columns = near_zero(columns_on_shards(data.y, self.task), X.dtype)[0]
             targets = scale_targets(cast_on_shards(columns, X.dtype))[0]
         elif supervised:
             columns = near_zero(target_columns(data.y, self.task), host_dtype(X))[0]
             targets = beside(scale_targets(cast_targets(columns, host_dtype(X)))[0], X)
+        if supervised:
+            warn_of_duplicates(X, targets, data.total)
 
         def dictionary(memory: int, storage: str) -> Dictionary:
             if shared is not None:

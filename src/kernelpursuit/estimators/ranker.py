@@ -14,7 +14,7 @@ from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.estimators.regression import cast_targets, scale_targets
 from kernelpursuit.fitting.atom_family import AtomFamily, atoms_of
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.duplicates import warn_if_chosen_by_copies
+from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.groups import (
     PAIRWISE,
     certified_order,
@@ -36,7 +36,6 @@ from kernelpursuit.fitting.rules import (
     validation_rule,
     warn_if_constant,
     warn_if_cut,
-    warn_if_ridge_of_copies,
 )
 from kernelpursuit.fitting.training import (
     TrainingData,
@@ -45,7 +44,6 @@ from kernelpursuit.fitting.training import (
     fewer_centers,
     refuse_weights,
     training_data,
-    warn_unless_counts,
 )
 from kernelpursuit.fitting.units import in_units
 from kernelpursuit.pursuit.loop import StopRule
@@ -249,8 +247,12 @@ class KMPRanker(RankingParameters, PursuitModel):
         limit = None if self.n_atoms == "auto" else self.n_atoms
         if stop is None and limit is None:
             stop = "gcv" if self._closed_form(self.loss) else "validation"
-        if stop == "gcv" or has_evidence_ridge(self):
-            warn_unless_counts(self, data)
+        counts_weights = stop == "gcv" or has_evidence_ridge(self)
+        groups = numbers[data.rows] if stop in ("leave_one_group_out", "validation", "certificate") else None
+        if counts_weights or groups is not None:
+            share = FOR_A_PROMISE if stop == "certificate" else FOR_A_CHOICE
+            total = data.total if counts_weights else 0.0
+            warn_of_duplicates(data.X, data.y, total, share=share, groups=groups)
         if stop == "certificate":
             fitted = self._fit_certified(data, numbers, settings, limit=limit, unit=unit)
             warn_if_constant(fitted.path)
@@ -266,10 +268,6 @@ class KMPRanker(RankingParameters, PursuitModel):
         if limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
-        if isinstance(stop, str):
-            warn_if_chosen_by_copies(self, fitted, data, data.y, stop != "gcv", numbers[data.rows])
-        elif has_evidence_ridge(self):
-            warn_if_ridge_of_copies(fitted.path, data, data.y)
         return fitted
 
     def _ridge(self, data: TrainingData, numbers: np.ndarray, unit: float) -> float | str | Fitted:

@@ -27,7 +27,7 @@ from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_h
 from kernelpursuit.atoms.tiles import one_blas_thread
 from kernelpursuit.estimators.width_evidence import Evidence, evidence
 from kernelpursuit.fitting.callbacks import lines_wanted, told
-from kernelpursuit.fitting.duplicates import ALIKE
+from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates
 from kernelpursuit.fitting.pipeline import generator, say
 from kernelpursuit.fitting.placement import (
     check_new,
@@ -43,10 +43,8 @@ from kernelpursuit.fitting.placement import (
 from kernelpursuit.fitting.targets import TASKS, target_columns
 from kernelpursuit.fitting.training import (
     constant_but_for_rounding,
-    few_rows_rule,
     row_counts,
     training_data,
-    warn_unless_counts,
 )
 
 LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
@@ -169,7 +167,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         sample_weight : array-like of shape (n_samples,), optional
             How many times each row counts: weight 2 is the same as the row twice. Weights are taken in proportion
             where they sum to less than the number of rows, and rows that count several times where hardly an input
-            comes with several targets: without these a copy does not show how large the noise is.
+            comes with several targets: without these a duplicate does not show how large the noise is.
 
         Returns
         -------
@@ -182,14 +180,13 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         y = labels_on_host(y)
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)
-        few_rows_rule(data.X, data.rows, columns=getattr(self, "feature_names_in_", None))
         n, rng = data.X.shape[0], generator(self.random_state)
         counts = row_counts(data)
-        Y = target_columns(data.y, self.task, float(np.sum(counts)))
+        targets = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
-        rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), Y[drawn], counts[drawn])
+        rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), targets[drawn], counts[drawn])
         if _show_noise(rows, counts):
-            warn_unless_counts(self, data)
+            warn_of_duplicates(data.X, targets, data.total)
         else:
             counts = counts * (len(counts) / np.sum(counts))
         landmarks, order = rng.permutation(inputs)[: self.n_landmarks], rng.permutation(order)
@@ -369,7 +366,7 @@ def _show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
     _, which, targets = np.unique(X, axis=0, return_inverse=True, return_counts=True)
     several = targets > 1
     repeated = several | (np.bincount(which.reshape(-1), counts) > 1)
-    return bool(np.sum(several) > ALIKE * np.sum(repeated))
+    return bool(np.sum(several) > OTHER_TARGETS * np.sum(repeated))
 
 
 def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray) -> dict[str, Any]:

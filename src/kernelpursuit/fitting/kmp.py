@@ -14,6 +14,7 @@ from kernelpursuit.arrays import to_host
 from kernelpursuit.criteria.gradient import Gradient
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.atom_family import AtomFamily, atoms_of
+from kernelpursuit.fitting.duplicates import FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.model import Fitted, attributes_of, only_for_ridge
 from kernelpursuit.fitting.orthogonal import (
     OrthogonalFit,
@@ -42,8 +43,6 @@ from kernelpursuit.fitting.rules import (
     warn_if_astray,
     warn_if_constant,
     warn_if_cut,
-    warn_if_seen,
-    warn_of_copies,
 )
 from kernelpursuit.fitting.training import (
     TrainingData,
@@ -51,7 +50,6 @@ from kernelpursuit.fitting.training import (
     check_split,
     fewer_centers,
     refuse_weights,
-    warn_unless_counts,
 )
 from kernelpursuit.fitting.units import Units, least_loss
 from kernelpursuit.losses import Loss
@@ -133,8 +131,11 @@ class KernelMatchingPursuit:
             raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
         if loss is not None and only_for_ridge(self):
             settings = replace(settings, path=None)
-        if stop in ("gcv", "leave_one_out") or has_evidence_ridge(self):
-            warn_unless_counts(self, data)
+        counts_weights = stop in ("gcv", "leave_one_out") or has_evidence_ridge(self)
+        if stop == "certificate":
+            warn_of_duplicates(data.X, targets, share=FOR_A_PROMISE)
+        elif counts_weights or stop == "validation":
+            warn_of_duplicates(data.X, targets, data.total if counts_weights else 0.0)
         shared: dict[str, Any] = {"centers": centers, "units": units}
         if stop != "certificate":
             told = stop == "validation"
@@ -160,7 +161,6 @@ class KernelMatchingPursuit:
         if self.n_atoms == "auto" or fitted.path.reason != "exhausted":  # else a warning has said it
             warn_if_constant(fitted.path)
         warn_if_cut(fitted.path)
-        warn_of_copies(self, stop, fitted, data, targets)
         return units.restored(fitted)
 
     def _stop_rule(self, loss: Loss | None) -> Any:
@@ -301,7 +301,6 @@ class KernelMatchingPursuit:
         if fitted.path.reason == "interrupted":
             return fitted
         warn_if_cut(fitted.path)
-        warn_if_seen(data, targets, train, held_out)
         values = fitted.expansion.staged(data.subset(held_out).X, fitted.weights)
         aside = targets[held_out]
         errors = np.array([np.sum(wrong(aside, aside - to_host(value), y)) for value in values])

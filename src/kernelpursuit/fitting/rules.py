@@ -15,20 +15,11 @@ from kernelpursuit.arrays import from_host, in_double, namespace, to_host
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.atom_family import AtomFamily
-from kernelpursuit.fitting.duplicates import (
-    ALIKE,
-    COPIED,
-    row_numbers,
-    share_of_unlike,
-    warn_if_chosen_by_copies,
-    warn_if_copies,
-)
-from kernelpursuit.fitting.model import Fitted
-from kernelpursuit.fitting.orthogonal import has_evidence_ridge, rows_counted
+from kernelpursuit.fitting.orthogonal import rows_counted
 from kernelpursuit.fitting.placement import widest
-from kernelpursuit.fitting.training import FEW_ROWS, TrainingData, row_counts, varying
+from kernelpursuit.fitting.training import TrainingData, row_counts, varying
 from kernelpursuit.losses import LOSSES, Loss
-from kernelpursuit.pursuit.loop import Path, StopRule, count
+from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import (
     UsedShares,
     fewest_for_classes,
@@ -119,24 +110,6 @@ def warn_if_constant(path: Path) -> None:
             "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
             ConvergenceWarning,
         )
-
-
-def warn_of_copies(estimator: Any, stop: Any, fitted: Fitted, data: TrainingData, targets: Any) -> None:
-    """Warn where copies of rows have chosen the number of atoms, by the rule `stop`, or the ridge of a given number."""
-    if stop in ("gcv", "leave_one_out", "validation"):
-        warn_if_chosen_by_copies(estimator, fitted, data, targets, held_out=stop == "validation")
-    elif has_evidence_ridge(estimator):
-        warn_if_ridge_of_copies(fitted.path, data, targets)
-
-
-def warn_if_ridge_of_copies(path: Path, data: TrainingData, targets: Any) -> None:
-    """Warn where the ridge of a given number of atoms was chosen by rows that are copies.
-
-    The evidence of a ridge takes each of them for a row of its own, as the rules do that choose a number of atoms.
-    """
-    k = len(np.unique(path.atoms))
-    said = f"alpha='auto' has chosen a ridge for {count(k, 'atom')}"
-    warn_if_copies(said, k, data, targets, rows_counted(data), ["give a number for alpha"])
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
@@ -302,19 +275,6 @@ def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
         return np.cumsum([*([] if first else [0.0]), *known[: first + steps]])
 
     return used
-
-
-def warn_if_seen(data: TrainingData, targets: np.ndarray, train: np.ndarray, held_out: np.ndarray) -> None:
-    """Warn where rows held out, whose errors make a certificate, are copies of rows that were fitted to."""
-    which = row_numbers(data.X)
-    share = float(np.mean(np.isin(which[held_out], which[train])))
-    few = which.max() + 1 < FEW_ROWS  # of few kinds of rows new ones are copies as well
-    if share >= COPIED and not few and share_of_unlike(which, targets) <= ALIKE:
-        warn(
-            f"{share:.0%} of the rows held out for stop='certificate' are equal to rows that were fitted to, targets "
-            "and all. If they are copies, and not drawn alike, their errors say little of new rows, and the error rate "
-            "is most likely above the one that is promised: leave out the copies"
-        )
 
 
 def certified(path: Path, errors: np.ndarray, n: int) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from numbers import Integral, Number
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
-from kernelpursuit.arrays import energies, from_host, in_double, namespace, to_host
+from kernelpursuit.arrays import in_double, namespace, to_host
 from kernelpursuit.fitting.placement import (
     host_dtype,
     is_precomputed,
@@ -52,12 +51,8 @@ class TrainingData(NamedTuple):
 
 
 FEW_ROWS = 10  # which say nothing about variances
-MANY = 5  # weights that sum to more than so many times the rows are hardly counts
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
-RULING = 0.99  # share of the variance of a column from which a few rows are said to rule it
-FEW_FAR = 0.05  # share of the rows that may be these few
-GAP = 5  # times the distance of all others, at which each of them lies: of heavy tails none is so far from the next
 
 
 def check_training(
@@ -73,142 +68,39 @@ def check_training(
     gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
     if getattr(estimator, "input_weights", "equal") == "equal":  # learned weights absorb the units
         names = getattr(estimator, "feature_names_in_", None)
-        width = "gammas=[0.25, 1, 4, 16]" if hasattr(estimator, "gammas") else "gamma=1"
-        warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names, width=width)
+        warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names)
     return checked
 
 
 def warn_if_one_column_rules(
-    X: Any,
-    kernel: Any,
-    gamma: Any,
-    sample_weight: Any = None,
-    name: str = "X",
-    columns: Any = None,
-    width: str = "gamma=1",
+    X: Any, kernel: Any, gamma: Any, sample_weight: Any = None, name: str = "X", columns: Any = None
 ) -> None:
-    """Warn when the distances that the kernel sees are those of one column: most likely it has other units.
+    """Warn when one column has nearly all of the variance of X: a kernel of distances then hardly sees the others.
 
-    A width of the user's own is for the inputs as they are: no warning. `columns` are their names, where they have any;
-    `width` is how to give a width. Rows of weight 0 have no say.
+    A width that the user gives as a number is for the columns as they are: no warning. `columns` are their names.
     """
-    if not (gamma is None or isinstance(gamma, str)):
-        return
     kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
     by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
-    if sparse.issparse(X) or not by_distance:
+    if sparse.issparse(X) or not by_distance or not (gamma is None or isinstance(gamma, str)):
         return
-    rows = rows_that_count(X, sample_weight)
-    X = X if rows is None else take_rows(X, rows)
+    if sample_weight is not None:
+        X = take_rows(X, np.flatnonzero(host_weights(sample_weight, X) > 0))
     if X.shape[0] < FEW_ROWS:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         xp = namespace(X)
         varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
         # centred first: the mean of many float32 numbers far from 0 is wrong by more than they vary
-        near = centred(X, center_of(X))
-        variance = np.where(varies, to_host(xp.var(near, axis=0)), 0.0)
+        variance = np.where(varies, to_host(xp.var(centred(X, center_of(X)), axis=0)), 0.0)
         share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
-        far = None if share > ONE_COLUMN else column_of_far_rows(near)
-    if far is not None:
-        named = None if columns is None else columns[far : far + 1]
-        few_rows_rule(X[:, far : far + 1], rows, name, named, far)
-    if not share > ONE_COLUMN:
-        return
-    largest = int(np.argmax(variance))
-    named = None if columns is None else columns[largest : largest + 1]
-    if not few_rows_rule(X[:, largest : largest + 1], rows, name, named, largest) and np.sum(varies) > 1:
+    if share > ONE_COLUMN and np.sum(varies) > 1:
+        largest = int(np.argmax(variance))
         column = largest if columns is None else repr(str(columns[largest]))
         warn(
             f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees the others. Scale "
             "the columns alike (StandardScaler) or by what they are worth (FeatureWidths). If they are weighted on "
-            f"purpose, say so by a width: {width}, which suits the weights of FeatureWidths"
+            "purpose, give the width as a number: 1, or for a search 0.25, 1, 4 and 16, suits FeatureWidths"
         )
-
-
-def rows_that_count(X: Any, sample_weight: Any) -> np.ndarray | None:
-    """Rows of positive weight; None where all are."""
-    if sample_weight is None:
-        return None
-    rows = np.flatnonzero(host_weights(sample_weight, X) > 0)
-    return None if len(rows) == X.shape[0] else rows
-
-
-def far_rows(squares: np.ndarray) -> np.ndarray:
-    """Few rows that have nearly all of the sum of `squares`, and each of which lies far beyond all others; or none.
-
-    Examples
-    --------
-    >>> far_rows(np.array([1.0, 1e9, 2.0, 1.5, 1e9] + [1.0] * 35))
-    array([1, 4])
-    >>> far_rows(np.array([1.0, 9.0, 2.0, 1.5, 4.0] + [1.0] * 35))
-    array([], dtype=int64)
-    """
-    n, total = len(squares), np.sum(squares)
-    most = max(1, int(FEW_FAR * n))
-    first = np.argpartition(squares, n - 1 - most)[n - 1 - most :]
-    first = first[np.argsort(-squares[first], kind="stable")]  # the farthest rows, and one more
-    far, rest = squares[first[:-1]], squares[first[1:]]
-    ends = np.flatnonzero((np.cumsum(far) > RULING * total) & (far >= GAP**2 * rest))
-    return np.sort(first[: ends[0] + 1]) if len(ends) else first[:0]
-
-
-def column_of_far_rows(X: Any) -> int | None:
-    """Where few rows of centred X have nearly all of its variance, the column where they lie farthest."""
-    far = far_rows(to_host(energies(X.T)))
-    return int(np.argmax(to_host(energies(take_rows(X, far))))) if len(far) else None
-
-
-def few_rows_rule(X: Any, rows: np.ndarray | None = None, name: str = "X", columns: Any = None, start: int = 0) -> bool:
-    """Whether a column, by whose standard deviation things are scaled, owes nearly all of it to few rows; a warning.
-
-    Columns are numbered from `start`; `rows` are the numbers of the rows, where they are not all.
-    """
-    for column, far in ruled_by_few_rows(X):
-        label = start + column if columns is None else repr(str(columns[column]))
-        warn(
-            f"column {label} of {name} owes nearly all of its variance to "
-            f"{listed(far, rows, to_host(X[:, column]))}: by this scale "
-            "all other rows look alike. Mend or leave out what is wrong; else transform the column "
-            "(QuantileTransformer)"
-        )
-        return True
-    return False
-
-
-def ruled_by_few_rows(X: Any) -> Iterator[tuple[int, np.ndarray]]:
-    """Columns that owe nearly all of their variance to few rows, and these rows.
-
-    Columns of which most values are equal (indicators, counts) are as they should be.
-    """
-    n = X.shape[0]
-    if n < FEW_ROWS:
-        return
-    xp = namespace(X)
-    largest = to_host(xp.max(xp.abs(X), axis=0))
-    scaled = X / from_host(np.where(largest > 0, largest, 1.0), X)  # no square overflows
-    squares = centred(scaled, center_of(scaled)) ** 2  # sums of float32 numbers far from 0 are wrong
-    # r numbers with a sum s have squares with a sum of s²/r or more.
-    enough = (RULING * to_host(xp.sum(squares, axis=0))) ** 2 / max(1, int(FEW_FAR * n))
-    for column in np.flatnonzero(to_host(energies(squares)) >= enough * (1 - 1e-3)):
-        far, values = far_rows(to_host(squares[:, int(column)])), to_host(X[:, int(column)])
-        if len(far) and np.subtract(*np.quantile(np.delete(values, far), [0.75, 0.25])) != 0:
-            yield int(column), far
-
-
-def listed(far: np.ndarray, rows: np.ndarray | None, values: np.ndarray) -> str:
-    """Rows by their numbers, with the value that is largest.
-
-    Examples
-    --------
-    >>> listed(np.array([0, 2]), None, np.array([-5.0, 1.0, 4.0])), listed(np.array([2]), None, np.arange(3.0))
-    ('2 rows (0, 2), where it is -5 and the like', 'row 2, where it is 2')
-    """
-    names = [str(row) for row in (far if rows is None else rows[far])[:5]]
-    value = f"where it is {values[far[np.argmax(np.abs(values[far]))]]:.4g}"
-    if len(far) == 1:
-        return f"row {names[0]}, {value}"
-    return f"{len(far)} rows ({', '.join(names)}{', ...' if len(far) > len(names) else ''}), {value} and the like"
 
 
 def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray:
@@ -254,17 +146,6 @@ def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingD
     if len(rows) < n:
         X, y, weights = take_rows(X, rows), y[rows], weights[rows]
     return TrainingData(X, y, weights, rows, n)
-
-
-def warn_unless_counts(estimator: Any, data: TrainingData) -> None:
-    """Warn of weights far above 1 where their sum is taken for a number of rows, unless a search has said it."""
-    total, n = data.total, len(data.rows)
-    if total > MANY * n and not getattr(estimator, "_weights_said", False):
-        warn(
-            f"sample_weight sums to {total:g} for {n} rows. A row of weight w counts as w rows, so there seems to be "
-            "less noise than there is, and more atoms seem worth their while: divide the weights by their mean if they "
-            "are not counts"
-        )
 
 
 def row_counts(data: TrainingData) -> Any:

@@ -15,12 +15,12 @@ from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, gather, to_host
 from kernelpursuit.fitting.callbacks import lines_wanted
-from kernelpursuit.fitting.duplicates import warn_if_copies
+from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.pipeline import draw_seed, say
 from kernelpursuit.fitting.placement import check_new, follow, widest
 from kernelpursuit.fitting.stages import Stages, stages_of
-from kernelpursuit.fitting.training import TrainingData, few_rows_rule
+from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count
 from kernelpursuit.pursuit.row_weights import as_counts
@@ -96,12 +96,11 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         All of them may be on shards; then there are no `strata`. Weights that sum to less than the number of rows are
         taken in proportion.
         """
+        warn_of_duplicates(data.X, Y, data.total)
         X, weights = data.X, None if data.weights is None else as_counts(host(data.weights), Y.shape[0])
         stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
         rng = np.random.default_rng(seed)
         self._frame = frame_of(X, weights)
-        if strata is not None:
-            few_rows_rule(X, data.rows, columns=getattr(self, "feature_names_in_", None))
         passes = np.inf if self.epochs == "auto" else self.epochs
         task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
         if (given := getattr(self, "_given", None)) is not None:
@@ -117,7 +116,6 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
             why = f"the model has {count(k, 'term')}: {NO_MORE}" if k else "none would help: it is a constant"
             warn(f"n_atoms={wanted} terms were asked for, but {why}", ConvergenceWarning)
         self._keep(X, outcome)
-        self._warn_if_copies(data, Y, classes=loss != "squared")
         return outcome._replace(interrupted=outcome.interrupted and not stages.stopped)
 
     def _refine_here(
@@ -152,16 +150,6 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         self.start_centers_ = follow(frame.outside(started), X)
         self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moved
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
-
-    def _warn_if_copies(self, data: TrainingData, Y: Array, classes: bool) -> None:
-        """Warn where rows held out were copies of others.
-
-        Of a term its coefficient was fitted, and if it moved its place, or its width too. Equal inputs of one class are
-        nothing strange: there only the terms are counted.
-        """
-        k, d = self.widths_.shape[0], int(np.sum(np.isfinite(self._frame.spread)))  # constant inputs are none
-        fitted = 1 if classes else {"nothing": 1, "centers": 1 + d, "all": 2 + d}[self.moved_]
-        warn_if_copies(f"the model has {count(k, 'term')}", fitted * k, data, Y, len(data.rows))
 
     def _done(self, outcome: Outcome) -> Self:
         """The fitted estimator; an interrupt that came meanwhile is raised when all is done."""

@@ -34,7 +34,7 @@ from kernelpursuit.fitting.placement import (
     widest,
     x_options,
 )
-from kernelpursuit.fitting.training import TrainingData, training_data, warn_unless_counts, with_class_weight
+from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
 from kernelpursuit.fitting.value_scores import ValueScore
 from kernelpursuit.refined.base import Outcome, RefinedModel
 from kernelpursuit.refined.descent import softmax
@@ -157,7 +157,6 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
 
     def _fit_rows(self, data: TrainingData) -> RefinedKMPRegressor:
         """Fit to rows wherever they are."""
-        warn_unless_counts(self, data)
         xp = namespace(data.y)
         largest = to_host(xp.max(xp.abs(data.y), axis=0))
         unit = np.where(largest > 0, largest, 1.0)
@@ -337,7 +336,6 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
 
     def _fit_rows(self, data: TrainingData, classes: np.ndarray) -> RefinedKMPClassifier:
         """Fit to rows wherever they are."""
-        warn_unless_counts(self, data)
         if isinstance(data.X, Sharded):
             Y, strata = codes_on_shards(data.y, classes, np.float64), None
         else:

@@ -47,9 +47,7 @@ def unfitted(estimator: Any, y: np.ndarray) -> FeatureWidths:
     task, state = "classification" if is_classifier(estimator) and y.ndim == 1 else "regression", estimator.random_state
     # Drawn alike in every fit unless a seed says otherwise, as rows that are held out.
     seed = 0 if state is None else int(state) if isinstance(state, Integral) else draw_seed(state)
-    widths = FeatureWidths(task=task, random_state=seed)
-    widths._weights_said = True
-    return widths
+    return FeatureWidths(task=task, random_state=seed)
 
 
 def learned_in_folds(
@@ -65,7 +63,6 @@ def learned_in_folds(
     found = []
     for train, _ in folds:
         one = clone(widths).set_params(verbose=max(0, verbose - 1))
-        one._weights_said = True
         with warnings.catch_warnings():  # those of all rows say it again
             warnings.simplefilter("ignore", UserWarning)
             given = None if weights is None else weights[train]

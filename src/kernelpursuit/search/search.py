@@ -17,18 +17,11 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, place_in
-from kernelpursuit.fitting.orthogonal import has_evidence_ridge
 from kernelpursuit.fitting.parameters import SEARCH_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import follow, is_precomputed, take_rows
 from kernelpursuit.fitting.rules import warn_of_choice
-from kernelpursuit.fitting.training import (
-    few_rows_rule,
-    host_weights,
-    rows_that_count,
-    training_data,
-    warn_unless_counts,
-)
+from kernelpursuit.fitting.training import host_weights
 from kernelpursuit.kernels.kernels import scale_gamma, uses_gamma
 from kernelpursuit.pursuit.loop import count
 from kernelpursuit.search.input_weights import (
@@ -128,13 +121,8 @@ def search(
 
     def model(n_atoms: int, setting: Setting, verbose: int) -> Any:
         given = {"gamma": "scale" if setting.gamma is None else setting.gamma, "n_atoms": n_atoms, "verbose": verbose}
-        one = make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
-        one._weights_said = True
-        one._weights_said = True
-        return one
+        return make(**params | given | ({} if setting.alpha is None else {"alpha": setting.alpha}))
 
-    if widths is not None or has_evidence_ridge(model(1, settings[0], 0)):
-        warn_unless_counts(estimator, training_data(X, None, weights))
     y_host = on_host(y)
     check_consistent_length(X, y_host, groups)
     folds = list(check_cv(estimator.cv, y_host, classifier=is_classifier(estimator)).split(X, y_host, groups))
@@ -148,9 +136,6 @@ def search(
     if verbose:
         say(f"chosen: {settings[chosen]}, {count(k, 'atom')}, mean score {mean_scores(table)[chosen, k - 1]:.4g}")
     final = model(k, settings[chosen], verbose)
-    if widths is not None and not settings[chosen].learned:  # else those of all rows say it
-        rows, names = rows_that_count(X, weights), getattr(estimator, "feature_names_in_", None)
-        few_rows_rule(X if rows is None else take_rows(X, rows), rows, columns=names)
     input_weights = fit_on_all_rows(estimator, final, widths if settings[chosen].learned else None, X, y, weights)
     path = final.path_
     if scored.interrupted and path.reason != "interrupted":
