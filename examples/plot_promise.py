@@ -33,8 +33,8 @@ errors = np.array([np.sum(staged[i - 1][rows] != y[rows]) for i, rows in zip(k, 
 new_errors = np.array([np.mean(p != y_new) for p in list(full.staged_predict(X_new))])[k - 1]
 curves = {
     "certificate (rows held out)": np.array([steps[i - 1].bound for i in k]),
-    "VC, corrected": vc_bound(k, n=1000, errors=errors, dimension=k + 1, cuts=1),
-    "VC, as printed": vc_bound(k, n=1000, errors=errors, dimension=k + 1, cuts=1, form="paper"),
+    "VC, corrected": vc_bound(k, n=1000, errors=errors, dimension=k + 1, n_comparisons=1),
+    "VC, as printed": vc_bound(k, n=1000, errors=errors, dimension=k + 1, n_comparisons=1, form="paper"),
 }
 fig, ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
 BoundDisplay(k, curves, observed={"error on new rows": new_errors}).plot(ax, yscale="log")

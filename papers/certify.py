@@ -83,7 +83,7 @@ def whole_path(path: Pursuit, errors: Array) -> dict[str, Entry]:
         outside = np.delete(np.arange(n), path.model.support_[:k])
         f, labels, error = values[k, outside], y[outside], float(errors[k])
         wrong = int(np.sum(np.where(f > 0, 1, -1) != labels))
-        space: dict[str, Any] = {"dimension": k + 1, "cuts": 1}
+        space: dict[str, Any] = {"dimension": k + 1, "n_comparisons": 1}
         squared = float(np.mean((np.clip(f, -1, 1) - labels) ** 2))
         for name, form in forms.items():
             printed, bounds = form == "paper", {}

@@ -50,14 +50,16 @@ def test_kpca_bound(k, n, errors):
     close(kpca_bound(0.2, k, n, DELTA, ceiling=3.0, form="published"), published)
 
 
-def arrangement(k, n, errors, dimension, cuts, choices, form):
+def arrangement(k, n, errors, dimension, n_comparisons, choices, form):
     m = n - k - errors
     union = log2(2 * n * n / DELTA)
     if form == "tight":
-        cells = sum(comb(2 * cuts * m, i) for i in range(dimension + 1))
+        cells = sum(comb(2 * n_comparisons * m, i) for i in range(dimension + 1))
         return 2 / m * (log2(cells) + log2(comb(choices, k)) + log2(comb(n - k, errors)) + union)
     wrong = errors * log2(e * (n - k) / errors) if errors else 0.0
-    bits = (dimension + 1) * log2(2 * cuts * e * m / (dimension + 1)) + k * log2(e * choices / k) + wrong + union
+    bits = (
+        (dimension + 1) * log2(2 * n_comparisons * e * m / (dimension + 1)) + k * log2(e * choices / k) + wrong + union
+    )
     return 2 / m * bits * (log(2) if form == "paper" else 1)
 
 
@@ -70,7 +72,7 @@ def test_vc_and_cca_bound(k, n, errors, form):
         arrangement(k, n, errors, k if form == "paper" else 2 * k, 2, n, form),
     )
     assert vc_bound(k, n, errors, DELTA, dimension=0, form=form) < vc_bound(k, n, errors, DELTA, form=form)
-    options = {"dimension": 3 * (k + 1), "cuts": 3, "choices": 5 * n}
+    options = {"dimension": 3 * (k + 1), "n_comparisons": 3, "choices": 5 * n}
     close(vc_bound(k, n, errors, DELTA, form=form, **options), arrangement(k, n, errors, *options.values(), form))
 
 
@@ -91,8 +93,8 @@ def test_vc_bound_counts_the_patterns_of_errors():
     assert 2 * m + 1 < most <= 4 * m + 1  # 2m hyperplanes are too few, 4m are enough
 
 
-@pytest.mark.parametrize(("t", "cuts"), [(2, 1), (3, 3)])
-def test_cuts_count_the_patterns_of_classes(t, cuts):
+@pytest.mark.parametrize(("t", "n_comparisons"), [(2, 1), (3, 3)])
+def test_comparisons_count_the_patterns_of_classes(t, n_comparisons):
     """Constants w_1 .. w_t added to given scores: the patterns of wrong classes are at most the cells of the cuts."""
     rng = np.random.default_rng(1)
     m, d = 2, t if t > 2 else 1
@@ -101,7 +103,11 @@ def test_cuts_count_the_patterns_of_classes(t, cuts):
     w[:, : max(d, 1)] = 3 * rng.normal(size=(20_000, max(d, 1)))
     patterns = np.argmax(scores[None] + w[:, None], axis=2) != y
     n = m + 1
-    bits = vc_bound(1, n, 0, DELTA, dimension=d, cuts=cuts, form="tight") * m / 2 - log2(n) - log2(2 * n * n / DELTA)
+    bits = (
+        vc_bound(1, n, 0, DELTA, dimension=d, n_comparisons=n_comparisons, form="tight") * m / 2
+        - log2(n)
+        - log2(2 * n * n / DELTA)
+    )
     assert len(np.unique(patterns, axis=0)) <= 2**bits * (1 + 1e-9)
 
 
@@ -220,7 +226,7 @@ def test_binomial_bound_grows_with_the_support_where_floats_underflow():
     [
         (lambda: vc_bound(5, 50, 0, choices=4), "choices"),
         (lambda: vc_bound(5, 50, 0, dimension=-1), "dimension"),
-        (lambda: vc_bound(5, 50, 0, cuts=0.9), "cuts"),
+        (lambda: vc_bound(5, 50, 0, n_comparisons=0.9), "n_comparisons"),
         (lambda: binomial_bound(5, 50, 0, choices=4), "choices"),
         (lambda: binomial_bound(5, 50, 0, bits=-1), "bits"),
         (lambda: mdl_bound(5, 50, 0, bits=-1), "bits"),

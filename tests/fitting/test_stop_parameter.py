@@ -47,9 +47,11 @@ def test_stop_by_a_bound(loss):
         values = [np.inf]
         for k, predicted in enumerate(longer.staged_predict(X), start=1):
             outside = np.setdiff1d(np.arange(len(X)), longer.support_[:k])
-            targets, cuts = (1, 1) if n_classes == 2 else (3, 3)  # pairs of classes; each has an intercept
+            targets, n_comparisons = (1, 1) if n_classes == 2 else (3, 3)  # pairs of classes; each has an intercept
             errors = np.sum(predicted[outside] != y[outside])
-            values.append(vc_bound(k, len(X), errors, dimension=targets * (k + 1), cuts=cuts, form="tight"))
+            values.append(
+                vc_bound(k, len(X), errors, dimension=targets * (k + 1), n_comparisons=n_comparisons, form="tight")
+            )
         assert np.argmin(values) == len(model.support_)
     X, y = data(400)
     model = KMPRegressor(stop="bound").fit(X, y)

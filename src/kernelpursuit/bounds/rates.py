@@ -25,14 +25,14 @@ def vc_bound(
     delta: float = 0.05,
     *,
     dimension: Numbers | None = None,
-    cuts: Numbers = 2,
+    n_comparisons: Numbers = 2,
     choices: Numbers | None = None,
     form: str = "corrected",
 ) -> Numbers:
     """Probability that a function on `k` atoms misses by more than a threshold fixed beforehand.
 
     With m = n - k - errors and d the dimension,
-    ``2/m [(d+1) log2(2 cuts em/(d+1)) + k log2(en/k) + errors log2(e(n-k)/errors) + log2(2n²/delta)]``.
+    ``2/m [(d+1) log2(2 n_comparisons em/(d+1)) + k log2(en/k) + errors log2(e(n-k)/errors) + log2(2n²/delta)]``.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ def vc_bound(
         See the module; an error is a point outside the support with ``|f(x) - y|`` above the threshold.
     dimension : int or array, optional
         Free numbers of the function, default `k`: ``(k + 1) t`` for t targets with an intercept each.
-    cuts : int or array, default=2
+    n_comparisons : int or array, default=2
         How many hyperplanes in the space of these numbers part the errors at one point from the rest: 2 for a
         threshold on both sides, 2 t for one at each of t targets; 1 for two classes, t (t - 1) / 2 for t of them.
     choices : int or array, optional
         Atoms there were to choose from; default `n`, one for each point.
     form : {"corrected", "tight", "paper"}
         Printed in [S0], theorem 3, with an unnamed logarithm; the proof needs base 2, the natural one is too small by
-        ln 2. "tight" has exact binomial coefficients and the number of cells that 2 cuts m hyperplanes cut from d
-        dimensions.
+        ln 2. "tight" has exact binomial coefficients and the number of cells that ``2 n_comparisons m`` hyperplanes cut
+        from d dimensions.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def vc_bound(
     k, n = check_sizes(k, n, delta, form, ("corrected", "tight", "paper"))
     choices = n if choices is None else check_at_least(choices, k, "choices")
     d = k if dimension is None else check_at_least(dimension, 0, "dimension")
-    return _arrangement_bound(k, n, errors, d, check_at_least(cuts, 1, "cuts"), choices, delta, form)
+    return _arrangement_bound(k, n, errors, d, check_at_least(n_comparisons, 1, "n_comparisons"), choices, delta, form)
 
 
 def cca_bound(k: Numbers, n: Numbers, errors: Numbers, delta: float = 0.05, *, form: str = "corrected") -> Numbers:
@@ -258,7 +258,7 @@ def _arrangement_bound(
     n: Numbers,
     errors: Numbers,
     dimension: Numbers,
-    cuts: Numbers,
+    n_comparisons: Numbers,
     choices: Numbers,
     delta: float,
     form: str,
@@ -266,7 +266,7 @@ def _arrangement_bound(
     """Bound of `vc_bound` for functions of `dimension` parameters on k of `choices` atoms."""
     errors = check_counts(errors, n - k - 1, "errors")
     m = n - k - errors
-    hyperplanes = 2 * cuts * m  # the points and as many new ones
+    hyperplanes = 2 * n_comparisons * m  # the points and as many new ones
     if form == "tight":
         first = np.vectorize(log_cells)(hyperplanes, dimension)
         bracket = first + log_binomial(choices, k) + log_binomial(n - k, errors) + np.log(2 * n**2 / delta)

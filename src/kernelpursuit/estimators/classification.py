@@ -207,10 +207,11 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges an atom for its weight
         and for having searched for it. "leave_one_out" is the exact leave-one-out error of the atoms as they are; it
         does not know that they were chosen. "validation" holds rows out and judges by the loss that is fitted. "bound"
-        is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k + 1, cuts=1)`` for two classes, with `errors` the
-        rows whose class is wrong. "certificate" fits the model to some rows and leaves it at that; the others give a
-        limit of the same share, `bounds.holdout_bound`, that holds for all numbers of atoms at once with probability
-        95 %. It is ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop | None``.
+        is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k + 1, n_comparisons=1)`` for two classes, with
+        `errors` the rows whose class is wrong. "certificate" fits the model to some rows and leaves it at that; the
+        others give a limit of the same share, `bounds.holdout_bound`, that holds for all numbers of atoms at once with
+        probability 95 %. It is ``path_.values("bound")[-1]``. Or write a rule of your own,
+        ``stop(path) -> Stop | None``.
     validation_fraction
     patience
     candidates
@@ -295,9 +296,9 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared" else classification_loss(self.loss)
         pairs = len(classes) * (len(classes) - 1) // 2  # of classes, compared with each other
-        how: dict[str, Any] = {"split": stratified_split, "wrong": misclassified, "cuts": pairs}
+        how: dict[str, Any] = {"split": stratified_split, "is_error": misclassified, "n_comparisons": pairs}
         if self._labels:
-            how |= {"wrong": mislabelled, "cuts": len(classes)}
+            how |= {"is_error": mislabelled, "n_comparisons": len(classes)}
         self._set(self._choose_and_fit(data, targets, loss, **how))
         return self
 

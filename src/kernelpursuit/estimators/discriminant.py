@@ -304,7 +304,7 @@ class SparseKernelFDA(FisherModel):
         def rules(criterion: Fisher) -> list[StopRule]:
             # Below the rounding error of the labels there is nothing left to explain.
             floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.start().loss
-            bound = [bound_rule(criterion, index, self.alpha, self.patience)] if self.stop == "bound" else []
+            bound = [fisher_bound_rule(criterion, index, self.alpha, self.patience)] if self.stop == "bound" else []
             return [n_atoms(self.n_atoms), tolerance(settings.tol, floor), *bound]
 
         path, criterion, _ = run(
@@ -351,7 +351,7 @@ def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> 
     return fitted._replace(weights=replace(fitted.weights, constants=constants), calibration=moved)
 
 
-def bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:
+def fisher_bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:
     """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
     dictionary, basis = criterion.atoms.D, criterion.atoms.basis
     radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))

@@ -191,8 +191,8 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         """Warn where atoms, left out of the span one at a time, say that the threshold will not do for new rows.
 
         Rows that are atoms have distance 0, whatever the data. The squared distance of one to the span of the others
-        is 1 / (K[A, A]⁻¹)ᵢᵢ: that is what it would have had as a new row. Only the first of several copies of an atom
-        is new. A row of a weight that most rows have is there once, whatever the unit of the weights.
+        is 1 / (K[A, A]⁻¹)ᵢᵢ: that is what it would have had as a new row. Only the first of several duplicates of an
+        atom is new. A row of a weight that most rows have is there once, whatever the unit of the weights.
         """
         coef, atoms = self._span.expansion.coef, self.path_.atoms
         assert coef is not None

@@ -211,7 +211,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
                 columns, zero = columns - middle, zero + middle
             data = data._replace(y=columns)
         data = data._replace(y=cast_targets(data.y, host_dtype(X)))
-        return self._fit_rows(data, zero, scaled, calm=partial(without_outliers, weights=data.weights))
+        return self._fit_rows(data, zero, scaled, clip_outliers=partial(without_outliers, weights=data.weights))
 
     def _fit_rows(self, data: TrainingData, zero: Any, scaled: bool = True, **options: Any) -> KMPRegressor:
         """Fit to rows wherever they are. `zero` was taken off their targets, which are divided if `scaled`."""
@@ -220,7 +220,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
         loss = regression_loss(self.loss, data, self.quantile)
         if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
-        how: dict[str, Any] = {"split": random_split, "wrong": beyond_spread, "cuts": 2 * data.y.shape[1]}
+        how: dict[str, Any] = {"split": random_split, "is_error": beyond_spread, "n_comparisons": 2 * data.y.shape[1]}
         how["loss_of"] = partial(regression_loss, self.loss, quantile=self.quantile)
         units = Units(unit, zero, linear=isinstance(self.loss, str) and self.loss in LINEAR)
         self._set(self._choose_and_fit(data, data.y, loss, **how, units=units, **options))

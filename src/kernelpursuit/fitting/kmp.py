@@ -19,7 +19,7 @@ from kernelpursuit.fitting.model import Fitted, attributes_of, only_for_ridge
 from kernelpursuit.fitting.orthogonal import (
     OrthogonalFit,
     before_ridge,
-    equal_rows,
+    effective_sample_size,
     has_evidence_ridge,
     with_evidence_ridge,
 )
@@ -27,9 +27,8 @@ from kernelpursuit.fitting.pipeline import Settings, follows_all, run
 from kernelpursuit.fitting.placement import beside
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.rules import (
+    IsError,
     Rules,
-    Wrong,
-    bound_rule,
     certified,
     class_rule,
     curvature_for,
@@ -40,6 +39,7 @@ from kernelpursuit.fitting.rules import (
     say_chosen,
     several_classes,
     validation_rule,
+    vc_bound_rule,
     warn_if_astray,
     warn_if_constant,
     warn_if_cut,
@@ -97,10 +97,10 @@ class KernelMatchingPursuit:
         loss: Loss | None,
         *,
         split: Split,
-        wrong: Wrong,
-        cuts: int,
+        is_error: IsError,
+        n_comparisons: int,
         units: Units = Units(),  # noqa: B008
-        calm: Callable[[np.ndarray], np.ndarray] = lambda targets: targets,
+        clip_outliers: Callable[[np.ndarray], np.ndarray] = lambda targets: targets,
         loss_of: Callable[[TrainingData], Loss | None] | None = None,
     ) -> Fitted:
         """Fit with the stop rule that `n_atoms` and `stop` ask for; the model is in the units that the targets had.
@@ -113,14 +113,14 @@ class KernelMatchingPursuit:
             None is the squared loss, which has a criterion of its own.
         split : callable
             ``split(data, share, rng)``: rows to train on and rows to hold out, for the validation rule.
-        wrong : callable
-            ``wrong(targets, residuals, seen)``, which rows count as errors of a bound; `seen` are training targets.
-        cuts : int
-            How many linear conditions on the weights decide whether a row is wrong, see `vc_bound`.
+        is_error : callable
+            ``is_error(targets, residuals, seen)``, which rows count as errors of a bound; `seen` are training targets.
+        n_comparisons : int
+            How many linear conditions on the weights decide whether a row is an error, see `vc_bound`.
         units : Units
             Those of `targets`.
-        calm : callable
-            ``calm(targets)`` without their outliers, for a look at them with the squared loss.
+        clip_outliers : callable
+            ``clip_outliers(targets)`` without their outliers, for a look at them with the squared loss.
         loss_of : callable, optional
             ``loss_of(data)``, the loss by some of the rows, where it depends on them.
         """
@@ -139,22 +139,26 @@ class KernelMatchingPursuit:
         shared: dict[str, Any] = {"centers": centers, "units": units}
         if stop != "certificate":
             told = stop == "validation"
-            penalty = self._penalty(data, calm(targets), loss, settings, limit=limit, told=told, **shared)
+            penalty = self._penalty(data, clip_outliers(targets), loss, settings, limit=limit, told=told, **shared)
             if isinstance(penalty, Fitted):
                 return units.restored(penalty)
             shared["penalty"] = penalty
         if stop == "validation":
             fitted = self._fit_validated(data, targets, loss, settings, split=split, **shared)
         elif stop == "certificate":
-            how: dict[str, Any] = {"wrong": wrong, "calm": calm, "loss_of": loss_of or (lambda some: loss)}
+            how: dict[str, Any] = {
+                "is_error": is_error,
+                "clip_outliers": clip_outliers,
+                "loss_of": loss_of or (lambda some: loss),
+            }
             fitted = self._fit_certified(data, targets, settings, **how, **shared)
         else:
             rules: Rules = no_rules
             if stop == "bound":
                 refuse_weights(data, stop, getattr(self, "class_weight", None))
-                rules = bound_rule(targets, wrong, cuts, self.fit_intercept, self.patience)
+                rules = vc_bound_rule(targets, is_error, n_comparisons, self.fit_intercept, self.patience)
             elif self.stop is None and stop == "gcv" and several_classes(self, targets):
-                rules = class_rule(data, targets, wrong, self.patience)
+                rules = class_rule(data, targets, is_error, self.patience)
             elif stop is not None:
                 rules = path_rule(stop, data, targets, self.patience)
             fitted = self._fit_once(data, targets, loss, settings, rules=rules, limit=limit, wanted=limit, **shared)
@@ -202,11 +206,11 @@ class KernelMatchingPursuit:
         if loss is None:
             return Penalty(self.alpha)
         of = curvature_for(self)
-        bend = curvature_of_constant(loss, targets, data.weights, of)
+        curvature = curvature_of_constant(loss, targets, data.weights, of)
         if not isinstance(self.alpha, str):
-            return Penalty(self.alpha * units.ridge, bend)
+            return Penalty(self.alpha * units.ridge, curvature)
         if settings.path is not None:
-            return Penalty(self.alpha_ * units.ridge, bend)
+            return Penalty(self.alpha_ * units.ridge, curvature)
         rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.patience)
         task = settings.fit_task if told and settings.checkpoint is None else None
         if task is not None:
@@ -222,7 +226,7 @@ class KernelMatchingPursuit:
             least = LEAST_MEAN * np.average(targets, axis=0, weights=data.weights)
             values = to_host(loss.link.of_mean(np.maximum(values, least)))
         ridge = float(squares.alpha or 0) * of(loss, targets.astype(np.float64), values, data.weights) / 2
-        return Penalty(ridge, bend, squares.path if squares.path.reason == "callback" else None)
+        return Penalty(ridge, curvature, squares.path if squares.path.reason == "callback" else None)
 
     def _fit_validated(
         self,
@@ -273,8 +277,8 @@ class KernelMatchingPursuit:
         settings: Settings,
         *,
         centers: Any,
-        wrong: Wrong,
-        calm: Callable[[np.ndarray], np.ndarray],
+        is_error: IsError,
+        clip_outliers: Callable[[np.ndarray], np.ndarray],
         loss_of: Callable[[TrainingData], Loss | None],
         units: Units,
     ) -> Fitted:
@@ -293,7 +297,7 @@ class KernelMatchingPursuit:
         shared: dict[str, Any] = {"centers": fewer_centers(centers, len(train)), "units": units}
         shared["limit"] = None if self.n_atoms == "auto" else self.n_atoms
         loss = loss_of(some)  # the rows held out have no part in it, nor in the ridge
-        penalty = self._penalty(some, calm(y), loss, settings, **shared)
+        penalty = self._penalty(some, clip_outliers(y), loss, settings, **shared)
         if isinstance(penalty, Fitted):
             return penalty
         rules = path_rule("gcv", some, y, self.patience) if self._closed_form(loss) else no_rules
@@ -303,7 +307,7 @@ class KernelMatchingPursuit:
         warn_if_cut(fitted.path)
         values = fitted.expansion.staged(data.subset(held_out).X, fitted.weights)
         aside = targets[held_out]
-        errors = np.array([np.sum(wrong(aside, aside - to_host(value), y)) for value in values])
+        errors = np.array([np.sum(is_error(aside, aside - to_host(value), y)) for value in values])
         return fitted._replace(path=certified(fitted.path, errors, size))
 
     def _fit_once(
@@ -400,7 +404,7 @@ class KernelMatchingPursuit:
         fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights) if self._closed_form(loss) else None
         if isinstance(alpha, str):
             assert fit is not None
-            alpha, fit, weights, path = with_evidence_ridge(fit, path, equal_rows(data))
+            alpha, fit, weights, path = with_evidence_ridge(fit, path, effective_sample_size(data))
         fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
         if not is_classifier(self) or (loss is not None and loss.log_odds is not None):
             return fitted

@@ -94,7 +94,7 @@ def has_evidence_ridge(model: Any) -> bool:
     return isinstance(alpha, str) and variant != "basic" and model.stop != "bound"
 
 
-def equal_rows(data: TrainingData) -> float:
+def effective_sample_size(data: TrainingData) -> float:
     """How many rows of equal weight would say as much as these.
 
     Weights of classes make errors of some rows count for more, but make no rows. A mean over rows that stand for f_i
@@ -103,8 +103,8 @@ def equal_rows(data: TrainingData) -> float:
     if data.counts is None:
         return rows_counted(data)
     weights, counts = (np.asarray(one, dtype=np.float64) for one in (data.weights, data.counts))
-    equal_rows = np.sum(weights) ** 2 / np.sum(weights * (weights / counts))
-    return float(equal_rows * max(1.0, len(counts) / np.sum(counts)))
+    size = np.sum(weights) ** 2 / np.sum(weights * (weights / counts))
+    return float(size * max(1.0, len(counts) / np.sum(counts)))
 
 
 def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:

@@ -36,7 +36,7 @@ Curvature = Callable[[Loss, np.ndarray, np.ndarray, "np.ndarray | None"], "float
 _OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
 _UNSETTLED = 0.01  # share of the first loss: one more refit may take off as much without a warning
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
-Wrong = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+IsError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
 UNASKED = "n_atoms='auto'"  # why a path ends there
 
@@ -194,22 +194,24 @@ def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
     return float(np.sqrt(np.mean(np.average((values - mean) ** 2, axis=0, weights=weights))))
 
 
-def bound_rule(targets: np.ndarray, wrong: Wrong, cuts: int, intercept: bool, patience: int) -> Rules:
-    """Rule that follows the compression bound `vc_bound` on the share of `wrong` rows.
+def vc_bound_rule(targets: np.ndarray, is_error: IsError, n_comparisons: int, intercept: bool, patience: int) -> Rules:
+    """Rule that follows the compression bound `vc_bound` on the share of rows that are errors.
 
-    All targets that vary have weights and an intercept of their own; `cuts` is as in `vc_bound`.
+    All targets that vary have weights and an intercept of their own; `n_comparisons` is as in `vc_bound`.
     """
     columns = len(varying(targets)) if intercept else targets.shape[1]
-    cuts = cuts * columns // targets.shape[1]  # of a constant target there is nothing to decide
+    n_comparisons = n_comparisons * columns // targets.shape[1]  # of a constant target there is nothing to decide
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         def current(path: Path) -> float:
             atoms, n = path.atoms, len(targets)
-            misses = wrong(targets, to_host(criterion.residual()), targets)
+            misses = is_error(targets, to_host(criterion.residual()), targets)
             misses[family.rows(atoms)] = False  # only rows outside the support test the model
             k, errors = len(atoms), int(misses.sum())
             space = {"dimension": columns * (k + intercept), "choices": len(criterion.alive)}
-            return vc_bound(k, n, errors, cuts=cuts, **space, form="tight") if k + errors < n else np.inf
+            if k + errors == n:
+                return np.inf
+            return vc_bound(k, n, errors, n_comparisons=n_comparisons, **space, form="tight")
 
         return [lowest_bound(current, patience)]
 
@@ -221,7 +223,7 @@ def several_classes(estimator: Any, targets: Any) -> bool:
     return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
 
 
-def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: int) -> Rules:
+def class_rule(data: TrainingData, targets: np.ndarray, is_error: IsError, patience: int) -> Rules:
     """Rule for several classes: the fewest atoms that left-out classes cannot tell from the best."""
     charge = search_charge(in_double(targets), data.weights)
 
@@ -229,18 +231,20 @@ def class_rule(data: TrainingData, targets: np.ndarray, wrong: Wrong, patience: 
         def error_rate() -> float:
             left_out = criterion.left_out()
             if isinstance(left_out, Sharded):
-                errors = left_out.program.reduce(weight_of_errors, wrong, targets, left_out, data.weights)
+                errors = left_out.program.reduce(weight_of_errors, is_error, targets, left_out, data.weights)
                 return float(errors) / data.total
-            return weight_of_errors(wrong, targets, to_host(left_out), data.weights) / data.total
+            return weight_of_errors(is_error, targets, to_host(left_out), data.weights) / data.total
 
         return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
 
     return rules
 
 
-def weight_of_errors(wrong: Wrong, targets: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None) -> float:
+def weight_of_errors(
+    is_error: IsError, targets: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None
+) -> float:
     """How many rows are wrong, by weight."""
-    misses = wrong(targets, residuals, targets)
+    misses = is_error(targets, residuals, targets)
     return float(np.sum(misses if weights is None else misses * weights))
 
 

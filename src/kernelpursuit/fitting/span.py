@@ -106,7 +106,7 @@ def kernel_diagonal(kernel: Kernel, X: Any, block: int = 32) -> Array:
     return diagonal
 
 
-def bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
+def compression_bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     """Rule that keeps the number of points with the lowest `compression_bound`.
 
     The mean residual of the points that were not chosen is the residual trace over n - k.
@@ -204,7 +204,7 @@ class SpanParameters:
         def rules(criterion: Rayleigh) -> list[StopRule]:
             ceiling = float(criterion.diagonal.max(initial=0))
             enough = [tolerance(settings.tol)] if settings.tol > 0 else []
-            bound = [] if patience is None else [bound_rule(n, ceiling, patience)]
+            bound = [] if patience is None else [compression_bound_rule(n, ceiling, patience)]
             return [n_atoms(self.n_atoms), *enough, *bound]
 
         path, criterion, _ = run(

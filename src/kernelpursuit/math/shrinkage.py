@@ -78,8 +78,8 @@ def evidence_ridge(
         return 0.0
     if best < len(ridges) - 1:  # the lowest point of the parabola through three points, on the scale of logarithms
         before, lowest, after = curve[best - 1 : best + 2]
-        bend = before - 2 * lowest + after
-        shift = 0.5 * (before - after) / bend if bend > 0 else 0.0
+        curvature = before - 2 * lowest + after
+        shift = 0.5 * (before - after) / curvature if curvature > 0 else 0.0
         return float(ridges[best] * (ridges[best + 1] / ridges[best]) ** shift)
     return float(ridges[best])
 

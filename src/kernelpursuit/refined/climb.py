@@ -109,7 +109,7 @@ class Climb:
             elif best is not None:
                 break
             else:  # the vertex of the parabola through both values and the slope; half and a tenth are its limits
-                bend = value - self.value - length * falling
-                vertex = -falling * length / (2 * bend) if np.isfinite(bend) else 0.0
+                curvature = value - self.value - length * falling
+                vertex = -falling * length / (2 * curvature) if np.isfinite(curvature) else 0.0
                 length *= float(np.clip(vertex, 0.1, 0.5))
         return best
