@@ -12,9 +12,8 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
 
     Kernel values and sums are computed in double precision, whatever that of the inputs: weights may be large and of
     both signs. The input is called "X". Regressors and transformers have one output, "variable"; classifiers have
-    "label" and "probabilities", or "label" alone where there is no `predict_proba`; `SparseKernelNovelty` has "label"
-    and "scores", those of `decision_function`: negative for outliers; `ConformalRegressor` "variable" and, where the
-    intervals come from rows set aside, "interval".
+    "label" and "probabilities"; `SparseKernelNovelty` has "label" and "scores", those of `decision_function`: negative
+    for outliers; `ConformalRegressor` has "variable" and, where the intervals come from rows set aside, "interval".
 
     Outputs are those of the model to 1e-12 of their size (float32: 1e-4). Where large weights cancel, graph and model
     each differ from the exact sum by its rounding, 2e-16 times the sum of the absolute weights, and so from each other.
@@ -23,8 +22,7 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
     Parameters
     ----------
     model : estimator or Pipeline
-        Fitted; of this package, or a pipeline of its estimators and those that skl2onnx knows. Around them may be
-        searches, calibration, bagging, stacks of probabilities, votes, `OneVsRestClassifier`, `MultiOutputRegressor`.
+        Fitted; of this package, or a pipeline of its estimators and those that skl2onnx converts rightly.
     dtype : {"float64", "float32"}
         Precision of inputs and outputs.
     target_opset : int, optional
@@ -38,8 +36,9 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
     Raises
     ------
     ValueError
-        For a kernel or functions of your own, which a graph cannot hold, and for other models around ours, of which
-        no right graph is known.
+        For a kernel or functions of your own, which a graph cannot hold, and for what skl2onnx converts wrongly or
+        nobody has compared: other estimators around ours (searches, calibration, bagging, stacks, votes, ...), of which
+        the fitted models inside can be converted, and classifiers without `predict_proba`.
 
     Examples
     --------

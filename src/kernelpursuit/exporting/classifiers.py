@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.multiclass import OneVsRestClassifier
 
 from kernelpursuit.arrays import on_host
 from kernelpursuit.estimators.classification import classification_loss, has_labels
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.exporting.graphs import INT64, Graph, expansion_values, name_classes
-from kernelpursuit.exporting.steps import last_step
 from kernelpursuit.refined.estimators import RefinedKMPClassifier
 from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
 
@@ -22,42 +19,10 @@ def width_of_coef(model: Any) -> int:
     return int(model._expansion.coef.shape[1])
 
 
-def is_linear(model: Any) -> bool:
-    """Whether decision values are those of a linear model of scikit-learn, not of an expansion."""
-    return not hasattr(model, "_expansion")
-
-
-def decision_width(model: Any) -> int:
-    """Number of decision values of a row."""
-    return len(np.atleast_2d(model.coef_)) if is_linear(model) else width_of_coef(model)
-
-
-def values_of(graph: Graph, X: str, model: Any) -> str:
-    """Decision values of a classifier of ours or a linear one, (n, q)."""
-    if not is_linear(model):
-        return expansion_values(graph, X, model._expansion)
-    slopes, bias = np.atleast_2d(model.coef_).T, np.broadcast_to(model.intercept_, decision_width(model))
-    return graph.op("Gemm", X, graph.constant(slopes), graph.constant(bias[None]))
-
-
-def decision_values(graph: Graph, X: str, step: Any, operator: Any) -> None:
-    """Decision values of a classifier, in double precision whatever that of the inputs."""
-    graph.finish(values_of(graph, X, step.model), operator.outputs[0])
-
-
-def gives_labels(model: Any) -> bool:
-    """Whether a fitted classifier has several labels for a row."""
-    if isinstance(model, OneVsRestClassifier):
-        return bool(model.multilabel_)
-    return has_labels(model) or (
-        hasattr(model, "coef_") and model.predict(np.zeros((1, model.n_features_in_))).ndim == 2
-    )
-
-
 def class_outputs(model: Any) -> list[Any]:
     """Classes in their own type, and probabilities."""
     classes = on_host(model.classes_)
-    if gives_labels(model):
+    if has_labels(model):
         return [("label", "Int64", len(classes)), ("probabilities", None, len(classes))]
     label = {"U": "String", "O": "String", "b": "Boolean", "f": "Double"}.get(classes.dtype.kind, "Int64")
     return [("label", label, None), ("probabilities", None, len(classes))]
@@ -65,43 +30,17 @@ def class_outputs(model: Any) -> list[Any]:
 
 def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """The class of the largest value, and probabilities."""
-    values = values_of(graph, X, model)
+    values = expansion_values(graph, X, model._expansion)
     label_nodes(graph, values, model, operator.outputs[0])
     slope, bias, limit, form = odds_of(model)
     form = "labels" if has_labels(model) else form
-    probability_nodes(graph, values, slope, bias, form, operator.outputs[1], limit)
-
-
-def linear_outputs(step: Any) -> list[Any]:
-    """As of other classifiers; without probabilities where the model has none."""
-    return class_outputs(step.model)[: 2 if hasattr(step.model, "predict_proba") else 1]
-
-
-def linear_classifier(graph: Graph, X: str, step: Any, operator: Any) -> None:
-    """A linear classifier of scikit-learn: the class, and the probabilities of a discriminant analysis."""
-    values = values_of(graph, X, step.model)
-    label_nodes(graph, values, step.model, operator.outputs[0])
-    if isinstance(step.model, LinearDiscriminantAnalysis):
-        q = decision_width(step.model)
-        probability_nodes(graph, values, np.ones(q), np.zeros(q), "softmax", operator.outputs[1])
-
-
-def one_vs_rest(graph: Graph, values: str, step: Any, operator: Any) -> None:
-    """By one classifier for each class: labels by decision values, as scikit-learn has them, not by probabilities."""
-    model, inputs = step.model, [values, *(graph.double(variable.full_name) for variable in operator.inputs[1:])]
-    values = graph.op("Concat", *inputs, axis=1)
-    label_nodes(graph, values, model, operator.outputs[0])
-    slope, bias, limit = (
-        np.concatenate(each) for each in zip(*(odds_of(last_step(p))[:3] for p in model.estimators_), strict=True)
-    )
-    form = "labels" if gives_labels(model) else "one against the rest"
-    probability_nodes(graph, values, slope, bias, form, operator.outputs[1], limit)
+    probability_nodes(graph, values, slope, bias, limit, form, operator.outputs[1])
 
 
 def label_nodes(graph: Graph, values: str, model: Any, output: Any) -> None:
     """The class of the largest decision value, the second of two where the only one is positive, or all such labels."""
     classes = on_host(model.classes_)
-    if gives_labels(model):
+    if has_labels(model):
         present = graph.op("Greater", values, graph.constant([[0.0]]))
         name = graph.scope.get_unique_operator_name("Label")
         graph.container.add_node("Cast", [present], [output.full_name], name=name, to=INT64)
@@ -119,13 +58,13 @@ def probability_nodes(
     values: str,
     slope: np.ndarray,
     bias: np.ndarray,
+    limit: np.ndarray,
     form: str,
     output: Any,
-    limit: np.ndarray | None = None,
 ) -> None:
     """Probabilities by the log odds slope * value + bias; `form` says how those of several values belong together."""
     odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
-    if limit is not None and np.any(np.isfinite(limit)):
+    if np.any(np.isfinite(limit)):
         odds = limited(graph, odds, limit, together=form == "softmax" and len(slope) > 1)
     if form == "labels":
         p = graph.op("Sigmoid", odds)

@@ -22,17 +22,7 @@ from kernelpursuit.estimators.pca import SparseKernelPCA
 from kernelpursuit.estimators.ranker import KMPRanker
 from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.exporting.calibration import calibrated
-from kernelpursuit.exporting.classifiers import (
-    class_outputs,
-    classifier,
-    decision_values,
-    decision_width,
-    linear_classifier,
-    linear_outputs,
-    one_vs_rest,
-    width_of_coef,
-)
+from kernelpursuit.exporting.classifiers import class_outputs, classifier, width_of_coef
 from kernelpursuit.exporting.graphs import (
     INT64,
     Graph,
@@ -42,17 +32,11 @@ from kernelpursuit.exporting.graphs import (
     squared_lengths,
 )
 from kernelpursuit.exporting.steps import (
-    Calibrated,
-    DecisionValues,
-    Discriminants,
-    Filled,
-    Linear,
-    OneVsRest,
-    as_steps,
-    calibrated_scores,
-    decision_step,
+    DiscriminantCoordinates,
+    NumberImputer,
+    convertible,
+    is_ours,
     last_step,
-    options_of,
 )
 from kernelpursuit.kernels.kernels import SHIFT_INVARIANT
 from kernelpursuit.refined.estimators import RefinedKMPClassifier, RefinedKMPRegressor
@@ -75,20 +59,14 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
     from skl2onnx import convert_sklearn
 
     register()
-    steps = as_steps(model)
+    steps = convertible(model)
+    last = last_step(steps)
+    # Probabilities of scikit-learn's classifiers shall be arrays, not dictionaries.
+    options = {id(last): {"zipmap": False}} if is_classifier(last) and not is_ours(last) else None
     initial = [("X", tensor_type(DTYPES[name])([None, model.n_features_in_]))]
-    graph = convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options_of(steps) or None)
-    if is_classifier(model) and not hasattr(model, "predict_proba"):
-        keep_labels_alone(graph)
+    graph = convert_sklearn(steps, initial_types=initial, target_opset=target_opset, options=options)
     warn_if_unreadable(graph, name)
     return graph
-
-
-def keep_labels_alone(graph: Any) -> None:
-    """Take out the output "probabilities": skl2onnx puts decision values there, in an order of its own."""
-    labels = [output for output in graph.graph.output if output.name == "label"]
-    del graph.graph.output[:]
-    graph.graph.output.extend(labels)
 
 
 def warn_if_unreadable(graph: Any, dtype: str) -> None:
@@ -127,7 +105,6 @@ def register() -> None:
             no_shapes,
             wrapped(convert),
             parser=parser_of(outputs),
-            options={"zipmap": [False]} if kind in CLASSIFIERS else None,  # pipelines inside others ask for it
         )
 
 
@@ -152,8 +129,8 @@ def parser_of(outputs: Any) -> Any:
         operator = scope.declare_local_operator(f"Kernelpursuit{type(model).__name__}", model)
         number = type(inputs[0].type)
         operator.inputs = list(inputs)
-        if isinstance(model, (ConformalRegressor, Calibrated, OneVsRest)):
-            operator.inputs = [inner_prediction(scope, part, inputs) for part in parts_of(model)]
+        if isinstance(model, ConformalRegressor):
+            operator.inputs = [inner_prediction(scope, part, inputs) for part in parts_of_conformal(model)]
         for name, kind, width in outputs(model):
             shape = [None] if width is None else [None, width]
             operator.outputs.append(
@@ -171,7 +148,7 @@ def inner_prediction(scope: Any, model: Any, inputs: Any) -> Any:
     found = parse_sklearn(scope, model, inputs)
     for variable in found:
         variable.init_status(is_leaf=False)
-    return found[1 if is_classifier(last_step(model)) else 0]
+    return found[0]
 
 
 def one_output(width: Any) -> Any:
@@ -206,7 +183,7 @@ def columns_with_numbers(step: Any) -> np.ndarray:
     return np.flatnonzero(~np.isnan(np.asarray(step.model.statistics_, dtype=np.float64)))
 
 
-def filled(graph: Graph, X: str, step: Any, operator: Any) -> None:
+def imputed(graph: Graph, X: str, step: Any, operator: Any) -> None:
     """Missing numbers replaced; columns that had no number go."""
     kept = columns_with_numbers(step)
     X = graph.op("Gather", X, graph.constant(kept, np.int64), axis=1)
@@ -249,16 +226,12 @@ def diagonal(graph: Graph, X: str, model: Any) -> str:
     raise ValueError(f"kernel={kernel.name!r} has no k(x, x) in ONNX here")
 
 
-def parts_of(model: Any) -> list[Any]:
-    """Fitted models inside another, as they are to be converted."""
-    if isinstance(model, OneVsRest):
-        return [decision_step(as_steps(part)) for part in model.model.estimators_]
-    if isinstance(model, Calibrated):
-        return [calibrated_scores(fold.estimator, fold.method) for fold in model.model.calibrated_classifiers_]
+def parts_of_conformal(model: Any) -> list[Any]:
+    """The fitted models inside a ConformalRegressor: of the values, and of their spread where it has one."""
     if model._columns is not None:
         raise ValueError("a ConformalRegressor of a precomputed kernel has no form in ONNX here")
     parts = [model.estimator_] if model.scale_estimator_ is None else [model.estimator_, model.scale_estimator_]
-    return [as_steps(part) for part in parts]
+    return [convertible(part) for part in parts]
 
 
 def conformal_outputs(model: Any) -> list[Any]:
@@ -287,12 +260,8 @@ CONVERTERS: dict[Any, tuple[Any, Any]] = {
     **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), expansion)),
     **dict.fromkeys(CLASSIFIERS, (class_outputs, classifier)),
     SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), canonical),
-    DecisionValues: (lambda step: [("variable", "Double", decision_width(step.model))], decision_values),
-    Calibrated: (lambda step: class_outputs(step.model), calibrated),
-    Linear: (linear_outputs, linear_classifier),
-    OneVsRest: (lambda step: class_outputs(step.model), one_vs_rest),
-    Filled: (one_output(lambda step: len(columns_with_numbers(step))), filled),
-    Discriminants: (one_output(lambda step: step.model._n_features_out), discriminants),
+    NumberImputer: (one_output(lambda step: len(columns_with_numbers(step))), imputed),
+    DiscriminantCoordinates: (one_output(lambda step: step.model._n_features_out), discriminants),
     FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), weighted),
     SparseKernelNovelty: (lambda model: [("label", "Int64", None), ("scores", None, 1)], novelty),
     ConformalRegressor: (conformal_outputs, conformal),
