@@ -17,9 +17,10 @@ pytest.importorskip("skrub")
 pytest.importorskip("skops")
 CliRunner = pytest.importorskip("click.testing").CliRunner
 
-from kernelpursuit.cli import training  # noqa: E402
+from kernelpursuit.cli import fitting, training  # noqa: E402
 from kernelpursuit.cli.commands import cli  # noqa: E402
 from kernelpursuit.cli.model import TableModel  # noqa: E402
+from kernelpursuit.cli.sources import TableError  # noqa: E402
 from kernelpursuit.cli.tables import read_table  # noqa: E402
 
 ROWS = 60
@@ -177,3 +178,11 @@ def test_predictions_keep_links_and_permissions(files, tmp_path):
     predict(files, tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and len(pd.read_csv(tmp_path / "file")) == ROWS
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_model_that_cannot_be_read_back_is_not_said_to_be_written(tmp_path, monkeypatch):
+    model, said = model_of(read_table(written(tmp_path, CLASSES["text"]), "y")), []
+    monkeypatch.setattr("kernelpursuit.saving.limits.LARGEST_SCHEMA", 1000)
+    with pytest.raises(TableError, match=r"cannot be read back: .*a header of .*leave out columns .*--drop COLUMN"):
+        fitting.write(model, str(tmp_path / "out"), said.append)
+    assert not said and not (tmp_path / "out").exists()

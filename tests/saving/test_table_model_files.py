@@ -9,6 +9,7 @@ from sklearn.compose import ColumnTransformer
 
 from kernelpursuit import ModelFileError, RefinedKMPRegressor, load, save
 
+pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 model_of_tables = pytest.importorskip("kernelpursuit.cli.model")
 
@@ -55,3 +56,25 @@ def test_a_text_that_is_no_json_is_refused(tmp_path, monkeypatch):
     save(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match="damaged"):
         load(tmp_path / "model")
+
+
+def test_a_table_of_many_texts_is_read_back(tmp_path):
+    """The vocabularies of its columns are most of its file, which skops indents to six times the length."""
+    pytest.importorskip("skrub")
+    from kernelpursuit.cli.encoding import make_encoder
+
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcdefghij -"), 15)) for _ in range(50)]
+    frame = pd.DataFrame({name: rng.permutation(texts) for name in ("from", "to", "by")})
+    encoder = make_encoder(dict.fromkeys(frame, "text"))
+    X = encoder.fit_transform(frame)
+    estimator = RefinedKMPRegressor(2, epochs=1, random_state=0).fit(X, X[:, 0])
+    model = model_of_tables.TableModel(
+        encoder, estimator, "y", "regression", dict.fromkeys(frame, "text"), np.arange(3.0), {}
+    )
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(frame), model.predict(frame))
+    with zipfile.ZipFile(tmp_path / "model") as archive:
+        schema = archive.read("schema.json")
+    assert b"\n" not in schema and b": " not in schema and len(schema) > 1e6
+    assert len(json.dumps(json.loads(schema), indent=2)) > 4 * len(schema)

@@ -131,8 +131,14 @@ def judgement(model: TableModel) -> Iterator[str]:
 
 
 def write(model: TableModel, out: str, say: Say, checkpoint: str | None = None) -> None:
-    """Write the model and say how to use it; the checkpoint, which has served, is removed."""
-    save(model, out)
+    """Write the model, read it back, and say how to use it; the checkpoint is removed then."""
+    try:
+        save(model, out)
+        if os.path.isfile(out):  # not a pipe, nor a device
+            load(out)
+    except ValueError as error:
+        hint = "leave out columns of many different texts (--drop COLUMN)"
+        raise TableError(f"the model cannot be read back: {error}. If it is too large, {hint}") from error
     if checkpoint is not None:
         os.remove(checkpoint)
     size = f" ({os.path.getsize(out) / 1e3:.0f} kB)" if os.path.isfile(out) else ""

@@ -36,6 +36,8 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
     TypeError
         Where the model holds what only code could bring back (a function of yours, a generator of random numbers), or
         what is not safe to read (trees of scikit-learn, distributions of SciPy).
+    ValueError
+        Where a pipeline holds so much (vocabularies of many texts) that `load` would refuse the file.
 
     Examples
     --------

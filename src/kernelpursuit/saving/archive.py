@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +17,11 @@ from sklearn import metrics
 
 from kernelpursuit._warning import warn
 from kernelpursuit.saving.errors import ModelFileError
+from kernelpursuit.saving.limits import SCHEMA, check_limits
 from kernelpursuit.saving.tensors import FORMAT, VERSION, check_version, one_line
 from kernelpursuit.saving.tree import Writer, check_expansion
 from kernelpursuit.saving.types import full_names
 
-MIB = 1 << 20
-LARGEST_SCHEMA, LARGEST_CONTENT = 64 * MIB, 1024 * MIB  # bytes when inflated
 MADE_WITH = ("scikit-learn", "skrub", "numpy")  # whose objects are in the file
 
 METRIC_ENDINGS = ("_score", "_error", "_loss", "_deviance", "_corrcoef")
@@ -116,20 +116,36 @@ TRUSTED = [
 
 
 def packed_archive(model: Any) -> bytes:
-    """The file of a model; TypeError where it holds a type that is not on the list."""
+    """The file of a model; TypeError where it holds a type that is not on the list, ValueError where it is too long."""
     import skops.io
 
     refuse_functions(model)
     stream = io.BytesIO()
     content = {"format": FORMAT, "version": VERSION, "made_with": versions(), "model": model}
     with requests_without_owners(model):
-        skops.io.dump(content, stream, compression=zipfile.ZIP_DEFLATED)
-    data = stream.getvalue()
+        skops.io.dump(content, stream)
+    data = compressed(stream)
+    name = type(model).__name__
+    try:
+        check_limits(data)
+    except ValueError as error:
+        raise ValueError(f"{name} would make a file that cannot be read: {error}") from error
     if unknown := untrusted(data):
         hint = "; a search can be saved without it as its best_estimator_" if hasattr(model, "best_estimator_") else ""
-        name = type(model).__name__
         raise TypeError(f"{name} holds {unknown[0]}, which model files may not hold: {ALLOWED}{hint}")
     return data
+
+
+def compressed(stream: Any) -> bytes:
+    """An archive of skops with its entries deflated and its schema without the indentation, most of its length."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(stream) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == SCHEMA:
+                content = json.dumps(json.loads(content), separators=(",", ":")).encode()
+            new.writestr(name, content)
+    return packed.getvalue()
 
 
 ALLOWED = (
@@ -176,7 +192,7 @@ def load_archive(path: Path) -> Any:
 
     data = path.read_bytes()
     try:
-        refuse_bombs(path, data)
+        check_limits(data)
         if unknown := untrusted(data):
             raise ModelFileError(f"{path}: holds {one_line(unknown[0])}, which model files may not hold")
         content = skops.io.loads(data, trusted=trusted())
@@ -193,29 +209,6 @@ def load_archive(path: Path) -> Any:
         raise
     except Exception as error:  # whatever the parts of a damaged or forged file do when they are put together
         raise ModelFileError(f"{path}: damaged, or not a model file: {one_line(error)}") from error
-
-
-def refuse_bombs(path: Path, data: bytes) -> None:
-    """Refuse an archive that would take far more memory than its size, by its directory and by the heads of arrays."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = archive.infolist()
-        if sum(entry.file_size for entry in entries) > LARGEST_CONTENT:
-            raise ModelFileError(f"{path}: would take more than {LARGEST_CONTENT // MIB} MiB when inflated")
-        for entry in entries:
-            if entry.filename == "schema.json" and entry.file_size > LARGEST_SCHEMA:
-                raise ModelFileError(f"{path}: a header of {entry.file_size} bytes; {LARGEST_SCHEMA} are allowed")
-            if entry.filename.endswith(".npy"):
-                with archive.open(entry) as stream:
-                    check_array_size(path, stream, entry.file_size)
-
-
-def check_array_size(path: Path, stream: Any, size: int) -> None:
-    """Refuse an array whose head says that it is larger than it is: memory is taken before the values are read."""
-    major, _ = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    if dtype.hasobject or int(np.prod([1.0, *shape])) * dtype.itemsize > size:
-        raise ModelFileError(f"{path}: an array of shape {shape} in {size} bytes")
 
 
 def compare_versions(path: Path, made_with: dict[str, str]) -> None:

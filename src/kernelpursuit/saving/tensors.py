@@ -14,6 +14,7 @@ from kernelpursuit.saving.tree import Reader, Writer
 
 FORMAT = "kernelpursuit"
 OLDEST, VERSION = 2, 2  # of what the header means: the first version that is read, and the one that is written
+KEYS = {"version", "model", "sha256"}
 LARGEST_HEADER = 100_000_000  # bytes; safetensors reads no longer ones either
 
 
@@ -50,6 +51,8 @@ def load_tensors(path: Path) -> Any:
                 raise ModelFileError(f"{path}: a safetensors file, but not of a kernelpursuit model")
             header = json.loads(metadata[FORMAT])
             check_version(path, header["version"])
+            if unknown := header.keys() - KEYS:
+                raise ValueError(f"it holds {', '.join(sorted(unknown))} beside the model")
             arrays = {name: file.get_tensor(name) for name in file.keys()}
         if digest(header["model"], arrays) != header["sha256"]:
             raise ModelFileError(f"{path}: the file is damaged: its checksum is not that of its content")

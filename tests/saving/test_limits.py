@@ -1,0 +1,134 @@
+"""Archives that would take far more memory than their size are refused before it is taken."""
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from kernelpursuit import KMPRegressor, ModelFileError, load, save
+from kernelpursuit.saving import limits
+
+pytest.importorskip("skops")
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    """Names and content of the entries of a pipeline's file."""
+    file = tmp_path_factory.mktemp("limits") / "model"
+    save(make_pipeline(StandardScaler(), KMPRegressor(n_atoms=3)).fit(X, X[:, 0]), file)
+    with zipfile.ZipFile(file) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def refusal(entries, tmp_path, compression=zipfile.ZIP_DEFLATED):
+    """What `load` says of an archive; it takes little memory to say so."""
+    with zipfile.ZipFile(tmp_path / "model", "w", compression) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    entries = None
+    tracemalloc.start()
+    with pytest.raises(ModelFileError) as caught:
+        load(tmp_path / "model")
+    assert tracemalloc.get_traced_memory()[1] < 200 * MIB
+    tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def changed_schema(entries, change):
+    """Entries with a schema in which `change` was applied to each node that names an entry."""
+
+    def walk(node):
+        if isinstance(node, list):
+            return [walk(part) for part in node]
+        if not isinstance(node, dict):
+            return node
+        if isinstance(node.get("file"), str):
+            return change(node)
+        return {key: walk(part) for key, part in node.items()}
+
+    return entries | {"schema.json": json.dumps(walk(json.loads(entries["schema.json"]))).encode()}
+
+
+def test_a_long_schema(tmp_path):
+    assert "header of" in refusal({"schema.json": bytes(100 * MIB)}, tmp_path)
+
+
+def test_an_entry_that_is_named_many_times(entries, tmp_path):
+    """Each of a thousand nodes would inflate the only large entry."""
+    stream = io.BytesIO()
+    np.save(stream, np.zeros(MIB))
+
+    def many(node):
+        content = [node | {"file": "large.npy", "__id__": 10**6 + i} for i in range(1000)]
+        return {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": content}
+
+    forged = changed_schema(entries, many) | {"large.npy": stream.getvalue()}
+    assert "more than 1024 MiB" in refusal(forged, tmp_path)
+
+
+def test_arrays_that_lie_about_their_size(entries, tmp_path):
+    forged = {name: content.replace(b"(3,)", b"(3000000000,)") for name, content in entries.items()}
+    assert "shape (3000000000,)" in refusal(forged, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["array.dat", "array.npz", "array"])
+def test_arrays_in_entries_of_another_name(entries, tmp_path, name):
+    """Their heads would not be read; and a zip archive in place of an array would become one of arrays."""
+    forged = changed_schema(entries, lambda node: node | {"file": name}) | {name: entries_of_arrays(entries)[0]}
+    assert f"an entry called {name} for a NdArrayNode" in refusal(forged, tmp_path)
+
+
+def entries_of_arrays(entries):
+    return [content for name, content in entries.items() if name.endswith(".npy")]
+
+
+def test_an_array_that_is_an_archive(entries, tmp_path):
+    stream = io.BytesIO()
+    np.savez_compressed(stream, a=np.zeros(MIB))
+    forged = {name: stream.getvalue() if name.endswith(".npy") else content for name, content in entries.items()}
+    assert "magic string" in refusal(forged, tmp_path)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_entries_that_are_inflated_at_once(entries, tmp_path, compression):
+    """Python inflates these in whole, however few bytes are asked for."""
+    assert "compressed as those of model files are not" in refusal(entries, tmp_path, compression)
+
+
+def test_sparse_matrices(tmp_path):
+    """They are archives of arrays, and come back; those that take too much memory do not."""
+    rows = sparse.csr_array(np.where(X > 0.5, X, 0))
+    model = make_pipeline(MaxAbsScaler(), KMPRegressor(n_atoms=3)).fit(rows, X[:, 0])
+    save(model, tmp_path / "whole")
+    np.testing.assert_array_equal(load(tmp_path / "whole").predict(rows), model.predict(rows))
+    with zipfile.ZipFile(tmp_path / "whole") as archive:
+        whole = {name: archive.read(name) for name in archive.namelist()}
+    (name,) = (name for name in whole if name.endswith(".npz"))
+    for compression, words in ((zipfile.ZIP_DEFLATED, "shape"), (zipfile.ZIP_BZIP2, "compressed as")):
+        stream = io.BytesIO()
+        with np.load(io.BytesIO(whole[name])) as parts, zipfile.ZipFile(stream, "w", compression) as matrix:
+            for part in parts.files:
+                content = io.BytesIO()
+                np.save(content, parts[part])
+                shape = str(parts[part].shape).encode()
+                lie = b"(3000000000,)" if part == "data" and words == "shape" else shape
+                matrix.writestr(f"{part}.npy", content.getvalue().replace(shape, lie))
+        assert words in refusal(whole | {name: stream.getvalue()}, tmp_path)
+
+
+def test_a_model_whose_file_could_not_be_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "LARGEST_SCHEMA", 1000)
+    model = make_pipeline(StandardScaler(), KMPRegressor(n_atoms=3)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="Pipeline would make a file that cannot be read: a header of"):
+        save(model, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
