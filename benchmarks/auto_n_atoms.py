@@ -18,7 +18,7 @@ import argparse
 import csv
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,6 @@ from auto_rules import (
     CLASS_RULES,
     DEFAULT,
     GROUPS,
-    MAIN,
     QUICK,
     RIDGE_RULES,
     RULES,
@@ -58,9 +57,7 @@ class Result(NamedTuple):
     """One set at one width: means over splits, by rule."""
 
     error: dict[str, float]
-    atoms: dict[str, float]
     steps: dict[str, float]
-    best_atoms: int
     best_error: float
     offset: float
 
@@ -111,9 +108,7 @@ def collect(folder: Path, name: str, n_splits: int) -> tuple[dict[float, Result]
         means = {rule: np.mean([verdict[rule] for verdict in verdicts], axis=0) for rule in verdicts[0]}
         results[width] = Result(
             error={rule: float(mean[2]) for rule, mean in means.items()},
-            atoms={rule: float(mean[0]) for rule, mean in means.items()},
             steps={rule: float(mean[1]) for rule, mean in means.items()},
-            best_atoms=int(np.argmin(curve)),
             best_error=float(curve.min()),
             offset=1 / len(parts[0].X_test) if has_classes(name) else 0.0,
         )
@@ -131,53 +126,10 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def width_name(width: float) -> str:
-    """Words for a width multiplier."""
-    return {0.125: "gamma/8", 1.0: "gamma", 8.0: "8 gamma"}[width]
-
-
-def summary_row(rule: str, cases: dict[str, Result], points: bool) -> list[str]:
-    """One rule over the sets of a group."""
-    ratios = {name: result.ratio(rule) for name, result in cases.items()}
-    worst = max(ratios, key=ratios.__getitem__)
-    row = [f"**{rule}**" if rule in (DEFAULT, SHARED) else rule, f"{geometric(list(ratios.values())):.3f}"]
-    row.append(f"{ratios[worst]:.2f} ({worst})")
-    if points:
-        excess = [result.error[rule] - result.best_error for result in cases.values()]
-        row.append(f"{100 * np.mean(excess):.1f}")
-    relative = [max(result.atoms[rule], 0.5) / max(result.best_atoms, 1) for result in cases.values()]
-    row.append(f"{float(np.exp(np.mean(np.log(relative)))):.2f}")
-    row.append(f"{np.median([result.atoms[rule] for result in cases.values()]):.0f}")
-    row.append(f"{np.mean([result.steps[rule] for result in cases.values()]):.0f}")
-    return row
-
-
 def group_rules(results: dict[str, dict[float, Result]]) -> list[str]:
     """Rules that every set of a group has, in order."""
     first, *others = [list(by_width[1.0].error) for by_width in results.values()]
     return [rule for rule in first if all(rule in other for other in others)]
-
-
-def group_section(title: str, results: dict[str, dict[float, Result]]) -> Iterator[str]:
-    """Tables of a group: rules at each width."""
-    points = all(has_classes(name) for name in results)
-    header = ["rule", "error / best", "worst set", *(["points above best"] if points else [])]
-    header += ["atoms / best", "median atoms", "steps"]
-    for width in WIDTHS:
-        cases = {name: by_width[width] for name, by_width in results.items()}
-        yield f"## {title}, {width_name(width)}"
-        yield table(header, [summary_row(rule, cases, points) for rule in group_rules(results)])
-
-
-def per_set_table(results: dict[str, dict[float, Result]], rules: tuple[str, ...]) -> str:
-    """Atoms and test error of the main rules for each set at the default width."""
-    rows = []
-    for name, by_width in results.items():
-        result = by_width[1.0]
-        cells = [f"{result.best_atoms}: {result.best_error:.3g}"]
-        cells += [f"{result.atoms[rule]:.0f}: {result.error[rule]:.3g}" for rule in rules]
-        rows.append([name, *cells])
-    return table(["set", "best", *rules], rows)
 
 
 def overall(groups: dict[str, dict[str, dict[float, Result]]], title: str, rule: str) -> float:
@@ -251,8 +203,8 @@ narrow kernels. Leaving them out of the mean (*rows that are no atom*) keeps too
 charged for the search. The average leverage in generalised cross-validation has neither fault once the \
 search is charged.
 
-The ridge of `alpha="auto"` comes after the choice, which is the same with it and without; what that costs was \
-measured on ten of the sets ([ridge_rules](ridge_rules.md)).
+The ridge of `alpha="auto"` comes after the choice, which is the same with it and without \
+([ridge_rules](ridge_rules.md)).
 
 The charge was chosen on these sets; over all widths those from 1.5 to 3 are within 4 % of it. Training parts have at \
 most 600 rows, paths at most 250 atoms, and all are of the pre-fitting variant with the RBF kernel."""
@@ -293,13 +245,6 @@ def report(groups: dict[str, dict[str, dict[float, Result]]], quick: bool) -> st
         "More than two classes, or several columns as targets: all share their atoms.",
         table(["rule", "error / best", "against the default, %"], shared),
     ]
-    for title, results in groups.items():
-        rules = (
-            MAIN if title != "Several targets" else ("LOO", DEFAULT, *SEVERAL_RULES, "validation split", "5-fold CV")
-        )
-        parts += [f"## {title}, set by set", "Default width; atoms: test error.", per_set_table(results, rules)]
-    for title, results in groups.items():
-        parts += group_section(title, results)
     parts += [
         "## Command",
         "Made with " + "; ".join(f"{name} {value}" for name, value in made_with().items()) + ":",

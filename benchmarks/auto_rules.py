@@ -350,4 +350,3 @@ SEVERAL_RULES: dict[str, Callable[[Trace], Choice]] = {
     SHARED: partial(gcv, charge=lambda t: 1 + 1 / effective_targets(t.targets)),
 }
 RIDGE_RULES = ("LOO", "GCV, charge 1", DEFAULT)
-MAIN = ("LOO", "LOO, 1 SE", "GCV, charge 1.5", DEFAULT, "GCV, charge 2.5", "validation split", "5-fold CV")

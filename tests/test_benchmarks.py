@@ -35,6 +35,16 @@ def test_command_in_the_docstring(name, monkeypatch, capsys):
         assert f"  {option}" in shown
 
 
+def test_the_readme_names_every_script_and_every_record():
+    lines = [line for line in (FOLDER / "README.md").read_text().splitlines() if line.startswith("| `")]
+    assert sorted(line.split("`")[1] for line in lines) == [f"{name}.py" for name in SCRIPTS]
+    records = {name for line in lines for name in re.findall(r"`(\w+\.jsonl?)`", line)}
+    assert records == {path.name for path in (FOLDER / "records").iterdir()}
+    for line in lines:
+        name, commands = line.split("`")[1], re.findall(r"`([^`]*)`", line.split("|")[3])
+        assert commands and all(command.startswith(name) for command in commands)
+
+
 def test_records_name_libraries_and_blas(tmp_path):
     common = importlib.import_module("_common")
     common.write([{"n": 3}], tmp_path / "new" / "record.json")
@@ -55,7 +65,7 @@ def test_every_record_is_written_by_the_one_function(name):
 
 def test_scripts_for_a_gpu_need_no_variable_from_outside():
     """SciPy reads it when it is imported, and scikit-learn refuses tensors without it."""
-    for name in ("cliffs", "covtype_all", "forest_refined", "small_sets", "tile_pass", "widths"):
+    for name in ("covtype_all", "forest_refined", "small_sets", "tile_pass"):
         before, _, after = (
             (FOLDER / f"{name}.py").read_text().partition('os.environ.setdefault("SCIPY_ARRAY_API", "1")')
         )

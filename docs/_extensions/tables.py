@@ -125,10 +125,3 @@ def verdicts():
     file = ROOT / "docs" / "results" / "README.md"
     table = "\n".join(line for line in file.read_text().splitlines() if line.startswith("|"))
     return re.sub(r"\]\((\S+?\.md)\)", r"](results/\1)", table), [file]
-
-
-def scripts():
-    """The benchmarks, by the first line of their docstrings."""
-    files = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if not path.name.startswith("_"))
-    rows = [[f"`{path.name}`", path.read_text().split('"""')[1].split("\n")[0].rstrip(".")] for path in files]
-    return markdown(["script", "what it measures"], rows).replace("---:", "---"), files

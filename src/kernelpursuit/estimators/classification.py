@@ -185,9 +185,9 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     n_atoms : int or "auto", default="auto"
         Number of steps. Each step adds an atom; only the basic variant may change the weight of an old one instead.
         "auto" chooses it by generalised cross-validation: for two classes, and for labels, where that is lowest; for
-        more classes the fewest atoms that error rates on so many rows could not tell from the lowest
-        (``docs/evidence/auto_classes.md``). For other losses and the basic variant it is chosen on rows held out. It
-        takes 1,000 at most, and warns there. With `stop` given, a number is the most steps to take.
+        more classes the fewest atoms that error rates on so many rows could not tell from the lowest. For other losses
+        and the basic variant it is chosen on rows held out. It takes 1,000 at most, and warns there. With `stop` given,
+        a number is the most steps to take.
     gamma
     alpha
     class_loss
