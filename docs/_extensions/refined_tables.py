@@ -1,4 +1,4 @@
-"""Tables of the page on refinement and what it is compared with: errors, sizes, times, and which goals were reached."""
+"""Tables of the page on refinement and what it is compared with: errors, sizes and times."""
 
 import json
 import re
@@ -96,7 +96,7 @@ class Against:
 
 
 def compared(values):
-    """Refined terms beside the peers that goals name."""
+    """Refined terms beside their peers."""
     found, file = by_term()
     names, rows = sets_of(found, values), []
     peers = {"sgpr": "sparse GP", "mlp": "network"} if values else {"mlp": "network"}
@@ -203,87 +203,8 @@ def costs_of_classes():
     return costs(False)
 
 
-def said(reached):
-    """Yes or no."""
-    return "**yes**" if reached else "no"
-
-
-def goal_rows(found, values):
-    """Goals that `accuracy_per_term.py` measures: what was asked, what was found, whether it is reached."""
-    names, kind = sets_of(found, values), "values" if values else "classes"
-    enough = int(np.ceil(0.7 * len(names)))
-    rows = []
-    if values:
-        for k in TERMS[:3]:
-            one = Against(found, names, k, ("sgpr", k))
-            got = f"{one.lower}; above: {', '.join(one.above) or 'none'}; {median(one.times):.2f} of its time"
-            fine = one.lower >= 8 and not one.above and median(one.times) < 1
-            asked = "lower on 8 of 10 sets, nowhere more than 2 % above, less time"
-            rows.append([f"sparse GP, {k} terms", asked, got, said(fine)])
-    for k in TERMS:
-        one = Against(found, names, k, ("mlp", k))
-        scatter = median(one.scatters)
-        got = f"{one.lower} of {len(names)}; {scatter:.2f} of its scatter"
-        asked = f"{kind}: lower on {enough} of {len(names)} sets, less scatter"
-        rows.append([f"network of {k} units", asked, got, said(one.lower >= enough and scatter < 1)])
-    one = Against(found, names, 30, ("widths", 100))
-    time = median(one.times)
-    reached = sum(ratio <= 1 for ratio in one.errors.values())
-    got = f"{reached} of {len(names)} sets, {time:.2f} of the time"
-    asked = f"{kind}: its error at 100 terms with 30, in .1 of the time"
-    rows.append(["widths for each input, searched", asked, got, said(reached == len(names) and time <= 0.1)])
-    one = Against(found, names, 100, ("boosting", 0))
-    asked = f"{kind}: no higher with 100 terms on half of the sets"
-    no_higher = sum(ratio <= 1 for ratio in one.errors.values())
-    rows.append(["boosting, defaults", asked, f"{no_higher} of {len(names)}", said(2 * no_higher >= len(names))])
-    return rows
-
-
-def goals():
-    """What was aimed at before the measurements, and what came of it."""
-    found, file = by_term()
-    small, small_files = small_sets_means()
-    error, terms, above = small
-    rows = goal_rows(found, True) + goal_rows(found, False)
-    asked = "error at most .142 with at most 24 terms; no set above the unrefined by more than its standard error"
-    got = f"{error:.4f} with {terms:.1f} terms; above on {', '.join(above) or 'none'}"
-    rows.append(["thirteen small sets", asked, got, said(error <= 0.142 and terms <= 24 and not above)])
-    results, forest_file = record("forest_refined")
-    for rows_, k, most, seconds in (
-        (50_000, 600, 0.083, 20),
-        (50_000, 2000, 0.060, np.inf),
-        (551_012, 4000, 0.020, 60),
-    ):
-        one = next(r for r in results if (r["rows"], r["terms"], r.get("device")) == (rows_, k, "cuda"))
-        asked = f"error at most {most:.3f}" + (f" in {seconds} s" if np.isfinite(seconds) else "") + ", H200"
-        got = f"{one['error']:.4f} in {one['fit']:.1f} s"
-        fine = one["error"] <= most and one["fit"] <= seconds
-        rows.append([f"forest cover, {rows_:,} rows, {k:,} terms", asked, got, said(fine)])
-    ours, theirs = results[0], results[1]
-    ratio = ours["fit"] / theirs["fit"]
-    asked = "error at most 0.083, at most 1.5 times the fit of scikit-learn-intelex's `SVC`, two cores"
-    got = f"{ours['error']:.4f} in {ours['fit']:.0f} s, {ratio:.2f} times"
-    rows.append(["forest cover, 50,000 rows, 600 terms", asked, got, said(ours["error"] <= 0.083 and ratio <= 1.5)])
-    machines_file = RECORDS / "forest.json"
-    machine = next(
-        one for one in json.loads(machines_file.read_text())["models"] if one["model"] == "SVC of scikit-learn"
-    )
-    ratio = machine["predict_s"] / 3 / ours["predict"]  # of 30,000 rows
-    asked = "prediction 100 times faster than `SVC` of scikit-learn, two cores"
-    rows.append(["the same", asked, f"{ratio:.0f} times (that one on another machine)", said(ratio >= 100)])
-    digits, digits_file = record("usps_refined")
-    machine, best = digits[-1], next(one for one in digits if one.get("terms") == 264)
-    wrong, theirs = best["summed one-against-rest"], machine["svm summed one-against-rest"]
-    asked = "no more errors than ten support vector machines, a tenth of their terms"
-    got = f"{wrong} errors with 264 terms; they {theirs} with {machine['distinct support vectors']:,}"
-    fine = wrong <= theirs and 264 <= machine["distinct support vectors"] / 10
-    rows.append(["ten digits (usps)", asked, got, said(fine)])
-    table = markdown(["against", "goal", "measured", "reached?"], rows).replace("---:", "---")
-    return table, [file, *small_files, forest_file, machines_file, digits_file]
-
-
-def small_sets_rows():
-    """Thirteen small sets: rows of a table, means of the columns, names of the sets above the unrefined, files."""
+def small_sets():
+    """Thirteen small sets, every choice on the training rows of the split."""
     file, unrefined_file = RECORDS / "small_sets.jsonl", ROOT / "docs" / "results" / "s2-ida.jsonl"
     found, unrefined = {}, {}
     for line in map(json.loads, unrefined_file.read_text().splitlines()):
@@ -293,7 +214,7 @@ def small_sets_rows():
     for line in map(json.loads, file.read_text().splitlines()):
         if "set" in line:
             found.setdefault(line["set"], []).append(line)
-    rows, means, above = [], [], []
+    rows, means = [], []
     for name in sorted(found):
         errors = [one["error"] for one in found[name]]
         terms = np.mean([one["terms"] for one in found[name]])
@@ -301,27 +222,14 @@ def small_sets_rows():
         first = np.mean([one["error"] for one in found[name] if one["split"] in unrefined[name]])
         spread, other_spread = (np.std(part) / np.sqrt(len(part)) for part in (errors, other))
         means.append((np.mean(errors), first, np.mean(other), terms))
-        if first > np.mean(other) + other_spread:
-            above.append(name.replace("_", "-"))
-        mark = " (above)" if name.replace("_", "-") in above else ""
+        mark = " (above)" if first > np.mean(other) + other_spread else ""
         cells = [f"{np.mean(errors):.4f}", f"{spread:.4f}", f"{first:.4f}{mark}"]
         cells += [f"{np.mean(other):.4f} ± {other_spread:.4f}", f"{terms:.1f}"]
         rows.append([name.replace("_", "-"), str(len(errors)), *cells])
-    return rows, np.mean(means, axis=0), above, [file, unrefined_file]
-
-
-def small_sets_means():
-    """Mean error and terms of the thirteen small sets, and which are above the unrefined."""
-    _, (error, _, _, terms), above, files = small_sets_rows()
-    return (error, terms, above), files
-
-
-def small_sets():
-    """Thirteen small sets, every choice on the training rows of the split."""
-    rows, (error, first, other, terms), _, files = small_sets_rows()
+    error, first, other, terms = np.mean(means, axis=0)
     rows.append(["mean", "", f"**{error:.4f}**", "", f"{first:.4f}", f"{other:.4f}", f"**{terms:.1f}**"])
     head = ["set", "splits", "error", "standard error", "first five splits", "unrefined, on these", "terms"]
-    return markdown(head, rows), files
+    return markdown(head, rows), [file, unrefined_file]
 
 
 def forest_refined():
@@ -363,20 +271,3 @@ def moved():
         parts = [found[name, "refined", k].values() for k in TERMS]
         rows.append([plain(name), *(f"{sum(one['moved'] == 'all' for one in part)} of {len(part)}" for part in parts)])
     return markdown(["", *(f"{k} terms" for k in TERMS)], rows), [file]
-
-
-def origins():
-    """Where the records come from: how many of which run."""
-    found, file = by_term()
-    all_records = [(key, one) for key, records in found.items() for one in records.values()]
-    kinds = {
-        "this run, 16 cores": lambda one: not one.get("earlier") and not one.get("elsewhere"),
-        "a run before on the same kind of machine": lambda one: one.get("earlier"),
-        "two cores of another machine, errors and sizes only": lambda one: one.get("elsewhere"),
-    }
-    rows = []
-    for text, is_of in kinds.items():
-        mine = [key for key, one in all_records if is_of(one)]
-        of = sorted({NAMES[method] + (f", {k}" if k > 100 else "") for _, method, k in mine})
-        rows.append([text, f"{len(mine):,}", "all methods" if len(of) > 8 else "; ".join(of)])
-    return markdown(["fits of", "number", "of"], rows).replace("---:", "---"), [file]
