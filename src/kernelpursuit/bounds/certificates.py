@@ -12,8 +12,8 @@ from kernelpursuit.bounds.numbers import (
     Numbers,
     binomial_upper_limit,
     check_at_least,
-    check_counts,
     check_delta,
+    check_error_counts,
     check_whole,
     decreasing_root,
     log_binomial,
@@ -50,7 +50,7 @@ def holdout_bound(errors: Numbers, n: Numbers, delta: float = 0.05, *, weight: N
     if not np.all(weight <= 1):
         raise ValueError(f"weight must be at most 1, got {weight!r}")
     with np.errstate(divide="ignore"):
-        return binomial_upper_limit(check_counts(errors, n, "errors", "the rows"), n, np.log(weight * delta))
+        return binomial_upper_limit(check_error_counts(errors, n, "errors", "the rows"), n, np.log(weight * delta))
 
 
 def path_weights(steps: int, preferred: int, share: float = 0.9) -> np.ndarray:
@@ -177,7 +177,7 @@ def drawn_bound(errors: Numbers, log_ratio: Numbers, n: Numbers, delta: float = 
     """
     check_delta(delta)
     n = check_at_least(check_whole(n, "n", "rows"), 1, "n")
-    errors, right = check_counts(errors, n, "errors", "the rows"), check_at_least(nats, 0, "nats") - np.log(delta)
+    errors, right = check_error_counts(errors, n, "errors", "the rows"), check_at_least(nats, 0, "nats") - np.log(delta)
 
     def slack(p: Numbers) -> Numbers:
         return np.asarray(log_ratio) - np.log(delta) - log_likelihood_ratio(errors, n, p, right)

@@ -1,4 +1,4 @@
-"""What the bounds share: checks of arguments, binomial coefficients, roots."""
+"""Checks of arguments, binomial coefficients and roots for all bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Numbers = Any  # a number or an array of numbers
 def check_sizes(
     k: Numbers, n: Numbers, delta: float, form: str, forms: tuple[str, ...] = ("corrected", "paper"), smallest: int = 0
 ) -> tuple[Numbers, Numbers]:
-    """Check what all bounds share; returns k and n as floats."""
+    """Check the arguments k, n, delta and form that most bounds have; returns k and n as floats."""
     if form not in forms:
         raise ValueError(f"form must be one of {forms}, got {form!r}")
     check_delta(delta)
@@ -48,15 +48,15 @@ def check_losses(residual: Numbers) -> Numbers:
     return residual
 
 
-def check_counts(value: Numbers, most: Numbers, name: str, of: str = "the points outside the support") -> Numbers:
+def check_error_counts(value: Numbers, most: Numbers, name: str, of: str = "the points outside the support") -> Numbers:
     """Refuse counts that are not whole numbers from 0 to `most`, the number `of` something; returns floats."""
     value = check_whole(value, name, "rows")
     if not np.all((value >= 0) & (value <= most)):
-        raise ValueError(f"{name} must be from 0 to {as_given(most)}, {of}, got {value!r}")
+        raise ValueError(f"{name} must be from 0 to {plain_number(most)}, {of}, got {value!r}")
     return value
 
 
-def as_given(most: Numbers) -> str:
+def plain_number(most: Numbers) -> str:
     """A number, or several, without the decimals of a whole one."""
     return f"{most:g}" if np.ndim(most) == 0 else str(most)
 
