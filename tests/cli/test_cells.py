@@ -5,7 +5,7 @@ import pytest
 
 from kernelpursuit import RefinedKMPRegressor
 from kernelpursuit.cli import cells, predicting
-from kernelpursuit.cli.encoding import encoded, make_encoder
+from kernelpursuit.cli.encoding import encode, make_encoder
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.sources import Source, TableError, stream_tables
 from kernelpursuit.cli.tables import conform, read_table
@@ -75,14 +75,12 @@ def test_new_rows_are_read_as_the_training_rows(spelling):
     table = read_table(table_of(["", *texts]), "y")
     assert table.kinds == {"x": kind}
     encoder = make_encoder(table.kinds)
-    learned = encoded(encoder, table.frame, fit=True)
+    learned = encode(encoder, table.frame, fit=True)
     assert len(np.unique(learned, axis=0)) > 1
     (part,) = stream_tables("table.csv")
-    np.testing.assert_array_equal(encoded(encoder, conform(part, table.kinds)), learned)
+    np.testing.assert_array_equal(encode(encoder, conform(part, table.kinds)), learned)
     for row in (0, ROWS):  # what stands beside a cell does not change how it is read
-        np.testing.assert_array_equal(
-            encoded(encoder, conform(one_row(part, row), table.kinds)), learned[row : row + 1]
-        )
+        np.testing.assert_array_equal(encode(encoder, conform(one_row(part, row), table.kinds)), learned[row : row + 1])
 
 
 @pytest.mark.parametrize("spelling", [name for name, (kind, _) in SPELLINGS.items() if "date" in kind])
@@ -141,7 +139,7 @@ def test_texts_of_any_type_are_read(make):
 def model_of(texts):
     table = read_table(table_of(texts), "y")
     encoder = make_encoder(table.kinds)
-    estimator = RefinedKMPRegressor(2, epochs=1, random_state=0).fit(encoded(encoder, table.frame, fit=True), table.y)
+    estimator = RefinedKMPRegressor(2, epochs=1, random_state=0).fit(encode(encoder, table.frame, fit=True), table.y)
     return TableModel(encoder, estimator, "y", "regression", table.kinds, np.arange(3.0), {}), table
 
 

@@ -200,7 +200,7 @@ def test_out_of_memory(run, monkeypatch):
     def fail(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(compare, "run", fail)
+    monkeypatch.setattr(compare, "run_comparison", fail)
     check_refusal(run("compare"), "out of memory")
 
 
@@ -241,7 +241,7 @@ def test_interruption(run, monkeypatch, capsys):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare, "run", interrupt)
+    monkeypatch.setattr(compare, "run_comparison", interrupt)
     result = run("compare")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "kernelpursuit: interrupted\n")
     monkeypatch.setattr(commands, "cli", interrupt)  # outside any command
@@ -325,10 +325,10 @@ def test_the_data_that_come_with_scikit_learn():
     assert all(len(table.y) == len(table.frame) and list(table.frame.columns) == list(table.kinds) for table in tables)
 
 
-def record(family: str, wrong: int, terms: float | None, microseconds: float = 1.0, **scores) -> reporting.Record:
+def record(family: str, wrong: int, terms: float | None, microseconds: float = 1.0, **scores) -> reporting.ModelSummary:
     losses = np.zeros(1000)
     losses[:wrong] = 1.0
-    return reporting.Record(family, family, [wrong / 1000], [losses], scores, terms, 0.1, microseconds)
+    return reporting.ModelSummary(family, family, [wrong / 1000], [losses], scores, terms, 0.1, microseconds)
 
 
 @pytest.mark.parametrize(

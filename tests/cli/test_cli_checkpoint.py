@@ -33,12 +33,12 @@ def command(table, tmp_path, *more):
 
 
 def test_a_killed_fit_goes_on_and_ends_with_the_same_model(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "peers", lambda *_: [{"model": "none", "error": 1.0, "terms": None}])
+    monkeypatch.setattr(training, "peer_errors", lambda *_: [{"model": "none", "error": 1.0, "terms": None}])
     monkeypatch.setattr(training, "worth_of_columns", lambda *_: [])
     monkeypatch.setattr(training, "RefinedKMPRegressor", partial(RefinedKMPRegressor, epochs=3))
     options = {"target": "y", "n_atoms": 3, "say": lambda line: None}
-    wanted = fitting.fit(str(table), **options)
-    fitting.fit(str(table), checkpoint=str(tmp_path / "whole"), **options)
+    wanted = fitting.fit_and_describe(str(table), **options)
+    fitting.fit_and_describe(str(table), checkpoint=str(tmp_path / "whole"), **options)
     content = (tmp_path / "whole").read_bytes()
     lines = content.splitlines(keepends=True)
     (tmp_path / "file").write_bytes(b"".join(lines[: len(lines) // 2]) + b'{"stage": "bo')

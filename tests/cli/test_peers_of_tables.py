@@ -7,9 +7,9 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("skrub")
 
 from kernelpursuit.cli.contenders import make_split  # noqa: E402
-from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero  # noqa: E402
+from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians  # noqa: E402
 from kernelpursuit.cli.tables import Table  # noqa: E402
-from kernelpursuit.cli.training import peers  # noqa: E402
+from kernelpursuit.cli.training import peer_errors  # noqa: E402
 
 ROWS = 300
 FAR = 4_000_000_000_000_000  # as of an order number; all numbers up to twice that are exact in float64
@@ -34,8 +34,8 @@ def test_a_number_far_from_zero_changes_no_peer_of_fit(task):
     for start in (0, FAR):
         one = table(start, task)
         encoder = make_encoder(one.kinds)
-        X = encoded(encoder, one.frame.iloc[train], fit=True)
-        found.append(peers(one, train, test, X, encoded(encoder, one.frame.iloc[test]), seed=0))
+        X = encode(encoder, one.frame.iloc[train], fit=True)
+        found.append(peer_errors(one, train, test, X, encode(encoder, one.frame.iloc[test]), seed=0))
     near, far = ({one["model"]: one["error"] for one in listed} for listed in found)
     assert len(near) == 4 and far == pytest.approx(near, rel=1e-6)
 
@@ -52,11 +52,11 @@ def test_a_number_far_from_zero_changes_nothing_that_is_compared():
 def test_texts_dates_and_gaps_stay_as_they_are():
     dates = pd.to_datetime(["2024-01-01", None, "2024-01-03"])
     frame = pd.DataFrame({"a": [1.0, np.nan, 4.0], "none": np.nan, "when": dates, "kind": ["x", None, "y"]})
-    found = near_zero(frame)
+    found = minus_medians(frame)
     pd.testing.assert_frame_equal(found[["none", "when", "kind"]], frame[["none", "when", "kind"]])
     np.testing.assert_array_equal(found["a"], [-1.5, np.nan, 1.5])
     assert list(found) == list(frame) and frame["a"][0] == 1.0
-    pd.testing.assert_frame_equal(near_zero(frame[["when", "kind"]]), frame[["when", "kind"]])
+    pd.testing.assert_frame_equal(minus_medians(frame[["when", "kind"]]), frame[["when", "kind"]])
 
 
 def test_a_constant_stays_one_where_it_is_scaled():

@@ -14,7 +14,7 @@ pytest.importorskip("jinja2")
 import pandas as pd
 
 from kernelpursuit.cli import drawings, page
-from kernelpursuit.cli.fitting import judgement
+from kernelpursuit.cli.fitting import judgement_in_words
 from kernelpursuit.cli.tables import Table
 from kernelpursuit.cli.training import fit_table
 
@@ -95,13 +95,13 @@ def test_a_real_browser_has_no_complaint(pages, task, tmp_path):
 
 def test_ticks_lie_within():
     for low, high in [(0, 1), (-3e6, 2e5), (0.001, 0.0013), (5, 5.5)]:
-        found = drawings.ticks(low, high, 5)
+        found = drawings.axis_ticks(low, high, 5)
         assert 2 <= len(found) <= 8 and all(low - 1e-9 <= tick <= high + 1e-9 for tick in found)
 
 
 def test_nearly_all_of_the_variance_is_not_all():
     model = model_of("regression")
     model.about["held_out"]["explained"] = 0.9996
-    sentences = " ".join(judgement(model))
+    sentences = " ".join(judgement_in_words(model))
     assert "99.96% of the variance is explained" in sentences and "100%" not in sentences
-    assert {"value": "99.96 %", "name": "of the variance explained"} in page.tiles(model, str)
+    assert {"value": "99.96 %", "name": "of the variance explained"} in page.number_tiles(model, str)

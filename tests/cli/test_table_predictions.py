@@ -184,5 +184,5 @@ def test_a_model_that_cannot_be_read_back_is_not_said_to_be_written(tmp_path, mo
     model, said = model_of(read_table(written(tmp_path, CLASSES["text"]), "y")), []
     monkeypatch.setattr("kernelpursuit.saving.limits.LARGEST_SCHEMA", 1000)
     with pytest.raises(TableError, match=r"cannot be read back: .*a header of .*leave out columns .*--drop COLUMN"):
-        fitting.write(model, str(tmp_path / "out"), said.append)
+        fitting.write_model(model, str(tmp_path / "out"), said.append)
     assert not said and not (tmp_path / "out").exists()

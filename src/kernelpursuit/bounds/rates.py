@@ -10,7 +10,7 @@ from kernelpursuit.bounds.numbers import (
     Numbers,
     binomial_upper_limit,
     check_at_least,
-    check_counts,
+    check_error_counts,
     check_sizes,
     k_log,
     log_binomial,
@@ -130,7 +130,7 @@ def mdl_bound(
     k, n = check_sizes(k, n, delta, form)
     if kind not in ("finite", "compression"):
         raise ValueError(f"kind must be 'finite' or 'compression', got {kind!r}")
-    errors = check_counts(errors, n - k if form == "corrected" else n, "errors")
+    errors = check_error_counts(errors, n - k if form == "corrected" else n, "errors")
     A = log_binomial(n, k) + k * check_at_least(bits, 0, "bits") * np.log(2) - np.log(delta)
     points = n
     if form == "corrected":
@@ -247,7 +247,7 @@ def binomial_bound(
     0.0099
     """
     k, n = check_sizes(k, n, delta, "corrected")
-    errors = check_counts(errors, n - k, "errors")
+    errors = check_error_counts(errors, n - k, "errors")
     choices = n if choices is None else check_at_least(choices, k, "choices")
     log_share = np.log(delta / n) - log_binomial(choices, k) - k * check_at_least(bits, 0, "bits") * np.log(2)
     return binomial_upper_limit(errors, n - k, log_share)
@@ -264,7 +264,7 @@ def _arrangement_bound(
     form: str,
 ) -> Numbers:
     """Bound of `vc_bound` for functions of `dimension` parameters on k of `choices` atoms."""
-    errors = check_counts(errors, n - k - 1, "errors")
+    errors = check_error_counts(errors, n - k - 1, "errors")
     m = n - k - errors
     hyperplanes = 2 * n_comparisons * m  # the points and as many new ones
     if form == "tight":

@@ -20,7 +20,7 @@ FORMS = {
 }
 
 
-def plain(column: Any) -> Any:
+def without_dictionary(column: Any) -> Any:
     """A column without dictionary, and its texts of the type that pyarrow's functions take."""
     import pyarrow as pa
     import pyarrow.types as types
@@ -40,8 +40,8 @@ def numbers(texts: Any) -> Any:
     for word, digit in {"true": "1", "false": "0"}.items():
         trimmed = pc.if_else(pc.equal(trimmed, word), digit, trimmed)
     whole = pc.match_substring_regex(trimmed, HEXADECIMAL)
-    hexadecimals = _chosen(whole, trimmed).cast(pa.int64()).cast(pa.float64(), safe=False)
-    return pc.coalesce(hexadecimals, _chosen(pc.invert(whole), trimmed).cast(pa.float64()))
+    hexadecimals = _where(whole, trimmed).cast(pa.int64()).cast(pa.float64(), safe=False)
+    return pc.coalesce(hexadecimals, _where(pc.invert(whole), trimmed).cast(pa.float64()))
 
 
 def times(texts: Any) -> Any:
@@ -71,11 +71,11 @@ def dates(texts: Any) -> Any:
     import pyarrow.compute as pc
 
     texts, zoned = _with_zones(texts)
-    instants = _dates(_chosen(zoned, texts), zone="UTC").cast(pa.timestamp("us"))
-    return pc.coalesce(instants, _dates(_chosen(pc.invert(zoned), texts)))
+    instants = _dates(_where(zoned, texts), zone="UTC").cast(pa.timestamp("us"))
+    return pc.coalesce(instants, _dates(_where(pc.invert(zoned), texts)))
 
 
-def zoned(column: Any) -> Any:
+def has_zone(column: Any) -> Any:
     """For each date or text of one whether it has a time zone; null where there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -87,7 +87,7 @@ def zoned(column: Any) -> Any:
     return pc.if_else(pc.is_valid(column), has, pa.scalar(None, pa.bool_()))
 
 
-def reads(read: Any, texts: Any) -> bool:
+def can_read(read: Any, texts: Any) -> bool:
     """Whether all texts that are there can be read, and there are any."""
     import pyarrow as pa
 
@@ -116,7 +116,7 @@ def read_cells(source: Source, name: str, texts: Any, kind: str) -> Any:
         source.fail(f"{quoted(texts[good].as_py())} is not {FORMS[kind]}", name, good)
 
 
-def _chosen(mask: Any, texts: Any) -> Any:
+def _where(mask: Any, texts: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 

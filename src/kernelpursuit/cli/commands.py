@@ -23,13 +23,13 @@ class OneLineError(click.ClickException):
         click.echo(f"kernelpursuit: {self.message}", file=file, err=file is None)
 
 
-class Interrupted(OneLineError):
+class CommandInterrupted(OneLineError):
     """Ctrl-C."""
 
     exit_code = 130  # 128 + SIGINT, what a shell reports
 
 
-class Program(click.Group):
+class CommandGroup(click.Group):
     """The group of commands, which answers Ctrl-C with one line and the usual status."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -37,10 +37,10 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
+            raise CommandInterrupted("interrupted") from None
 
 
-@click.group(cls=Program)
+@click.group(cls=CommandGroup)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Kernel models with as many terms as you choose."""
@@ -86,8 +86,8 @@ FIT_ROWS = click.option(
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """What is wrong with a table, a model file or the memory, as one line."""
+def errors_in_one_line() -> Iterator[None]:
+    """Show errors of a table, a model file or the memory as one line."""
     try:
         from kernelpursuit.cli.sources import TableError
         from kernelpursuit.saving import ModelFileError
@@ -106,7 +106,7 @@ def one_line_errors() -> Iterator[None]:
         raise OneLineError(f"this command needs {error.name}: pip install 'kernelpursuit[cli]'") from error
 
 
-def check_out(out: str | None) -> None:
+def check_output_path(out: str | None) -> None:
     """Refuse what no file can be written to, before anything is computed: a folder, or a place in none."""
     if out is None:
         return
@@ -117,7 +117,7 @@ def check_out(out: str | None) -> None:
         raise OneLineError(f"--out {out or repr(out)}: must be a file, not a folder")
 
 
-def atoms_of(n_atoms: str) -> int | None:
+def parse_n_atoms(n_atoms: str) -> int | None:
     """Number of terms asked for, None for auto."""
     if n_atoms == "auto":
         return None
@@ -156,10 +156,10 @@ def compare(table: str | None, max_rows: int, repeats: int, as_json: bool, **cho
     """
     if table is None and (chosen["target"] is not None or chosen["task"] is not None or chosen["drop"]):
         raise OneLineError("--target, --task and --drop need a TABLE")
-    with one_line_errors():
+    with errors_in_one_line():
         from kernelpursuit.cli import compare as comparison
 
-        comparison.run(table, max_rows=max_rows, repeats=repeats, as_json=as_json, say=click.echo, **chosen)
+        comparison.run_comparison(table, max_rows=max_rows, repeats=repeats, as_json=as_json, say=click.echo, **chosen)
 
 
 @cli.command()
@@ -181,15 +181,17 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
     judge it; the model that is written is then fitted to all rows. The file holds data and no code; kernelpursuit.load
     reads it.
     """
-    with one_line_errors():
+    with errors_in_one_line():
         from kernelpursuit.cli import fitting
 
         if out == "-":
             raise OneLineError("--out must be a file: a model is not written to standard output")
-        check_out(out)
-        wanted = atoms_of(n_atoms)
-        model = fitting.fit(table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen)
-        fitting.write(model, out, click.echo, checkpoint)
+        check_output_path(out)
+        wanted = parse_n_atoms(n_atoms)
+        model = fitting.fit_and_describe(
+            table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen
+        )
+        fitting.write_model(model, out, click.echo, checkpoint)
 
 
 @cli.command()
@@ -218,21 +220,21 @@ def predict(model: str, table: str, out: str | None, probabilities: bool, interv
     is wrong is named by the line of a CSV file (the header is line 1), or by the row of a Parquet file or of standard
     input (counted from 1).
     """
-    with one_line_errors():
+    with errors_in_one_line():
         from kernelpursuit.cli import predicting
 
-        check_out(out)
-        predicting.run(model, table, out, probabilities, intervals)
+        check_output_path(out)
+        predicting.predict_file(model, table, out, probabilities, intervals)
 
 
 @cli.command()
 @click.argument("model")
 def describe(model: str) -> None:
     """Say what MODEL predicts, from what, and how good it was when it was fitted."""
-    with one_line_errors():
+    with errors_in_one_line():
         from kernelpursuit.cli import fitting
 
-        for line in fitting.description(fitting.load_model(model)):
+        for line in fitting.description_of_model(fitting.load_model(model)):
             click.echo(line)
 
 
@@ -248,18 +250,20 @@ def report(source: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) ->
     The page needs no network: what was learned, error against number of terms, calibration or residuals, which columns
     matter, where the centres are, the peers, and how to use the model.
     """
-    with one_line_errors():
+    with errors_in_one_line():
         from kernelpursuit.cli import fitting
         from kernelpursuit.cli.page import write_page
 
-        check_out(out)
+        check_output_path(out)
         say = partial(click.echo, err=out == "-")  # beside the page
         if fitting.is_model(source):
             if chosen["target"] is not None:
                 raise OneLineError(f"{source} is a model, and has its target; --target is for a table")
             model = fitting.load_model(source)
         else:
-            model = fitting.fit(source, n_atoms=atoms_of(n_atoms), max_rows=max_rows, say=say, **chosen)
+            model = fitting.fit_and_describe(
+                source, n_atoms=parse_n_atoms(n_atoms), max_rows=max_rows, say=say, **chosen
+            )
         write_page(model, out, source if fitting.is_model(source) else "MODEL")
         if out != "-":
             say(f"Wrote {out}")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
-from kernelpursuit.cli.contenders import contenders, make_split, measure
-from kernelpursuit.cli.fitting import duration, summary
-from kernelpursuit.cli.progress import progress
-from kernelpursuit.cli.reporting import Record, conclusion, footnote, heading, row
+from kernelpursuit.cli.contenders import contenders, make_split, measure_contender
+from kernelpursuit.cli.fitting import duration_in_words, summary_of_table
+from kernelpursuit.cli.progress import Say, show_progress
+from kernelpursuit.cli.reporting import ModelSummary, conclusion, footnote, table_heading, table_row
 from kernelpursuit.cli.scores import are_unequal
 from kernelpursuit.cli.tables import Table, Task, read_table
 from kernelpursuit.cli.training import draw_rows
 
-Say = Callable[[str], None]
 
-
-def run(
+def run_comparison(
     path: str | None,
     *,
     target: str | None = None,
@@ -56,13 +54,13 @@ def run(
     found, unequal = [], False
     for table in tables:
         table, drawn = draw_rows(table, max_rows, seed)
-        notes = [*summary(table), *drawn]
+        notes = [*summary_of_table(table), *drawn]
         aloud: Say = (lambda _: None) if as_json else say
         for line in notes:
             aloud(line)
         rows = len(table.y)
         splits = f"{repeats} random splits" if repeats > 1 else "One random split"
-        aloud(f"{splits}, 70 % to train; this takes {duration(expected_seconds(rows, repeats))}.")
+        aloud(f"{splits}, 70 % to train; this takes {duration_in_words(expected_comparison_seconds(rows, repeats))}.")
         records = compare_table(table, seed, repeats, aloud)
         unequal |= has_unequal_classes(table)
         words = conclusion(records, table.task)
@@ -95,18 +93,18 @@ def has_unequal_classes(table: Table) -> bool:
     return table.task == "classification" and are_unequal(table.y)
 
 
-def expected_seconds(rows: int, repeats: int) -> float:
+def expected_comparison_seconds(rows: int, repeats: int) -> float:
     """About what the comparison takes."""
     return repeats * (10 + 0.012 * rows)
 
 
-def compare_table(table: Table, seed: int, repeats: int, say: Say) -> list[Record]:
+def compare_table(table: Table, seed: int, repeats: int, say: Say) -> list[ModelSummary]:
     """Measure all models on all splits; each line is said when it is known."""
     unequal = has_unequal_classes(table)
     listed = list(contenders(table.task))
     records = []
-    say(heading(table.task, unequal))
-    with progress(say, total=repeats * (1 + len(listed))) as (step, aside):
+    say(table_heading(table.task, unequal))
+    with show_progress(say, total=repeats * (1 + len(listed))) as (step, aside):
         splits = []
         for number in range(repeats):
             step(f"split {number + 1}")
@@ -115,14 +113,14 @@ def compare_table(table: Table, seed: int, repeats: int, say: Say) -> list[Recor
             outcomes = []
             for number, split in enumerate(splits):
                 step(f"{contender.name}, split {number + 1}")
-                outcomes.append(measure(contender, split))
-            records.append(Record.of(contender, outcomes))
-            aside(row(records[-1], table.task, unequal))
+                outcomes.append(measure_contender(contender, split))
+            records.append(ModelSummary.of(contender, outcomes))
+            aside(table_row(records[-1], table.task, unequal))
     return records
 
 
 def as_dict(
-    table: Table, records: Sequence[Record], repeats: int, notes: list[str], words: list[str]
+    table: Table, records: Sequence[ModelSummary], repeats: int, notes: list[str], words: list[str]
 ) -> dict[str, Any]:
     """The results as plain values."""
     models = [record.as_dict() for record in records]

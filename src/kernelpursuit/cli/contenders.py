@@ -24,7 +24,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero
+from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians
 from kernelpursuit.cli.scores import class_scores, error_of, losses_of
 from kernelpursuit.cli.tables import Table, Task
 
@@ -53,8 +53,8 @@ class Split:
 
 
 @dataclass
-class Outcome:
-    """What a model did on one split."""
+class SplitResult:
+    """Errors, size and times of a model on one split."""
 
     error: float
     losses: NDArray[np.float64]  # of each test row: 0 or 1, or the squared error in the units of the target
@@ -82,10 +82,10 @@ def make_split(table: Table, seed: int) -> Split:
     train, test = train_test_split(
         np.arange(len(table.y)), test_size=TEST_SHARE, random_state=seed, stratify=table.y if classes else None
     )
-    encoder, scaler, frame = make_encoder(table.kinds), make_scaler(), near_zero(table.frame)
+    encoder, scaler, frame = make_encoder(table.kinds), make_scaler(), minus_medians(table.frame)
     frames = [frame.iloc[rows] for rows in (train, test)]
-    X_train = scaler.fit_transform(encoded(encoder, frames[0], fit=True))
-    X_test = scaler.transform(encoded(encoder, frames[1]))
+    X_train = scaler.fit_transform(encode(encoder, frames[0], fit=True))
+    X_test = scaler.transform(encode(encoder, frames[1]))
     y_train, y_test = table.y[train], table.y[test]
     unit = 1.0
     if not classes:
@@ -139,7 +139,7 @@ def _pursuit(kind: Any, size: int | None) -> Callable[[Split], Any]:
 
     def make(split: Split) -> Any:
         if "KMP" not in split.found:
-            grid: dict[str, list[Any]] = {"gamma": widths(split), "alpha": PENALTIES_KMP}
+            grid: dict[str, list[Any]] = {"gamma": gammas_to_try(split), "alpha": PENALTIES_KMP}
             split.found["KMP"] = best_settings(kind(), grid, split)
         return kind(**({} if size is None else {"n_atoms": min(size, len(split.y_train))}), **split.found["KMP"])
 
@@ -148,7 +148,7 @@ def _pursuit(kind: Any, size: int | None) -> Callable[[Split], Any]:
 
 def _tuned(model: Any, penalty: str, values: list[float], votes: bool = False) -> Callable[[Split], Any]:
     def make(split: Split) -> Any:
-        return model.set_params(**best_settings(model, {"gamma": widths(split), penalty: values}, split, votes))
+        return model.set_params(**best_settings(model, {"gamma": gammas_to_try(split), penalty: values}, split, votes))
 
     return make
 
@@ -160,13 +160,13 @@ def _nystroem(classes: bool, size: int | None) -> Callable[[Split], Any]:
     def make(split: Split) -> Any:
         count = min(split.found.get("Refined KMP, auto", 10) if size is None else size, len(split.y_train))
         sketch = make_pipeline(Nystroem(n_components=count, random_state=split.seed), linear())
-        grid = {"nystroem__gamma": widths(split), f"{linear.__name__.lower()}__alpha": PENALTIES_RIDGE}
+        grid = {"nystroem__gamma": gammas_to_try(split), f"{linear.__name__.lower()}__alpha": PENALTIES_RIDGE}
         return sketch.set_params(**best_settings(sketch, grid, split))
 
     return make
 
 
-def widths(split: Split) -> list[float]:
+def gammas_to_try(split: Split) -> list[float]:
     """Values of gamma to try, around gamma="scale"."""
     scale = 1.0 / (split.X_train.shape[1] * (float(split.X_train.var()) or 1.0))
     return [width * scale for width in WIDTHS]
@@ -185,10 +185,10 @@ def best_settings(model: Any, grid: dict[str, list[Any]], split: Split, votes: b
     folds = list(folding(3, shuffle=True, random_state=split.seed).split(X, y))
     scoring: Any = _vote_accuracy if votes else "accuracy" if classes else "neg_mean_squared_error"
     search = GridSearchCV(model, grid, scoring=scoring, cv=folds, refit=False)
-    return dict(search.fit(X, codes(y) if votes else y).best_params_)
+    return dict(search.fit(X, one_column_per_class(y) if votes else y).best_params_)
 
 
-def codes(y: NDArray[Any]) -> NDArray[np.float64]:
+def one_column_per_class(y: NDArray[Any]) -> NDArray[np.float64]:
     """A column of 0 and 1 for each class, in the order of the sorted classes."""
     return (y[:, None] == np.unique(y)).astype(np.float64)
 
@@ -197,12 +197,12 @@ def _vote_accuracy(model: Any, X: NDArray[np.float64], targets: NDArray[np.float
     return float(np.mean(model.predict(X).argmax(axis=1) == targets.argmax(axis=1)))
 
 
-def measure(contender: Contender, split: Split) -> Outcome:
+def measure_contender(contender: Contender, split: Split) -> SplitResult:
     """Choose the settings of a model on training rows, fit it and test it; timed on one thread."""
     train, test = (split.frame_train, split.frame_test) if contender.on_frame else (split.X_train, split.X_test)
-    targets = codes(split.y_train) if contender.votes else split.y_train
+    targets = one_column_per_class(split.y_train) if contender.votes else split.y_train
     classes = np.unique(split.y_train) if contender.votes else None
-    with quiet(), threadpool_limits(limits=1):
+    with without_tuning_warnings(), threadpool_limits(limits=1):
         model = contender.make(split)
         start = perf_counter()
         model.fit(train, targets)
@@ -213,19 +213,19 @@ def measure(contender: Contender, split: Split) -> Outcome:
             return values if classes is None else classes[values.argmax(axis=1)]
 
         predicted = predict()
-        predict_seconds = best_seconds(predict)
+        predict_seconds = shortest_seconds(predict)
         scores = {}
         if split.task == "classification":
-            scores = class_scores(split.y_test, predicted, values_of(model, test))
+            scores = class_scores(split.y_test, predicted, ranking_values(model, test))
     losses = losses_of(split.task, split.y_test, predicted) * split.unit**2
     terms = None if contender.count_terms is None else contender.count_terms(model)
     split.found[contender.name] = terms
-    return Outcome(
+    return SplitResult(
         error_of(split.task, losses), losses, scores, terms, fit_seconds, 1e6 * predict_seconds / len(split.y_test)
     )
 
 
-def values_of(model: Any, X: Any) -> NDArray[Any]:
+def ranking_values(model: Any, X: Any) -> NDArray[Any]:
     """A value for each class that ranks the rows."""
     if hasattr(model, "decision_function"):
         values = np.asarray(model.decision_function(X))
@@ -235,8 +235,8 @@ def values_of(model: Any, X: Any) -> NDArray[Any]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warnings that settings give which are only tried.
+def without_tuning_warnings() -> Iterator[None]:
+    """Suppress warnings of settings that are only tried.
 
     Fewer atoms than asked for show in the table. Systems may be nearly singular, and a fold may have fewer rows than
     Nystroem has components.
@@ -249,7 +249,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def best_seconds(action: Callable[[], Any], repetitions: int = 5, budget: float = 0.2) -> float:
+def shortest_seconds(action: Callable[[], Any], repetitions: int = 5, budget: float = 0.2) -> float:
     """Time an action once, then again while that is cheap: the shortest time is the least disturbed one."""
     times: list[float] = []
     while not times or (len(times) < repetitions and sum(times) < budget):

@@ -28,13 +28,13 @@ class Chart:
         return round(across, 1), round(down, 1)
 
     def _axes(self, x_name: str, y_name: str) -> None:
-        for value in ticks(*self.y, count=5):
+        for value in axis_ticks(*self.y, count=5):
             _, down = self.at(self.x[0], value)
             self.parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{down}" y2="{down}"/>')
-            self._words(LEFT - 6, down + 4, short(value), "tick", "end")
-        for value in ticks(*self.x, count=6):
+            self._words(LEFT - 6, down + 4, axis_number(value), "tick", "end")
+        for value in axis_ticks(*self.x, count=6):
             across, _ = self.at(value, self.y[0])
-            self._words(across, HEIGHT - BOTTOM + 16, short(value), "tick", "middle")
+            self._words(across, HEIGHT - BOTTOM + 16, axis_number(value), "tick", "middle")
         self._words((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_name, "name", "middle")
         self._words(4, 13, y_name, "name", "start")
 
@@ -73,12 +73,12 @@ def _widened(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def ticks(low: float, high: float, count: int) -> list[float]:
+def axis_ticks(low: float, high: float, count: int) -> list[float]:
     """Round numbers between two others.
 
     Examples
     --------
-    >>> ticks(0, 1, 5), ticks(3, 117, 6)
+    >>> axis_ticks(0, 1, 5), axis_ticks(3, 117, 6)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [20.0, 40.0, 60.0, 80.0, 100.0])
     """
     raw = (high - low) / count
@@ -88,12 +88,12 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, int(np.floor(high / step + 1e-9)) + 1)]
 
 
-def short(value: float) -> str:
+def axis_number(value: float) -> str:
     """A number for an axis: thousands as k, millions as M.
 
     Examples
     --------
-    >>> short(0.25), short(250000), short(3e6), short(-1500)
+    >>> axis_number(0.25), axis_number(250000), axis_number(3e6), axis_number(-1500)
     ('0.25', '250k', '3M', '-1.5k')
     """
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -102,7 +102,7 @@ def short(value: float) -> str:
     return f"{value:g}"
 
 
-def curve(about: dict[str, Any], error_name: str, text: Callable[[float], str]) -> str:
+def draw_error_curve(about: dict[str, Any], error_name: str, text: Callable[[float], str]) -> str:
     """Error against number of terms, the knee marked, the model and its peers beside."""
     errors, knee, held = about["curve"]["errors"], about["curve"]["knee"], about["held_out"]
     boosting = next(peer["error"] for peer in about["peers"] if peer["model"] == "HistGradientBoosting")
@@ -123,8 +123,8 @@ def curve(about: dict[str, Any], error_name: str, text: Callable[[float], str]) 
     return chart.svg(f"{error_name} against the number of terms; knee at {knee} terms")
 
 
-def residuals(shown: dict[str, Any], target: str) -> str:
-    """What was predicted for rows held out, against what was true."""
+def draw_residuals(shown: dict[str, Any], target: str) -> str:
+    """Picture of predictions for held-out rows against the true values."""
     predicted, true = shown["predicted"], shown["true"]
     low, high = min(*predicted, *true), max(*predicted, *true)
     margin = 0.04 * (high - low)
@@ -136,7 +136,7 @@ def residuals(shown: dict[str, Any], target: str) -> str:
     return chart.svg("Predicted against true values of rows that were held out")
 
 
-def calibration(bins: Sequence[Sequence[float]]) -> str:
+def draw_calibration(bins: Sequence[Sequence[float]]) -> str:
     """Share that happened against the probability that was predicted."""
     chart = Chart((0, 1), (0, 1), "predicted probability", "share that happened")
     chart.line((0, 1), (0, 1), "diagonal")
@@ -147,7 +147,7 @@ def calibration(bins: Sequence[Sequence[float]]) -> str:
     return chart.svg("Share of cases that happened against the probability that was predicted")
 
 
-def centres(picture: dict[str, Any], task: str, classes: Sequence[str]) -> str:
+def draw_centres(picture: dict[str, Any], task: str, classes: Sequence[str]) -> str:
     """Centres of the terms among training rows."""
     points = np.array([*picture["rows"], *picture["centres"]])
     low, high = np.quantile(points, 0.01, axis=0), np.quantile(points, 0.99, axis=0)

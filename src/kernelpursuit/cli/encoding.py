@@ -35,7 +35,7 @@ def make_encoder(kinds: Mapping[str, Kind]) -> Any:
     return ColumnTransformer(steps, verbose_feature_names_out=False)
 
 
-def encoded(encoder: Any, frame: Any, fit: bool = False) -> NDArray[np.float64]:
+def encode(encoder: Any, frame: Any, fit: bool = False) -> NDArray[np.float64]:
     """Rows of a frame as numbers. A text that the training rows did not have belongs to none of theirs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Found unknown categories")
@@ -55,7 +55,7 @@ def make_scaler() -> Any:
     return make_pipeline(StandardScaler(with_std=False), StandardScaler())
 
 
-def near_zero(frame: Any) -> Any:
+def minus_medians(frame: Any) -> Any:
     """A frame for trees: the numbers of each column less their median.
 
     To trees that is the same, but skrub hands them numbers in single precision, which far from 0 are all alike.
@@ -65,7 +65,7 @@ def near_zero(frame: Any) -> Any:
     return near
 
 
-def unseen(encoder: Any, frame: Any) -> dict[str, list[str]]:
+def unseen_texts(encoder: Any, frame: Any) -> dict[str, list[str]]:
     """Texts of a frame that belong to none of the columns made of the training rows', by column."""
     found: dict[str, list[str]] = {}
     for name, step, _ in encoder.transformers_:
@@ -77,7 +77,7 @@ def unseen(encoder: Any, frame: Any) -> dict[str, list[str]]:
     return found
 
 
-def unread(encoder: Any, frame: Any) -> dict[str, tuple[str, list[str]]]:
+def unread_texts(encoder: Any, frame: Any) -> dict[str, tuple[str, list[str]]]:
     """Texts that are missing values to the encoder, by column.
 
     skrub takes texts for numbers or for dates of one form where those of all training rows are. What is something else
@@ -103,7 +103,7 @@ def unread(encoder: Any, frame: Any) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-def origins(encoder: Any) -> list[str]:
+def source_columns(encoder: Any) -> list[str]:
     """For each encoded feature the column of the table that it comes from."""
     found: list[str] = []
     for name, step, columns in encoder.transformers_:

@@ -1,25 +1,24 @@
-"""The commands `fit` and `describe`: what they do and what they say."""
+"""The commands `fit` and `describe`: what they do and what they print."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
 
 from kernelpursuit.cli.model import TableModel
-from kernelpursuit.cli.progress import progress
+from kernelpursuit.cli.progress import Say, show_progress
 from kernelpursuit.cli.scores import error_text, share_text
 from kernelpursuit.cli.sources import STANDARD_INPUT, TableError, printable
 from kernelpursuit.cli.tables import Kind, Table, read_table
 from kernelpursuit.saving import load, save
 
-Say = Callable[[str], None]
 MOST_LISTED = 5  # columns
 
 
-def fit(
+def fit_and_describe(
     path: str,
     *,
     target: str | None,
@@ -35,23 +34,23 @@ def fit(
     table = read_table(path, target, task, drop)
     options = {"--target": target, "--task": task, "--drop": drop, "--seed": seed, "--n-atoms": n_atoms or "auto"}
     options["--max-rows"] = max_rows
-    from kernelpursuit.cli.training import draw_rows, expected_seconds, fit_table
+    from kernelpursuit.cli.training import draw_rows, expected_fit_seconds, fit_table
 
     table, drawn = draw_rows(table, max_rows, seed)
-    for line in [*summary(table), *drawn]:
+    for line in [*summary_of_table(table), *drawn]:
         say(line)
-    stages = None if checkpoint is None else stages_of(checkpoint, table, options, say)
-    say(f"This takes {duration(expected_seconds(len(table.y), n_atoms))} on two quiet cores.")
-    with progress(say) as (step, _):
+    stages = None if checkpoint is None else stages_of_checkpoint(checkpoint, table, options, say)
+    say(f"This takes {duration_in_words(expected_fit_seconds(len(table.y), n_atoms))} on two quiet cores.")
+    with show_progress(say) as (step, _):
         model = fit_table(table, n_atoms, seed, step, stages)
     model.about["notes"] += drawn
-    for line in judgement(model):
+    for line in judgement_in_words(model):
         say(line)
     return model
 
 
-def stages_of(file: str, table: Table, options: dict[str, Any], say: Say) -> Any:
-    """What a checkpoint holds of the fit to a table. One of another fit is refused with the reason."""
+def stages_of_checkpoint(file: str, table: Table, options: dict[str, Any], say: Say) -> Any:
+    """Stages of the fit to a table that a checkpoint holds; a checkpoint of another fit is refused with the reason."""
     from kernelpursuit import __version__
     from kernelpursuit.fitting.checkpoint import Journal, fingerprint
     from kernelpursuit.fitting.stages import Stages
@@ -73,8 +72,8 @@ def stages_of(file: str, table: Table, options: dict[str, Any], say: Say) -> Any
     return stages
 
 
-def summary(table: Table) -> list[str]:
-    """What was read."""
+def summary_of_table(table: Table) -> list[str]:
+    """Sentences on the table that was read."""
     name = printable(f"{table.name}: {table.task} of {table.target!r}")
     kinds = summary_of_kinds(table.kinds)
     return [f"{name}, {len(table.y)} rows, {len(table.kinds)} columns ({kinds}).", *table.notes]
@@ -87,12 +86,12 @@ def summary_of_kinds(kinds: dict[str, Any]) -> str:
     return ", ".join(f"{n} {kind}s" if n != 1 else f"1 {kind}" for kind, n in counts.items())
 
 
-def duration(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     """About how long, in words.
 
     Examples
     --------
-    >>> duration(8), duration(100)
+    >>> duration_in_words(8), duration_in_words(100)
     ('about 10 seconds', 'about 2 minutes')
     """
     if seconds < 90:
@@ -100,7 +99,7 @@ def duration(seconds: float) -> str:
     return f"about {round(seconds / 60)} minutes"
 
 
-def judgement(model: TableModel) -> Iterator[str]:
+def judgement_in_words(model: TableModel) -> Iterator[str]:
     """How good the model is, in sentences."""
     held = model.about["held_out"]
     error, low, high, chance = (error_text(model.task, held[key]) for key in ("error", "low", "high", "chance"))
@@ -130,7 +129,7 @@ def judgement(model: TableModel) -> Iterator[str]:
         yield "The columns that matter most: " + ", ".join(printable(one["column"]) for one in listed) + "."
 
 
-def write(model: TableModel, out: str, say: Say, checkpoint: str | None = None) -> None:
+def write_model(model: TableModel, out: str, say: Say, checkpoint: str | None = None) -> None:
     """Write the model, read it back, and say how to use it; the checkpoint is removed then."""
     try:
         save(model, out)
@@ -162,7 +161,7 @@ def load_model(path: str) -> TableModel:
     return model
 
 
-def description(model: TableModel) -> Iterator[str]:
+def description_of_model(model: TableModel) -> Iterator[str]:
     """Lines of `describe`."""
     about, estimator = model.about, model.estimator
     what = f"{model.task.capitalize()} of {model.target!r}"
@@ -172,4 +171,4 @@ def description(model: TableModel) -> Iterator[str]:
     yield f"{type(estimator).__name__} with {model.n_terms} terms on {estimator.n_features_in_} encoded inputs."
     yield printable("Needs the columns: " + ", ".join(f"{name} ({kind})" for name, kind in model.kinds.items()))
     yield from map(printable, about["notes"])
-    yield from judgement(model)
+    yield from judgement_in_words(model)

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelpursuit._warning import warn
-from kernelpursuit.cli.encoding import encoded, unread
+from kernelpursuit.cli.encoding import encode, unread_texts
 from kernelpursuit.cli.sources import Source, TableError, count_of, quoted
-from kernelpursuit.cli.tables import Kind, Task, conform, zones
+from kernelpursuit.cli.tables import Kind, Task, conform, zone_notes
 from kernelpursuit.estimators.conformal import conformal_quantile
 
 
 class TableModel:
-    """What ``kernelpursuit fit`` writes and ``kernelpursuit.load`` reads.
+    """Model of a table: an encoder of its columns, an estimator, and scores. ``kernelpursuit fit`` writes it.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class TableModel:
         self.labels = labels
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a file holds: `about` is one text there, since a node for each of its numbers takes most of the time."""
+        """State for a model file: `about` is one text there, since a node for each of its numbers would take long."""
         return {**vars(self), "about": json.dumps(self.about)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,20 +105,20 @@ class TableModel:
             not the numbers or dates that they all were in training.
         """
         if isinstance(table, Source):
-            return encoded(self.encoder, conform(table, self.kinds))
+            return encode(self.encoder, conform(table, self.kinds))
         source = Source("table", arrow(table, self.kinds), lambda row: f"row {row + 1}")
         if source.columns.num_rows == 0:
             source.fail("no rows of data: 0 sample(s), where a minimum of 1 is required")
         frame = conform(source, self.kinds)
         for remark in self.remarks(source, frame).values():
             warn(remark)
-        return encoded(self.encoder, frame)
+        return encode(self.encoder, frame)
 
     def remarks(self, source: Source, frame: Any) -> dict[str, str]:
         """For columns that may be understood otherwise than meant a sentence; `frame` is what `conform` has made."""
-        dates = zones(source, self.kinds, new=True)
+        dates = zone_notes(source, self.kinds, new=True)
         found = {name: f"column {quoted(name)} has {what}; read as UTC" for name, what in dates.items()}
-        for name, (meant, texts) in unread(self.encoder, frame).items():
+        for name, (meant, texts) in unread_texts(self.encoder, frame).items():
             others = f" and {count_of(len(texts) - 1, 'other text')}" if len(texts) > 1 else ""
             has = f"column {quoted(name)} has {quoted(texts[0])}{others}"
             found[name] = f"{has}, unlike the {meant} of the training rows; taken as missing"
@@ -126,10 +126,10 @@ class TableModel:
 
     def predict(self, table: Any) -> NDArray[Any]:
         """Predict the target, for each row of a table (see `encode`)."""
-        return self.values(self.encode(table))
+        return self.predict_encoded(self.encode(table))
 
-    def values(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        """The same for encoded rows."""
+    def predict_encoded(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        """Predict the target of encoded rows (see `encode`)."""
         predicted = self.estimator.predict(X)
         if self.labels is None:
             return predicted
@@ -146,10 +146,10 @@ class TableModel:
         Its width follows the predicted standard deviation, and its size the errors of the rows that were held out.
         """
         self._refuse("regression", "intervals")
-        return self.intervals(self.encode(table), coverage)
+        return self.encoded_intervals(self.encode(table), coverage)
 
-    def intervals(self, X: NDArray[np.float64], coverage: float, name: str = "coverage") -> NDArray[np.float64]:
-        """The same for encoded rows; an error calls the coverage by `name`."""
+    def encoded_intervals(self, X: NDArray[np.float64], coverage: float, name: str = "coverage") -> NDArray[np.float64]:
+        """Prediction intervals of encoded rows (see `predict_interval`); an error calls the coverage by `name`."""
         size = conformal_quantile(self.errors, coverage) if 0 < coverage < 1 else np.inf
         if not np.isfinite(size):
             rows = len(self.errors)

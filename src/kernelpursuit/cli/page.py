@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelpursuit.cli import drawings
-from kernelpursuit.cli.fitting import judgement, summary_of_kinds
+from kernelpursuit.cli.fitting import judgement_in_words, summary_of_kinds
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.scores import ERROR, quantity, share_text
 from kernelpursuit.cli.sources import printable
@@ -29,7 +29,7 @@ COMMON_NAMES = {
 
 def write_page(model: TableModel, out: str, file: str) -> None:
     """Write the page; `file` is where the model is."""
-    page = html(model, file).encode()
+    page = page_html(model, file).encode()
     if out == "-":
         sys.stdout.buffer.write(page)
         sys.stdout.flush()
@@ -38,7 +38,7 @@ def write_page(model: TableModel, out: str, file: str) -> None:
             stream.write(page)
 
 
-def html(model: TableModel, file: str) -> str:
+def page_html(model: TableModel, file: str) -> str:
     """The page as text."""
     import jinja2
     from markupsafe import Markup
@@ -49,29 +49,29 @@ def html(model: TableModel, file: str) -> str:
     classes = [str(label) for label in model.class_names] if model.task == "classification" else []
     shown = about["shown"]
     if model.task == "classification":
-        fit = drawings.calibration(shown["calibration"])
+        fit = drawings.draw_calibration(shown["calibration"])
     else:
-        fit = drawings.residuals(shown, printable(model.target)[:24])
+        fit = drawings.draw_residuals(shown, printable(model.target)[:24])
     template = jinja2.Environment(autoescape=True).from_string(
         files("kernelpursuit.cli").joinpath("report.html").read_text()
     )
     return template.render(
         title=printable(f"{model.target}: a model of {Path(about['table']).name}"),
-        lead=lead(model),
-        tiles=tiles(model, text),
+        lead=" ".join(judgement_in_words(model)),
+        tiles=number_tiles(model, text),
         about={**about, "notes": [printable(note) for note in about["notes"]]},
         task=model.task,
         classes=[printable(label) for label in classes],
         error_name=ERROR[model.task],
-        curve=Markup(drawings.curve(about, error_name, text)),
+        curve=Markup(drawings.draw_error_curve(about, error_name, text)),
         fit=Markup(fit),
-        centres=Markup(drawings.centres(shown["centres"], model.task, classes)),
-        keys=keys(model.task, classes),
-        peers=peers(model, text),
-        columns=columns(model, text),
+        centres=Markup(drawings.draw_centres(shown["centres"], model.task, classes)),
+        keys=colour_keys(model.task, classes),
+        peers=peer_rows(model, text),
+        columns=column_rows(model, text),
         more_columns=max(0, len(about["columns"]) - COLUMNS_SHOWN),
         read=f"{about['rows']} rows, {len(model.kinds)} columns ({summary_of_kinds(model.kinds)}).",
-        kinds=kinds(model),
+        kinds=kind_rows(model),
         file=printable(file),
         file_literal=repr(printable(file)),
     )
@@ -82,12 +82,7 @@ def percent(value: float) -> str:
     return share_text(value, decimals=1).replace("%", " %")
 
 
-def lead(model: TableModel) -> str:
-    """The first sentences of the page."""
-    return " ".join(judgement(model))
-
-
-def tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
+def number_tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
     """The numbers at the top."""
     held = model.about["held_out"]
     found = [
@@ -103,7 +98,7 @@ def tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
     return [*found, {"value": f"{held['AUC']:.3f}", "name": "area under the ROC curve"}]
 
 
-def peers(model: TableModel, text: Any) -> list[dict[str, Any]]:
+def peer_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
     """Rows of the table of peers, best first."""
     held = model.about["held_out"]
     listed = [{"model": OURS, "error": held["error"], "terms": held["terms"], "ours": True}, *model.about["peers"]]
@@ -120,7 +115,7 @@ def peers(model: TableModel, text: Any) -> list[dict[str, Any]]:
     ]
 
 
-def columns(model: TableModel, text: Any) -> list[dict[str, Any]]:
+def column_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
     """Rows of the table of columns, the most useful first."""
     listed = model.about["columns"][:COLUMNS_SHOWN]
     most = max((one["rise"] for one in listed), default=0.0) or 1.0
@@ -135,15 +130,15 @@ def columns(model: TableModel, text: Any) -> list[dict[str, Any]]:
     ]
 
 
-def kinds(model: TableModel) -> list[dict[str, str]]:
+def kind_rows(model: TableModel) -> list[dict[str, str]]:
     """The columns that the model needs; of very many the first."""
     listed = [{"name": printable(name), "kind": kind} for name, kind in model.kinds.items()]
     more = len(listed) - MOST_LISTED
     return listed if more <= 0 else [*listed[:MOST_LISTED], {"name": "...", "kind": f"{more} more"}]
 
 
-def keys(task: str, classes: list[str]) -> list[dict[str, str]]:
-    """What the colours of the rows mean."""
+def colour_keys(task: str, classes: list[str]) -> list[dict[str, str]]:
+    """Names of the colours of rows in the picture of centres."""
     if task == "regression":
         return [{"color": "q0", "name": "low target"}, {"color": "q4", "name": "high target"}]
     named = [{"color": f"c{i}", "name": printable(label)[:24]} for i, label in enumerate(classes)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.cli.encoding import unseen
+from kernelpursuit.cli.encoding import unseen_texts
 from kernelpursuit.cli.fitting import load_model
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.sources import Source, TableError, count_of, printable, quoted, stream_tables
@@ -19,12 +19,12 @@ from kernelpursuit.cli.tables import conform
 from kernelpursuit.saving.files import new_file
 
 
-def run(file: str, table: str, out: str | None, probabilities: bool, coverage: float | None) -> None:
+def predict_file(file: str, table: str, out: str | None, probabilities: bool, coverage: float | None) -> None:
     """Predict the rows of a table and write the predictions."""
     model = load_model(file)
-    check(model, probabilities, coverage)
+    check_request(model, probabilities, coverage)
     rows, told = 0, set[str]()
-    with writer(out) as write:
+    with open_writer(out) as write:
         for part in stream_tables(table):
             if part.columns.num_rows:
                 write(predictions(model, part, probabilities, coverage, typed=is_parquet(out)))
@@ -39,7 +39,7 @@ def remarks(model: TableModel, part: Source, told: set[str]) -> Iterator[str]:
     """A line for each column that may be understood otherwise than meant; once for a column."""
     frame = conform(part, model.kinds)
     found = model.remarks(part, frame)
-    for column, texts in unseen(model.encoder, frame).items():
+    for column, texts in unseen_texts(model.encoder, frame).items():
         more = f" and {count_of(len(texts) - 1, 'other')}" if len(texts) > 1 else ""
         found[column] = f"column {quoted(column)} has {quoted(texts[0])}{more}, which the training rows did not have"
     for column, remark in found.items():
@@ -48,7 +48,7 @@ def remarks(model: TableModel, part: Source, told: set[str]) -> Iterator[str]:
             yield f"kernelpursuit: {remark}"
 
 
-def check(model: TableModel, probabilities: bool, coverage: float | None) -> None:
+def check_request(model: TableModel, probabilities: bool, coverage: float | None) -> None:
     """Refuse what the model cannot give, before any row is read."""
     if probabilities and model.task != "classification":
         raise TableError(f"--probabilities are for classes, and this model is a regression of {model.target!r}")
@@ -56,7 +56,7 @@ def check(model: TableModel, probabilities: bool, coverage: float | None) -> Non
         return
     if model.task != "regression":
         raise TableError(f"--intervals are for a regression, and this model names classes of {model.target!r}")
-    model.intervals(np.zeros((1, model.estimator.n_features_in_)), coverage, name="--intervals")
+    model.encoded_intervals(np.zeros((1, model.estimator.n_features_in_)), coverage, name="--intervals")
 
 
 def predictions(
@@ -71,10 +71,10 @@ def predictions(
         names = [f"P({name})" for name in model.class_names]
         beside = dict(zip(names, model.estimator.predict_proba(X).T, strict=True))
     if coverage is not None:
-        beside = dict(zip(["lower", "upper"], model.intervals(X, coverage).T, strict=True))
+        beside = dict(zip(["lower", "upper"], model.encoded_intervals(X, coverage).T, strict=True))
     if model.target in beside:  # the name of the target, made longer, can be no other
         beside = {f"{model.target}_{name}": values for name, values in beside.items()}
-    columns = {model.target: model.values(X) if typed else model.estimator.predict(X)} | beside
+    columns = {model.target: model.predict_encoded(X) if typed else model.estimator.predict(X)} | beside
     return pa.table({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()})
 
 
@@ -84,19 +84,19 @@ def is_parquet(out: str | None) -> bool:
 
 
 @contextmanager
-def writer(out: Any) -> Iterator[Callable[[Any], None]]:
+def open_writer(out: Any) -> Iterator[Callable[[Any], None]]:
     """A function that writes parts of a table, to a file that appears when all is written, or to standard output."""
     if out in (None, "-"):
-        with text_writer(sys.stdout.buffer) as write:
+        with csv_writer(sys.stdout.buffer) as write:
             yield write
         return
-    make = parquet_writer if is_parquet(out) else text_writer
+    make = parquet_writer if is_parquet(out) else csv_writer
     with new_file(out) as stream, make(stream) as write:
         yield write
 
 
 @contextmanager
-def text_writer(stream: Any) -> Iterator[Callable[[Any], None]]:
+def csv_writer(stream: Any) -> Iterator[Callable[[Any], None]]:
     """Writes CSV, the names first; each part is sent at once."""
     from pyarrow import csv as arrow_csv
 

@@ -1,4 +1,4 @@
-"""What is being done, on a terminal with a clock that runs, elsewhere one line for each step."""
+"""Progress of a command: on a terminal a bar with a clock, elsewhere one line for each step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Say = Callable[[str], None]
 
 
 class Progress(NamedTuple):
-    """How to tell what is going on."""
+    """Functions that report progress."""
 
     step: Say  # takes the name of each step as it begins
     say: Say  # prints a line meanwhile
 
 
 @contextmanager
-def progress(say: Say, total: int | None = None) -> Iterator[Progress]:
-    """Show what is being done.
+def show_progress(say: Say, total: int | None = None) -> Iterator[Progress]:
+    """Report the steps of a command as they begin.
 
     Parameters
     ----------

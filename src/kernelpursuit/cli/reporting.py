@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelpursuit.cli.contenders import ROWS_FOR_SETTINGS, Contender, Outcome
+from kernelpursuit.cli.contenders import ROWS_FOR_SETTINGS, Contender, SplitResult
 from kernelpursuit.cli.scores import ERROR, beats_chance, error_text, quantity
 from kernelpursuit.cli.tables import Task
 
@@ -19,7 +19,7 @@ ALIKE = 0.03  # relative difference of two errors that are called the same
 FRACTIONS |= {50: "a fiftieth", 100: "a hundredth"}
 
 
-class Record(NamedTuple):
+class ModelSummary(NamedTuple):
     """One line of the comparison: means over the splits."""
 
     model: str
@@ -32,7 +32,7 @@ class Record(NamedTuple):
     predict_us: float  # per row
 
     @classmethod
-    def of(cls, contender: Contender, outcomes: Sequence[Outcome]) -> Record:
+    def of(cls, contender: Contender, outcomes: Sequence[SplitResult]) -> ModelSummary:
         """From what a model did on each split."""
         terms = [one.terms for one in outcomes if one.terms is not None]
         names = outcomes[0].scores
@@ -71,13 +71,13 @@ class Record(NamedTuple):
         }
 
 
-def heading(task: Task, unequal: bool) -> str:
+def table_heading(task: Task, unequal: bool) -> str:
     """Names of the columns; like the rows, of at most 80 characters."""
     more = f"{'balanced':>10}{'AUC':>7}" if unequal else ""
     return f"{'model':<22}{ERROR[task]:>18}{more}{'terms':>7}{'fit s':>8}{'us/row':>8}"
 
 
-def row(record: Record, task: Task, unequal: bool) -> str:
+def table_row(record: ModelSummary, task: Task, unequal: bool) -> str:
     """A record as a line of the table."""
     around = quantity(record.spread, 2) if task == "regression" else f"{record.spread:.3f}"
     error = error_text(task, record.error) + (f" ±{around}" if len(record.errors) > 1 else "")
@@ -87,7 +87,7 @@ def row(record: Record, task: Task, unequal: bool) -> str:
 
 
 def footnote(unequal: bool) -> str:
-    """What the columns mean; `unequal`: of classes of unequal size too."""
+    """Explanation of the columns of the table; `unequal`: also of those for classes of unequal size."""
     balanced = '"balanced" is the mean over the classes of the share that was found. ' if unequal else ""
     return fill(
         "Errors are of rows not trained on: the mean over the splits, ± half of the distance from the lowest to the "
@@ -100,44 +100,45 @@ def footnote(unequal: bool) -> str:
     )
 
 
-def conclusion(records: Sequence[Record], task: Task) -> list[str]:
-    """What came out, in sentences that need no table.
+def conclusion(records: Sequence[ModelSummary], task: Task) -> list[str]:
+    """Result of the comparison in sentences that need no table.
 
     The refined model with the number of terms that it chose speaks for this package: that was chosen without test rows.
     """
     named = {record.family: record for record in records}
     ours, chance, boosting = named["refined auto"], named["chance"], named["boosting"]
     exact = min((record for record in records if record.family == "exact"), key=lambda record: record.error)
-    says = f"In words: Refined KMP, with {terms(ours)},"
+    says = f"In words: Refined KMP, with {terms_in_words(ours)},"
     if task == "classification":
-        says += f" is wrong in {shown(ours, task)} of rows that it has not seen; "
-        words = [f"{says}always naming the most frequent class is wrong in {shown(chance, task)}."]
+        says += f" is wrong in {error_in_words(ours, task)} of rows that it has not seen; "
+        words = [f"{says}always naming the most frequent class is wrong in {error_in_words(chance, task)}."]
     else:
-        says += f" errs by {shown(ours, task)} on rows that it has not seen; "
-        words = [f"{says}always naming the mean errs by {shown(chance, task)}."]
+        says += f" errs by {error_in_words(ours, task)} on rows that it has not seen; "
+        words = [f"{says}always naming the mean errs by {error_in_words(chance, task)}."]
     if not beats_chance(ours.losses, chance.losses, ours.scores):
         words.append("That is no better than chance: it has learned nothing from these columns.")
         return words
-    words.append(f"Beside {exact.model} ({shown(exact, task)}): {beside(ours, exact)}; {speed(ours, exact)}.")
+    accuracy, speed = accuracy_and_terms_in_words(ours, exact), speed_in_words(ours, exact)
+    words.append(f"Beside {exact.model} ({error_in_words(exact, task)}): {accuracy}; {speed}.")
     against = {SAME: "as accurate as", UNCLEAR: "neither clearly more nor clearly less accurate than"}
     against |= {MORE: "more accurate than", LESS: "less accurate than"}
-    says = against[verdict(ours, boosting)]
-    words.append(f"It is {says} HistGradientBoosting ({shown(boosting, task)}), the usual choice for tables.")
+    says = against[accuracy_in_words(ours, boosting)]
+    words.append(f"It is {says} HistGradientBoosting ({error_in_words(boosting, task)}), the usual choice for tables.")
     return words
 
 
-def shown(record: Record, task: Task) -> str:
+def error_in_words(record: ModelSummary, task: Task) -> str:
     """The error in words."""
     return f"{record.error:.1%}" if task == "classification" else quantity(record.error)
 
 
-def terms(record: Record) -> str:
+def terms_in_words(record: ModelSummary) -> str:
     """Number of terms in words."""
     assert record.terms is not None
     return f"{record.terms:.0f} term" if round(record.terms) == 1 else f"{record.terms:.0f} terms"
 
 
-def verdict(ours: Record, peer: Record) -> str:
+def accuracy_in_words(ours: ModelSummary, peer: ModelSummary) -> str:
     """Weigh the errors by the standard error of their difference, row by row within a split.
 
     Within one standard error they cannot be told apart; the same they are if the errors differ by little as well.
@@ -150,20 +151,19 @@ def verdict(ours: Record, peer: Record) -> str:
     return MORE if mean < 0 else LESS
 
 
-def beside(ours: Record, peer: Record) -> str:
+def accuracy_and_terms_in_words(ours: ModelSummary, peer: ModelSummary) -> str:
     """Accuracy and number of terms in words, such as "the same accuracy with a tenth of the terms (12 for 124)"."""
     assert ours.terms is not None and peer.terms is not None
-    return (
-        f"{verdict(ours, peer)}, with {share_of_terms(ours.terms, peer.terms)} ({ours.terms:.0f} for {peer.terms:.0f})"
-    )
+    ratio = terms_ratio_in_words(ours.terms, peer.terms)
+    return f"{accuracy_in_words(ours, peer)}, with {ratio} ({ours.terms:.0f} for {peer.terms:.0f})"
 
 
-def share_of_terms(ours: float, peers: float) -> str:
+def terms_ratio_in_words(ours: float, peers: float) -> str:
     """Ratio of two numbers of terms in words.
 
     Examples
     --------
-    >>> share_of_terms(12, 124), share_of_terms(100, 99), share_of_terms(300, 100)
+    >>> terms_ratio_in_words(12, 124), terms_ratio_in_words(100, 99), terms_ratio_in_words(300, 100)
     ('a tenth of the terms', 'as many terms', '3 times as many terms')
     """
     ratio = ours / peers if peers else np.inf
@@ -175,7 +175,7 @@ def share_of_terms(ours: float, peers: float) -> str:
     return f"{FRACTIONS[nearest]} of the terms" if nearest > 2 else "half of the terms"
 
 
-def speed(ours: Record, peer: Record) -> str:
+def speed_in_words(ours: ModelSummary, peer: ModelSummary) -> str:
     """Ratio of the times of a prediction in words."""
     ratio = peer.predict_us / ours.predict_us
     if 0.8 < ratio < 1.25:

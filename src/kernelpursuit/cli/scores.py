@@ -74,7 +74,7 @@ def error_of(task: Task, losses: NDArray[np.float64]) -> float:
 
 
 def chance_prediction(task: Task, y_train: NDArray[Any], rows: int) -> NDArray[Any]:
-    """What is predicted without looking at the inputs: the most frequent class, or the mean."""
+    """Predictions that ignore the inputs: the most frequent class, or the mean."""
     if task == "regression":
         return np.full(rows, y_train.mean())
     classes, counts = np.unique(y_train, return_counts=True)

@@ -48,7 +48,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def shown(path: str) -> str:
+def path_in_words(path: str) -> str:
     """A path as messages name it."""
     return "standard input" if path == STANDARD_INPUT else path
 
@@ -76,7 +76,7 @@ class Source:
         places = [] if row is None else [self.place(row)]
         if column is not None:
             places.append(f"column {quoted(column)}")
-        raise TableError(": ".join([shown(self.path), *([", ".join(places)] if places else []), problem]))
+        raise TableError(": ".join([path_in_words(self.path), *([", ".join(places)] if places else []), problem]))
 
     def no_such_column(self, wanted: str) -> NoReturn:
         """Raise the error for a column that is not there, with the one that may have been meant."""
@@ -110,10 +110,10 @@ def open_table(path: str) -> Source:
         source = open_parquet(path, data) if data.startswith(b"PAR1") else open_csv(path, data)
         source.column_list()
     except UnicodeDecodeError as error:
-        raise TableError(f"{shown(path)}: the column names are not UTF-8 text") from error
+        raise TableError(f"{path_in_words(path)}: the column names are not UTF-8 text") from error
     except (pa.ArrowException, csv.Error, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0]
-        raise TableError(f"{shown(path)}: cannot be read: {reason}") from error
+        raise TableError(f"{path_in_words(path)}: cannot be read: {reason}") from error
     source.refuse_repeated(source.columns.column_names)
     if source.columns.num_rows == 0:
         source.fail("no rows of data")
@@ -123,10 +123,10 @@ def open_table(path: str) -> Source:
 def check_path(path: str) -> None:
     """Refuse what is no plain file."""
     if not os.path.exists(path):
-        raise TableError(f"{shown(path)}: no such file")
+        raise TableError(f"{path_in_words(path)}: no such file")
     if not os.path.isfile(path):
         raise TableError(
-            f"{shown(path)}: is a directory, not a file" if os.path.isdir(path) else f"{path}: not a plain file"
+            f"{path_in_words(path)}: is a directory, not a file" if os.path.isdir(path) else f"{path}: not a plain file"
         )
 
 
@@ -143,9 +143,9 @@ def read_bytes(path: str) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as inflated:
             data = inflated.read(LARGEST_INFLATED + 1)
     except (EOFError, zlib.error) as error:
-        raise TableError(f"{shown(path)}: cannot be read: a damaged gzip file ({error})") from error
+        raise TableError(f"{path_in_words(path)}: cannot be read: a damaged gzip file ({error})") from error
     if len(data) > LARGEST_INFLATED:
-        raise TableError(f"{shown(path)}: more than {LARGEST_INFLATED >> 30} GiB when inflated")
+        raise TableError(f"{path_in_words(path)}: more than {LARGEST_INFLATED >> 30} GiB when inflated")
     return data
 
 
@@ -165,9 +165,9 @@ def open_csv(path: str, data: bytes) -> Source:
     from pyarrow import csv as arrow_csv
 
     if not data.strip():
-        raise TableError(f"{shown(path)}: the file is empty")
+        raise TableError(f"{path_in_words(path)}: the file is empty")
     if b"\0" in data[:SAMPLE_BYTES] or path.lower().endswith((".parquet", ".pq")):
-        raise TableError(f"{shown(path)}: neither a Parquet file nor CSV text")
+        raise TableError(f"{path_in_words(path)}: neither a Parquet file nor CSV text")
     separator = _sniff_separator(path, data)
     _refuse_open_quote(path, data, separator)
     ragged: list[Any] = []
@@ -187,7 +187,7 @@ def open_csv(path: str, data: bytes) -> Source:
         if not ragged:
             raise
         problem = _ragged_row(ragged[0], lambda row: _csv_line(data, separator, row))
-        raise TableError(f"{shown(path)}: {problem}") from error
+        raise TableError(f"{path_in_words(path)}: {problem}") from error
     if re.search(LEADING_ZERO, data):
         columns = _with_codes(columns, lambda texts: arrow_csv.read_csv(io.BytesIO(text), read, parse, texts))
     return Source(path, columns, lambda row: _csv_line(data, separator, row))
@@ -205,19 +205,19 @@ def _with_codes(columns: Any, read: Callable[[Any], Any]) -> Any:
     types = {name: pa.string() for name in names}
     given: dict[str, Any] = {"include_columns": names, "column_types": types}
     texts = read(arrow_csv.ConvertOptions(strings_can_be_null=True, null_values=MISSING, **given))
-    for name in filter(lambda name: padded(texts.column(name)), names):
+    for name in filter(lambda name: has_leading_zeros(texts.column(name)), names):
         columns = columns.set_column(columns.column_names.index(name), name, texts.column(name))
     return columns
 
 
-def padded(texts: Any) -> bool:
+def has_leading_zeros(texts: Any) -> bool:
     """Whether texts are digits, some of which begin with a zero: codes, as of post offices, and no numbers.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> padded(pa.array(["01234", None, "56789"])), padded(pa.array(["0", "10"])), padded(pa.array(["01", "2.5"]))
-    (True, False, False)
+    >>> has_leading_zeros(pa.array(["01234", None, "56789"])), has_leading_zeros(pa.array(["01", "2.5"]))
+    (True, False)
     """
     import pyarrow.compute as pc
 
@@ -241,7 +241,7 @@ def _sniff_separator(path: str, data: bytes) -> str:
     except UnicodeDecodeError as error:
         if error.reason != "unexpected end of data":  # a character cut by the end of the sample is no error
             line = data.count(b"\n", 0, error.start) + 1
-            raise TableError(f"{shown(path)}: line {line}: neither a Parquet file nor UTF-8 text") from error
+            raise TableError(f"{path_in_words(path)}: line {line}: neither a Parquet file nor UTF-8 text") from error
     # The first separator wins a tie, so a file of one column is one whatever the separator.
     return max(SEPARATORS, key=lambda separator: len(next(filter(None, _csv_records(data, separator)), [])))
 
@@ -258,7 +258,7 @@ def _refuse_open_quote(path: str, data: bytes, separator: str) -> None:
     except csv.Error:  # the text has outgrown the limit of the csv module
         start = following
     if records.line_num > start:
-        raise TableError(f"{shown(path)}: line {start}: a quote is opened and never closed")
+        raise TableError(f"{path_in_words(path)}: line {start}: a quote is opened and never closed")
 
 
 def _csv_line(data: Any, separator: str, row: int) -> str:
@@ -291,7 +291,7 @@ def stream_tables(path: str) -> Iterator[Source]:
         """A file is read again, as what has passed is not kept; standard input cannot be."""
         if separator is None or path == STANDARD_INPUT:
             return f"row {row + 1}"
-        with open(path, "rb") as again, _text_of(inflated(again)[0]) as text:
+        with open(path, "rb") as again, _text_of(open_inflated(again)[0]) as text:
             return _csv_line(text, separator, row)
 
     def part(batch: Any) -> Source:
@@ -303,7 +303,7 @@ def stream_tables(path: str) -> Iterator[Source]:
         check_path(path)
     with sys.stdin.buffer if path == STANDARD_INPUT else open(path, "rb") as raw:
         try:
-            stream, start = inflated(raw)
+            stream, start = open_inflated(raw)
             if start.startswith(b"PAR1"):
                 file = parquet.ParquetFile(pa.BufferReader(stream.read()))
                 yield from map(part, file.iter_batches())
@@ -316,16 +316,16 @@ def stream_tables(path: str) -> Iterator[Source]:
             problem = f"{where}cannot be read: {str(error).partition(chr(10))[0]}"
             if ragged:
                 problem = _ragged_row(ragged[0], place)
-            raise TableError(f"{shown(path)}: {problem}") from error
+            raise TableError(f"{path_in_words(path)}: {problem}") from error
 
 
 def _ragged_row(row: Any, place: Callable[[int], str]) -> str:
-    """What is wrong with a row of another length than the header's; pyarrow counts the header."""
+    """Message on a row of another length than the header's; pyarrow counts the header as a row."""
     fields = count_of(row.actual_columns, "field")
     return f"{place(row.number - 2)}: {fields} where the header has {row.expected_columns}"
 
 
-def inflated(raw: Any) -> tuple[Any, bytes]:
+def open_inflated(raw: Any) -> tuple[Any, bytes]:
     """A stream of the bytes of a file, without gzip's compression, and how they begin."""
     stream: Any = io.BufferedReader(raw, SAMPLE_BYTES)
     start = stream.peek(SAMPLE_BYTES)

@@ -1,7 +1,7 @@
 """From an open table to what a model is fitted on: a data frame, a target and a task.
 
-Columns are numbers, texts, dates or times. The kinds are settled on the training table and kept with the model, so that
-another table is read in the same way: a column of numbers stays one where a part of the rows looks like something else.
+Columns are numbers, texts, dates or times. The kinds are inferred from the training table and kept with the model, so
+that another table is read in the same way: a column of numbers stays one where some rows look like something else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelpursuit.cli import cells
 from kernelpursuit.cli.outlying_values import outlying_values
-from kernelpursuit.cli.sources import Source, count_of, open_table, padded, printable, quoted
+from kernelpursuit.cli.sources import Source, count_of, has_leading_zeros, open_table, printable, quoted
 from kernelpursuit.cli.units import is_grouped, unit_note
 
 Task = Literal["regression", "classification"]
@@ -44,7 +44,7 @@ class Table:
     labels: NDArray[Any] | None = None  # the classes as the column has them, in the order of their texts
 
     def rows(self, chosen: NDArray[np.intp]) -> Table:
-        """The same with some of the rows."""
+        """The table of some of the rows."""
         return replace(self, frame=self.frame.iloc[chosen].reset_index(drop=True), y=self.y[chosen])
 
 
@@ -79,17 +79,17 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
     source = open_table(path)
     names, notes = _feature_columns(source, target, drop)
     assert target is not None  # _feature_columns has refused it
-    columns = {name: settle(source, name) for name in names}  # what is wrong with a cell is told before all else
+    columns = {name: infer_kind(source, name) for name in names}  # what is wrong with a cell is told before all else
     y, decided, known = _read_target(source, target, task)
     if task is None:
         notes.append(f"Task guessed from {quoted(target)}: {decided} (--task says otherwise).")
-        notes += filter(None, [unit_note(target, *settle(source, target))])
+        notes += filter(None, [unit_note(target, *infer_kind(source, target))])
     if not known.all():
         notes.append(f"Left out: {count_of(int((~known).sum()), 'row')} without a value of {quoted(target)}.")
     with_units = {name: note for name, (kind, column) in columns.items() if (note := unit_note(name, kind, column))}
     notes += [*with_units.values(), *_identifiers(source, columns, known=with_units)]
     inputs = {name: column.filter(known) for name, (_, column) in columns.items()}
-    constant = {name: _coarse(column) for name, column in inputs.items() if _is_constant(column)}
+    constant = {name: _precision_note(column) for name, column in inputs.items() if _is_constant(column)}
     for name, coarse in constant.items():
         notes.append(f"Left out: {quoted(name)}, which has one and the same value, or none, in all rows{coarse}.")
         del columns[name], inputs[name]
@@ -97,9 +97,9 @@ def read_table(path: str, target: str | None, task: Task | None = None, drop: Se
         source.fail(f"every column but {quoted(target)} holds one and the same value{max(constant.values())}")
     frame = to_frame(inputs)
     kinds = {name: kind for name, (kind, _) in columns.items()}
-    codes = [name for name, (kind, column) in columns.items() if kind == "text" and padded(column)]
+    codes = [name for name, (kind, column) in columns.items() if kind == "text" and has_leading_zeros(column)]
     notes += [f"{quoted(name)}: digits, some with a zero in front, read as text." for name in codes]
-    notes += [f"{quoted(name)}: {what}, read as UTC." for name, what in zones(source, kinds).items()]
+    notes += [f"{quoted(name)}: {what}, read as UTC." for name, what in zone_notes(source, kinds).items()]
     notes += _far_values(source, frame, np.flatnonzero(known))
     labels = labels_of(source.columns.column(target), np.unique(y[known])) if decided == "classification" else None
     return Table(path, frame, y[known], target, decided, kinds, [printable(note) for note in notes], labels)
@@ -139,12 +139,12 @@ def _feature_columns(source: Source, target: str | None, drop: Sequence[str]) ->
     return features, [f"Left out: {quoted(name)}, the index of a pandas frame." for name in index]
 
 
-def settle(source: Source, name: str) -> tuple[Kind, Any]:
+def infer_kind(source: Source, name: str) -> tuple[Kind, Any]:
     """Kind of a column and its values, with gaps: float64, string or timestamp."""
     import pyarrow as pa
     import pyarrow.types as types
 
-    column = cells.plain(source.columns.column(name))
+    column = cells.without_dictionary(source.columns.column(name))
     type_ = column.type
     if types.is_null(type_):
         return "number", column.cast(pa.float64())
@@ -159,32 +159,32 @@ def settle(source: Source, name: str) -> tuple[Kind, Any]:
         unread = [i for i, value in enumerate(column.to_pylist()) if value is not None and not _decodes(value)]
         return ("text", column.cast(pa.string())) if not unread else source.fail("not UTF-8 text", name, unread[0])
     if types.is_string(type_):
-        return _settle_text(source, name, column)
+        return _infer_kind_of_text(source, name, column)
     source.fail(f"holds values of type {type_}, which is no number, text or date; leave it out with --drop", name)
 
 
-def _settle_text(source: Source, name: str, column: Any) -> tuple[Kind, Any]:
+def _infer_kind_of_text(source: Source, name: str, column: Any) -> tuple[Kind, Any]:
     import pyarrow.compute as pc
     import pyarrow.types as types
 
     if types.is_dictionary(source.columns.column(name).type):  # categories, whatever they look like
         return "text", column
-    if cells.reads(cells.dates, column):
-        return ("zoned date" if pc.any(cells.zoned(column)).as_py() else "date"), cells.dates(column)
-    if cells.reads(cells.times, column):
+    if cells.can_read(cells.dates, column):
+        return ("zoned date" if pc.any(cells.has_zone(column)).as_py() else "date"), cells.dates(column)
+    if cells.can_read(cells.times, column):
         return "time", cells.times(column)
     _refuse_spoilt_numbers(source, name, column)
     return "text", column
 
 
-def zones(source: Source, kinds: Mapping[str, Kind], new: bool = False) -> dict[str, str]:
+def zone_notes(source: Source, kinds: Mapping[str, Kind], new: bool = False) -> dict[str, str]:
     """For columns of dates with time zones, or of new rows with others than the training rows, what they have."""
     import pyarrow.compute as pc
 
     found = {}
     for name in (name for name, kind in kinds.items() if "date" in kind):
-        column = cells.plain(source.columns.column(name))
-        with_zone = cells.zoned(column)
+        column = cells.without_dictionary(source.columns.column(name))
+        with_zone = cells.has_zone(column)
         some, all_ = pc.any(with_zone).as_py(), pc.all(with_zone).as_py()
         if new:
             other = some if kinds[name] == "date" else not all_
@@ -217,7 +217,7 @@ def _as_kind(source: Source, name: str, kind: Kind) -> Any:
     """A column of new rows with the kind it had in training."""
     import pyarrow as pa
 
-    column = cells.plain(source.columns.column(name))
+    column = cells.without_dictionary(source.columns.column(name))
     sort = kind.removeprefix("zoned ")  # with a zone or without, a date is an instant
     if pa.types.is_null(column.type):
         return column.cast(pa.string() if kind == "text" else pa.timestamp("us") if sort == "date" else pa.float64())
@@ -226,7 +226,7 @@ def _as_kind(source: Source, name: str, kind: Kind) -> Any:
     if pa.types.is_string(column.type):
         values = cells.read_cells(source, name, column, sort)
         return _numbers(source, name, values) if kind == "number" else values
-    found, values = settle(source, name)
+    found, values = infer_kind(source, name)
     if found.removeprefix("zoned ") != sort:
         source.fail(f"holds {found}s, but the model was fitted on {kind}s here", name)
     return values
@@ -236,8 +236,8 @@ def _is_constant(column: Any) -> bool:
     return len(column.drop_null().unique()) <= 1 and column.null_count in (0, len(column))
 
 
-def _coarse(column: Any) -> str:
-    """What to add where a column has one value: whole numbers of many digits may be several in the table."""
+def _precision_note(column: Any) -> str:
+    """Addition to a message on a column of one value: whole numbers of many digits may differ in the table."""
     import pyarrow as pa
 
     if not pa.types.is_floating(column.type) or not (known := column.drop_null()):
@@ -296,7 +296,7 @@ def labels_of(column: Any, words: NDArray[Any]) -> NDArray[Any]:
     import pyarrow as pa
     import pyarrow.types as types
 
-    type_ = cells.plain(column).type
+    type_ = cells.without_dictionary(column).type
     if not (types.is_boolean(type_) or types.is_integer(type_) or types.is_float32(type_) or types.is_float64(type_)):
         return words
     return pa.array(words.tolist()).cast(type_).to_numpy(zero_copy_only=False)
@@ -339,8 +339,8 @@ def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[
         original = pc.if_else(pc.is_nan(original), pa.scalar(None, original.type), original)  # no class of its own
     category = pa.types.is_dictionary(original.type) or pa.types.is_boolean(original.type)
     as_it_is = task == "classification" or (task == "regression" and pa.types.is_string(original.type))
-    kind, column = ("text", original) if as_it_is else settle(source, name)
-    if task != "classification" and pa.types.is_string(original.type) and padded(original):
+    kind, column = ("text", original) if as_it_is else infer_kind(source, name)
+    if task != "classification" and pa.types.is_string(original.type) and has_leading_zeros(original):
         kind, column = "number", cells.numbers(original)  # codes are classes where they are few, else quantities
     if "date" in kind:
         source.fail("holds dates or times, which cannot be predicted; turn them into numbers", name)
@@ -358,7 +358,7 @@ def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[
         return _classes(source, name, *_words(original), hint), decided, known
     assert numbers is not None
     if np.ptp(numbers[known]) == 0:
-        source.fail(f"every row has the same target, {numbers[known][0]:g}{_coarse(column)}", name)
+        source.fail(f"every row has the same target, {numbers[known][0]:g}{_precision_note(column)}", name)
     return numbers, decided, known
 
 

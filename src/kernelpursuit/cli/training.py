@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
-from kernelpursuit.cli.encoding import encoded, make_encoder, make_scaler, near_zero, origins
+from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians, source_columns
 from kernelpursuit.cli.model import TableModel
+from kernelpursuit.cli.progress import Say
 from kernelpursuit.cli.scores import (
     are_unequal,
     beats_chance,
@@ -29,8 +29,6 @@ from kernelpursuit.cli.scores import (
     losses_of,
 )
 from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Table
-
-Say = Callable[[str], None]
 
 FEW_ROWS = 10_000  # up to which a second thread of BLAS costs more than it gives, and very much on a busy machine
 HELD_OUT = 0.2  # share of the rows that the model is judged on
@@ -59,7 +57,7 @@ def draw_rows(table: Table, most: int, seed: int) -> tuple[Table, list[str]]:
     return table.rows(kept), [f"Used {len(kept)} of {rows} rows, {how} (--max-rows)."]
 
 
-def expected_seconds(rows: int, n_atoms: int | None) -> float:
+def expected_fit_seconds(rows: int, n_atoms: int | None) -> float:
     """About what `fit_table` takes: two fits, of which the first looks for the number of terms."""
     one = 6 + 3e-3 * rows
     return (2 if n_atoms is None else 1) * one + 5
@@ -93,9 +91,9 @@ def fit_table(
     train, test = np.sort(train), np.sort(test)
     say(f"Fitting to {len(train)} rows; {len(test)} are held out to judge it")
     encoder = make_encoder(table.kinds)
-    X, X_test = encoded(encoder, table.frame.iloc[train], fit=True), encoded(encoder, table.frame.iloc[test])
+    X, X_test = encode(encoder, table.frame.iloc[train], fit=True), encode(encoder, table.frame.iloc[test])
     y, y_test = table.y[train], table.y[test]
-    with quiet(), threadpool_limits(limits=1 if len(rows) <= FEW_ROWS else None):
+    with without_known_warnings(), threadpool_limits(limits=1 if len(rows) <= FEW_ROWS else None):
         judged = new_estimator(table, n_atoms, seed, stages).fit(X, y)
         about: dict[str, Any] = {
             "version": __version__,
@@ -105,15 +103,15 @@ def fit_table(
             "held_out": held_out_scores(judged, X_test, y, y_test, table),
         }
         say("Measuring its peers and what each column is worth")
-        about["peers"] = peers(table, train, test, X, X_test, seed)
-        about["curve"] = curve(judged, X, y, X_test, y_test, table, seed)
-        about["columns"] = worth_of_columns(judged, X_test, y_test, table, origins(encoder), seed)
-        about["shown"] = shown(judged, X, y, X_test, y_test, table)
+        about["peers"] = peer_errors(table, train, test, X, X_test, seed)
+        about["curve"] = error_curve(judged, X, y, X_test, y_test, table, seed)
+        about["columns"] = worth_of_columns(judged, X_test, y_test, table, source_columns(encoder), seed)
+        about["shown"] = points_for_pictures(judged, X, y, X_test, y_test, table)
         errors = normalised_errors(judged, X_test, y_test) if table.task == "regression" else np.empty(0)
         say(f"Fitting to all {len(rows)} rows, with {len(judged.centers_)} terms")
         encoder = make_encoder(table.kinds)
         final = new_estimator(table, len(judged.centers_), seed, stages)
-        final.fit(encoded(encoder, table.frame, fit=True), table.y)
+        final.fit(encode(encoder, table.frame, fit=True), table.y)
     del judged._stages, final._stages
     return TableModel(encoder, final, table.target, table.task, table.kinds, errors, about, table.labels)
 
@@ -126,8 +124,8 @@ def new_estimator(table: Table, n_atoms: int | None, seed: int, stages: Any) -> 
     return estimator
 
 
-class quiet(warnings.catch_warnings):
-    """Without warnings of models that are only compared with, or that have fewer terms than asked for."""
+class without_known_warnings(warnings.catch_warnings):
+    """Suppress warnings of peers, and of fewer terms than asked for."""
 
     def __enter__(self) -> Any:
         found = super().__enter__()
@@ -153,7 +151,7 @@ def held_out_scores(
     return scores | of_classes | {"unequal": are_unequal(table.y), "learned": learned}
 
 
-def peers(
+def peer_errors(
     table: Table, train: NDArray[Any], test: NDArray[Any], X: NDArray[Any], X_test: NDArray[Any], seed: int
 ) -> list[dict[str, Any]]:
     """Errors of other models on the same rows, with the settings that they come with."""
@@ -162,7 +160,7 @@ def peers(
     classes = table.task == "classification"
     y, y_test = table.y[train], table.y[test]
     boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    frame = near_zero(table.frame)
+    frame = minus_medians(table.frame)
     boosted = tabular_pipeline(boosting(random_state=seed)).fit(frame.iloc[train], y)
     few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
     center, unit = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
@@ -173,14 +171,14 @@ def peers(
     )
     linear.fit(X, targets)
 
-    def plain(values: NDArray[Any]) -> NDArray[Any]:
+    def in_units_of_target(values: NDArray[Any]) -> NDArray[Any]:
         return values if classes else values * unit + center
 
     found = {
         "chance": (chance_prediction(table.task, y, len(y_test)), None),
         "HistGradientBoosting": (boosted.predict(frame.iloc[test]), None),
-        type(machine[-1]).__name__: (plain(machine.predict(X_test)), len(machine[-1].support_)),
-        "LogisticRegression" if classes else "Ridge": (plain(linear.predict(X_test)), None),
+        type(machine[-1]).__name__: (in_units_of_target(machine.predict(X_test)), len(machine[-1].support_)),
+        "LogisticRegression" if classes else "Ridge": (in_units_of_target(linear.predict(X_test)), None),
     }
     return [
         {"model": name, "error": error_of(table.task, losses_of(table.task, y_test, predicted)), "terms": terms}
@@ -188,7 +186,7 @@ def peers(
     ]
 
 
-def curve(
+def error_curve(
     model: Any, X: NDArray[Any], y: NDArray[Any], X_test: NDArray[Any], y_test: NDArray[Any], table: Table, seed: int
 ) -> dict[str, Any]:
     """Held-out error of kernel matching pursuit with 0, 1, 2, ... terms, the inputs weighed as the model weighs them.
@@ -230,7 +228,7 @@ def worth_of_columns(
     return sorted(found, key=lambda one: -one["rise"])
 
 
-def shown(
+def points_for_pictures(
     model: Any,
     X: NDArray[Any],
     y: NDArray[Any],
@@ -240,14 +238,14 @@ def shown(
 ) -> dict[str, Any]:
     """Points of the pictures: predictions beside what happened, and the centres among the training rows."""
     some = np.linspace(0, len(y_test) - 1, min(ROWS_SHOWN, len(y_test))).astype(int)
-    picture: dict[str, Any] = {"centres": centres(model, X, y)}
+    picture: dict[str, Any] = {"centres": centres_in_plane(model, X, y)}
     if table.task == "regression":
         predicted = model.predict(X_test[some])
         return picture | {"predicted": predicted.tolist(), "true": y_test[some].tolist()}
-    return picture | {"calibration": calibration(model, X_test, y_test)}
+    return picture | {"calibration": calibration_bins(model, X_test, y_test)}
 
 
-def calibration(model: Any, X_test: NDArray[Any], y_test: NDArray[Any]) -> list[list[float]]:
+def calibration_bins(model: Any, X_test: NDArray[Any], y_test: NDArray[Any]) -> list[list[float]]:
     """Predicted probability, share that happened and number of rows, in bins: of the last of two classes, or of all."""
     probabilities = model.predict_proba(X_test)
     happened = y_test[:, None] == model.classes_
@@ -262,7 +260,7 @@ def calibration(model: Any, X_test: NDArray[Any], y_test: NDArray[Any]) -> list[
     ]
 
 
-def centres(model: Any, X: NDArray[Any], y: NDArray[Any]) -> dict[str, Any]:
+def centres_in_plane(model: Any, X: NDArray[Any], y: NDArray[Any]) -> dict[str, Any]:
     """Centres among training rows along the two directions of the weighed inputs in which these vary most."""
     rows = np.random.default_rng(0).permutation(len(y))[:ROWS_SHOWN]
     Z, C = (part * model.input_weights_ for part in (X[rows], model.centers_))

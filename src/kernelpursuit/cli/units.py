@@ -33,11 +33,11 @@ def is_grouped(text: str) -> bool:
 
 
 def unit_note(name: str, kind: str, column: Any) -> str | None:
-    """What to say of a column of texts that look like numbers with a sign or a unit."""
+    """A note on a column of texts that look like numbers with a sign or a unit; None for other columns."""
     if kind != "text":
         return None
     counts = {one["values"]: one["counts"] for one in column.drop_null().value_counts().to_pylist()}
-    if not (found := units(counts)):
+    if not (found := common_units(counts)):
         return None
     signs = " or ".join(map(quoted, found))
     such = next(text for text in counts if NUMBER.fullmatch(text.strip()))
@@ -45,7 +45,7 @@ def unit_note(name: str, kind: str, column: Any) -> str | None:
     return f"{like}; kept as texts (write plain numbers, in one unit, to have them read as numbers)."
 
 
-def units(counts: Mapping[str, int]) -> list[str]:
+def common_units(counts: Mapping[str, int]) -> list[str]:
     """Signs and units of texts that are numbers with them in most rows; none where that is not so.
 
     Parameters
@@ -55,8 +55,8 @@ def units(counts: Mapping[str, int]) -> list[str]:
 
     Examples
     --------
-    >>> units({"1.5 kg": 4, "2 kg": 9, "3 lb": 2, "heavy": 1}), units({"$1": 1, "$2": 1, "$3": 1}), units({"u1": 7})
-    (['kg', 'lb'], ['$'], [])
+    >>> common_units({"1.5 kg": 4, "2 kg": 9, "3 lb": 2, "heavy": 1}), common_units({"$1": 1, "$2": 1, "$3": 1})
+    (['kg', 'lb'], ['$'])
     """
     rows: Counter[str] = Counter()
     numbers = 0

@@ -50,9 +50,9 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
     >>> [output.name for output in graph.graph.output]
     ['variable']
     """
-    from kernelpursuit.exporting.converters import converted
+    from kernelpursuit.exporting.converters import build_graph
 
     try:
-        return converted(model, dtype, target_opset)
+        return build_graph(model, dtype, target_opset)
     except ModuleNotFoundError as error:
         raise ImportError(f"to_onnx needs {error.name}: pip install 'kernelpursuit[onnx]'") from error

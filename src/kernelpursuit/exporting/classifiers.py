@@ -28,16 +28,16 @@ def class_outputs(model: Any) -> list[Any]:
     return [("label", label, None), ("probabilities", None, len(classes))]
 
 
-def classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
+def convert_classifier(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """The class of the largest value, and probabilities."""
     values = expansion_values(graph, X, model._expansion)
-    label_nodes(graph, values, model, operator.outputs[0])
+    add_labels(graph, values, model, operator.outputs[0])
     slope, bias, limit, form = odds_of(model)
     form = "labels" if has_labels(model) else form
-    probability_nodes(graph, values, slope, bias, limit, form, operator.outputs[1])
+    add_probabilities(graph, values, slope, bias, limit, form, operator.outputs[1])
 
 
-def label_nodes(graph: Graph, values: str, model: Any, output: Any) -> None:
+def add_labels(graph: Graph, values: str, model: Any, output: Any) -> None:
     """The class of the largest decision value, the second of two where the only one is positive, or all such labels."""
     classes = on_host(model.classes_)
     if has_labels(model):
@@ -53,7 +53,7 @@ def label_nodes(graph: Graph, values: str, model: Any, output: Any) -> None:
     name_classes(graph, index, classes, output)
 
 
-def probability_nodes(
+def add_probabilities(
     graph: Graph,
     values: str,
     slope: np.ndarray,
@@ -65,7 +65,7 @@ def probability_nodes(
     """Probabilities by the log odds slope * value + bias; `form` says how those of several values belong together."""
     odds = graph.op("Gemm", values, graph.constant(np.diag(slope)), graph.constant(bias[None]))
     if np.any(np.isfinite(limit)):
-        odds = limited(graph, odds, limit, together=form == "softmax" and len(slope) > 1)
+        odds = limit_odds(graph, odds, limit, together=form == "softmax" and len(slope) > 1)
     if form == "labels":
         p = graph.op("Sigmoid", odds)
     elif len(slope) == 1:
@@ -79,7 +79,7 @@ def probability_nodes(
     graph.finish(p, output)
 
 
-def limited(graph: Graph, odds: str, limit: np.ndarray, together: bool) -> str:
+def limit_odds(graph: Graph, odds: str, limit: np.ndarray, together: bool) -> str:
     """Log odds no larger than their limits, as `no_surer` has them; `together` where differences of them count."""
     if not together:
         return graph.op("Max", graph.op("Min", odds, graph.constant(limit[None])), graph.constant(-limit[None]))

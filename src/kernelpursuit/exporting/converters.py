@@ -1,4 +1,4 @@
-"""Converters of our estimators for skl2onnx: what each computes from its expansion."""
+"""Converters of our estimators for skl2onnx: the nodes that each needs beside its expansion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernelpursuit.estimators.pca import SparseKernelPCA
 from kernelpursuit.estimators.ranker import KMPRanker
 from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.exporting.classifiers import class_outputs, classifier, width_of_coef
+from kernelpursuit.exporting.classifiers import class_outputs, convert_classifier, width_of_coef
 from kernelpursuit.exporting.graphs import (
     INT64,
     Graph,
@@ -46,7 +46,7 @@ from kernelpursuit.search.path_cv import KMPClassifierCV, KMPRegressorCV
 DTYPES = {"float64": "Double", "float32": "Float"}  # names of tensors in skl2onnx
 
 
-def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
+def build_graph(model: Any, dtype: Any, target_opset: int | None) -> Any:
     """See `kernelpursuit.to_onnx`."""
     name = np.dtype(dtype).name
     if name not in DTYPES:
@@ -58,7 +58,7 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
     check_is_fitted(model)
     from skl2onnx import convert_sklearn
 
-    register()
+    register_converters()
     steps = convertible(model)
     last = last_step(steps)
     # Probabilities of scikit-learn's classifiers shall be arrays, not dictionaries.
@@ -70,7 +70,7 @@ def converted(model: Any, dtype: Any, target_opset: int | None) -> Any:
 
 
 def warn_if_unreadable(graph: Any, dtype: str) -> None:
-    """Say so where onnxruntime, if it is here, cannot load a graph: parts of it may be of scikit-learn."""
+    """Warn where onnxruntime, if it is installed, cannot load a graph: parts of it may be of scikit-learn."""
     try:
         import onnxruntime
     except ImportError:
@@ -94,7 +94,7 @@ def tensor_type(name: str) -> Any:
 
 
 @cache
-def register() -> None:
+def register_converters() -> None:
     """Tell skl2onnx of our estimators, once."""
     from skl2onnx import update_registered_converter
 
@@ -103,7 +103,7 @@ def register() -> None:
             kind,
             f"Kernelpursuit{kind.__name__}",
             no_shapes,
-            wrapped(convert),
+            on_double_inputs(convert),
             parser=parser_of(outputs),
         )
 
@@ -112,7 +112,7 @@ def no_shapes(operator: Any) -> None:
     """Shapes are set when the outputs are declared."""
 
 
-def wrapped(convert: Any) -> Any:
+def on_double_inputs(convert: Any) -> Any:
     """A converter of skl2onnx around one of ours: rows arrive in double precision."""
 
     def run(scope: Any, operator: Any, container: Any) -> None:
@@ -142,7 +142,7 @@ def parser_of(outputs: Any) -> Any:
 
 
 def inner_prediction(scope: Any, model: Any, inputs: Any) -> Any:
-    """What a model inside another predicts: no output of the graph, as skl2onnx takes all that it parses to be."""
+    """Prediction of a model inside another; not an output of the graph, as which skl2onnx takes all that it parses."""
     from skl2onnx._parse import parse_sklearn
 
     found = parse_sklearn(scope, model, inputs)
@@ -156,7 +156,7 @@ def one_output(width: Any) -> Any:
     return lambda model: [("variable", None, width(model))]
 
 
-def expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
+def convert_expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Regressors and transformers that are nothing but an expansion."""
     values = expansion_values(graph, X, model._expansion)
     link = link_of(model.loss) if isinstance(model, (KMPRegressor, KMPRegressorCV)) else None
@@ -167,12 +167,12 @@ def expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
     graph.finish(values, operator.outputs[0])
 
 
-def canonical(graph: Graph, X: str, model: Any, operator: Any) -> None:
+def convert_canonical(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Variates of the first view."""
     graph.finish(expansion_values(graph, X, model._x_expansion), operator.outputs[0])
 
 
-def discriminants(graph: Graph, X: str, step: Any, operator: Any) -> None:
+def convert_discriminants(graph: Graph, X: str, step: Any, operator: Any) -> None:
     """Discriminant coordinates."""
     coef = coordinates(step.model._discriminants)
     graph.finish(expansion_values(graph, X, step.model._expansion, coef), operator.outputs[0])
@@ -183,7 +183,7 @@ def columns_with_numbers(step: Any) -> np.ndarray:
     return np.flatnonzero(~np.isnan(np.asarray(step.model.statistics_, dtype=np.float64)))
 
 
-def imputed(graph: Graph, X: str, step: Any, operator: Any) -> None:
+def convert_imputer(graph: Graph, X: str, step: Any, operator: Any) -> None:
     """Missing numbers replaced; columns that had no number go."""
     kept = columns_with_numbers(step)
     X = graph.op("Gather", X, graph.constant(kept, np.int64), axis=1)
@@ -191,17 +191,17 @@ def imputed(graph: Graph, X: str, step: Any, operator: Any) -> None:
     graph.finish(graph.op("Where", graph.op("IsNaN", X), values, X), operator.outputs[0])
 
 
-def weighted(graph: Graph, X: str, model: Any, operator: Any) -> None:
+def convert_widths(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Inputs times their weights."""
     graph.finish(graph.op("Mul", X, graph.constant(to_host(model.weights_)[None])), operator.outputs[0])
 
 
-def novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
+def convert_novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Minus the squared distance to the span of the chosen points less the threshold: negative for outliers."""
     span = model._span.expansion
     features = expansion_values(graph, X, span)
     inside = squared_lengths(graph, features, span.coef.shape[1])
-    residual = graph.op("Max", graph.op("Sub", diagonal(graph, X, model), inside), graph.constant([[0.0]]))
+    residual = graph.op("Max", graph.op("Sub", diagonal_values(graph, X, model), inside), graph.constant([[0.0]]))
     scores = graph.op("Sub", graph.op("Neg", residual), graph.constant([[model.offset_]]))
     flat = graph.op("Reshape", scores, graph.constant([-1], np.int64))
     outlying = graph.op("Less", flat, graph.constant([0.0]))
@@ -210,7 +210,7 @@ def novelty(graph: Graph, X: str, model: Any, operator: Any) -> None:
     graph.finish(scores, operator.outputs[1])
 
 
-def diagonal(graph: Graph, X: str, model: Any) -> str:
+def diagonal_values(graph: Graph, X: str, model: Any) -> str:
     """k(x, x) of the rows, (n, 1)."""
     kernel, d = model._span.expansion.kernels[0], int(model.support_vectors_.shape[1])
     if kernel.name in SHIFT_INVARIANT:
@@ -240,7 +240,7 @@ def conformal_outputs(model: Any) -> list[Any]:
     return [("variable", None, 1), *ends]
 
 
-def conformal(graph: Graph, middle: str, model: Any, operator: Any) -> None:
+def convert_conformal(graph: Graph, middle: str, model: Any, operator: Any) -> None:
     """The prediction, and the interval around it where that is a number of its units."""
     middle = graph.op("Reshape", middle, graph.constant([-1, 1], np.int64))
     graph.finish(middle, operator.outputs[0])
@@ -257,12 +257,12 @@ def conformal(graph: Graph, middle: str, model: Any, operator: Any) -> None:
 REGRESSORS = (KMPRegressor, KMPRegressorCV, KMPRanker, RefinedKMPRegressor, PolytopeFacesRegressor)
 CLASSIFIERS = (KMPClassifier, KMPClassifierCV, RefinedKMPClassifier, SparseKernelFDA, SparseKernelFDACV)
 CONVERTERS: dict[Any, tuple[Any, Any]] = {
-    **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), expansion)),
-    **dict.fromkeys(CLASSIFIERS, (class_outputs, classifier)),
-    SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), canonical),
-    NumberImputer: (one_output(lambda step: len(columns_with_numbers(step))), imputed),
-    DiscriminantCoordinates: (one_output(lambda step: step.model._n_features_out), discriminants),
-    FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), weighted),
-    SparseKernelNovelty: (lambda model: [("label", "Int64", None), ("scores", None, 1)], novelty),
-    ConformalRegressor: (conformal_outputs, conformal),
+    **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), convert_expansion)),
+    **dict.fromkeys(CLASSIFIERS, (class_outputs, convert_classifier)),
+    SparseKernelCCA: (one_output(lambda model: int(model._x_expansion.coef.shape[1])), convert_canonical),
+    NumberImputer: (one_output(lambda step: len(columns_with_numbers(step))), convert_imputer),
+    DiscriminantCoordinates: (one_output(lambda step: step.model._n_features_out), convert_discriminants),
+    FeatureWidths: (one_output(lambda model: len(on_host(model.weights_))), convert_widths),
+    SparseKernelNovelty: (lambda model: [("label", "Int64", None), ("scores", None, 1)], convert_novelty),
+    ConformalRegressor: (conformal_outputs, convert_conformal),
 }

@@ -1,4 +1,4 @@
-"""What skl2onnx is given of a model: stand-ins where its own converter would be wrong, errors where none helps."""
+"""Models as skl2onnx converts them rightly: with stand-ins for what it gets wrong, or an error where none helps."""
 
 from __future__ import annotations
 

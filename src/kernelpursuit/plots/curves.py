@@ -11,15 +11,15 @@ import numpy as np
 from kernelpursuit.plots.drawing import (
     PURSUIT,
     STYLES,
+    as_label,
     check_has,
     colours,
     count_axis,
     draw_bounds,
     figure_and_axes,
-    highest,
-    last_step,
+    largest_value,
     legend,
-    plain,
+    model_and_data,
 )
 from kernelpursuit.plots.path import measure_of, staged_errors
 
@@ -95,7 +95,7 @@ class BoundDisplay:
         -------
         BoundDisplay
         """
-        estimator, X = last_step(estimator, X)
+        estimator, X = model_and_data(estimator, X)
         check_has(estimator, "path_", PURSUIT)
         path = estimator.path_
         bound = np.array([step.bound for step in [path.start, *path.steps, *path.discarded]], dtype=np.float64)
@@ -130,10 +130,10 @@ class BoundDisplay:
         measured = {name: (k, np.asarray(values)) for name, values in observed.items() if values is not None}
         self.lines_ = {}
         for (name, curve), style in zip(measured.items(), cycle(STYLES), strict=False):
-            self.lines_[name] = self.ax_.plot(*curve, color="black", linestyle=style, label=plain(name))[0]
+            self.lines_[name] = self.ax_.plot(*curve, color="black", linestyle=style, label=as_label(name))[0]
         handles = list(self.lines_.values())
         curves = {name: (k, np.asarray(values, dtype=np.float64)) for name, values in self.curves.items()}
-        lines, notes = draw_bounds(self.ax_, curves, self.trivial, colours(), highest(measured.values()))
+        lines, notes = draw_bounds(self.ax_, curves, self.trivial, colours(), largest_value(measured.values()))
         self.lines_ |= lines
         count_axis(self.ax_, "number of atoms")
         self.ax_.set_ylabel("bound")
@@ -142,7 +142,7 @@ class BoundDisplay:
 
 
 def _new_errors(estimator: Any, X: Any, y: Any, size: int, measure: Callable | None) -> dict[str, np.ndarray]:
-    """What a bound speaks of, on new data, after 0, 1, ... steps; nan where the model does not go so far."""
+    """Errors on new data that a bound is about, after 0, 1, ... steps; nan where the model does not go so far."""
     if hasattr(estimator, "residual"):
         known = {"mean squared distance": {len(estimator.path_): float(np.mean(np.asarray(estimator.residual(X))))}}
     else:
@@ -160,7 +160,7 @@ def _missed(y: Any, prediction: Any) -> float:
 
 
 class ResidualTraceDisplay:
-    """What the span of the chosen points leaves of the kernel matrix, tr(K - K̃), on a logarithmic axis.
+    """Residual trace tr(K - K̃) of a kernel matrix beyond the span of the chosen points, on a logarithmic axis.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class ResidualTraceDisplay:
         Trace after 0, 1, ..., k points.
     name : str
     compare : dict of str to array-like, optional
-        The same of other ways to choose, or the smallest possible: sums of eigenvalues.
+        Residual traces of other choices, or the smallest possible ones: sums of eigenvalues.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class ResidualTraceDisplay:
         -------
         ResidualTraceDisplay
         """
-        (estimator,) = last_step(estimator)
+        (estimator,) = model_and_data(estimator)
         check_has(estimator, "residual_trace_", "a fitted SparseKernelPCA or PursuitNystroem (`residual_trace_`)")
         name = type(estimator).__name__ if name is None else name
         return cls(estimator.residual_trace_, name=name, compare=compare).plot(ax)
@@ -237,7 +237,7 @@ class ResidualTraceDisplay:
             values = np.array(trace, dtype=np.float64)
             values[values <= 1e-15 * np.nanmax(values)] = np.nan  # rounding error; a logarithm has no zero
             steps = np.arange(len(values))
-            self.lines_[name] = self.ax_.plot(steps, values, color=colour, linestyle=style, label=plain(name))[0]
+            self.lines_[name] = self.ax_.plot(steps, values, color=colour, linestyle=style, label=as_label(name))[0]
         count_axis(self.ax_, "number of atoms")
         self.ax_.set_ylabel("residual trace, tr(K − K̃)")
         legend(self.ax_, list(self.lines_.values()))

@@ -1,4 +1,4 @@
-"""What the pictures share: axes, colours, labels, bounds with their vacuous part marked."""
+"""Axes, colours, labels and bounds (their vacuous part is marked) of all pictures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def figure_and_axes(ax: Any) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
-def last_step(estimator: Any, *data: Any) -> tuple[Any, ...]:
+def model_and_data(estimator: Any, *data: Any) -> tuple[Any, ...]:
     """The model itself, out of a search or the end of a pipeline, and data as it sees them.
 
     What a scaler made of X, say; None stays None.
@@ -56,7 +56,7 @@ def last_step(estimator: Any, *data: Any) -> tuple[Any, ...]:
     last = estimator.steps[-1][1]
     if len(estimator.steps) > 1:
         data = tuple(None if X is None else estimator[:-1].transform(X) for X in data)
-    return last_step(last, *data)
+    return model_and_data(last, *data)
 
 
 def check_has(estimator: Any, attribute: str, what: str) -> None:
@@ -75,12 +75,12 @@ def scale_for(curves: Iterable[Curve]) -> str:
     return "log" if len(values) and values.min() > 0 and values.max() > 10 * values.min() else "linear"
 
 
-def plain(name: Any) -> str:
+def as_label(name: Any) -> str:
     r"""Label that matplotlib shows as it is: no formula between dollar signs, not hidden for a leading underscore.
 
     Examples
     --------
-    >>> plain("price_$"), plain("_x")
+    >>> as_label("price_$"), as_label("_x")
     ('price_\\$', ' _x')
     """
     text = str(name).replace("$", r"\$")
@@ -100,7 +100,7 @@ def count_axis(ax: Any, label: str) -> None:
     ax.set_xlabel(label)
 
 
-def highest(curves: Iterable[Curve]) -> float:
+def largest_value(curves: Iterable[Curve]) -> float:
     """Largest finite value of all curves, 0 if there is none."""
     return max((float(np.max(v[np.isfinite(v)], initial=0.0)) for _, v in curves), default=0.0)
 
@@ -126,11 +126,11 @@ def draw_bounds(
         colour = next(palette)
         low, high = values[np.isfinite(values)].min(initial=np.inf), values[np.isfinite(values)].max(initial=-np.inf)
         ax.plot(k, values, color=colour, linestyle=":", linewidth=1.6, label="_vacuous")
-        label = f"{plain(name)} {_remark(low, high, limit, view)}".rstrip()
+        label = f"{as_label(name)} {_remark(low, high, limit, view)}".rstrip()
         informative = np.where(values <= limit, values, np.nan)
         lines[name] = ax.plot(k, informative, color=colour, linewidth=1.8, label=label)[0]
         handles.append(lines[name] if low <= limit else Line2D([], [], color=colour, linestyle=":", label=label))
-    if highest(bounds.values()) > limit:
+    if largest_value(bounds.values()) > limit:
         ax.axhline(limit, color="0.6", linewidth=0.8, zorder=0)
         note = f"dotted: vacuous (above {limit:.4g})"
         handles.append(Line2D([], [], color="0.4", linestyle=":", label=note))
@@ -139,7 +139,7 @@ def draw_bounds(
 
 
 def _remark(low: float, high: float, limit: float, view: float) -> str:
-    """What the legend says of a bound that leaves the view."""
+    """Remark of the legend on a bound that leaves the view."""
     if low > limit:
         return f"(vacuous, from {low:.3g} on)"
     return f"(up to {high:.3g})" if high > view else ""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.arrays import to_host
-from kernelpursuit.plots.drawing import COLOURS, check_has, figure_and_axes, last_step, legend, plain
+from kernelpursuit.plots.drawing import COLOURS, as_label, check_has, figure_and_axes, legend, model_and_data
 
 
 class MovedCentersDisplay:
@@ -79,7 +79,7 @@ class MovedCentersDisplay:
         MovedCentersDisplay
         """
         names = getattr(X, "columns", None)
-        last, X_last = last_step(estimator, X)
+        last, X_last = model_and_data(estimator, X)
         check_has(last, "start_centers_", "a fitted refined model")
         names = getattr(X_last, "columns", names)
         points = to_host(X_last if hasattr(X_last, "dtype") else np.asarray(X_last))
@@ -133,8 +133,8 @@ class MovedCentersDisplay:
         self.ax_.set(
             xlim=(low[0] - room[0], high[0] + room[0]),
             ylim=(low[1] - room[1], high[1] + room[1]),
-            xlabel=plain(self.feature_names[0]),
-            ylabel=plain(self.feature_names[1]),
+            xlabel=as_label(self.feature_names[0]),
+            ylabel=as_label(self.feature_names[1]),
         )
         legend(self.ax_, [data, chosen, self.points_], columns_below=3)
         return self

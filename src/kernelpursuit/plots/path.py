@@ -12,15 +12,15 @@ from kernelpursuit.arrays import to_host
 from kernelpursuit.plots.drawing import (
     PURSUIT,
     Curve,
+    as_label,
     check_has,
     colours,
     count_axis,
     draw_bounds,
     figure_and_axes,
-    highest,
-    last_step,
+    largest_value,
     legend,
-    plain,
+    model_and_data,
     scale_for,
 )
 
@@ -137,7 +137,7 @@ class PursuitPathDisplay:
         known, measure = measure is None, measure_of(estimator, measure, _squared_error)
         if baseline is not None and hasattr(baseline, "predict"):
             baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
-        estimator, X, X_train = last_step(estimator, X, X_train)
+        estimator, X, X_train = model_and_data(estimator, X, X_train)
         check_has(estimator, "path_", PURSUIT)
         path = estimator.path_
         same_units = known and not classifier and getattr(estimator, "loss", None) == "squared"
@@ -210,9 +210,9 @@ class PursuitPathDisplay:
         self.lines_ = {}
         for name, (k, values) in self.curves.items():
             style = {"marker": "."} if len(k) <= 40 else {}
-            self.lines_[name] = self.ax_.plot(k, values, color=next(palette), label=plain(name), **style)[0]
+            self.lines_[name] = self.ax_.plot(k, values, color=next(palette), label=as_label(name), **style)[0]
         handles = list(self.lines_.values())
-        lines, notes = draw_bounds(self.ax_, self.bounds, self.trivial, palette, highest(self.curves.values()))
+        lines, notes = draw_bounds(self.ax_, self.bounds, self.trivial, palette, largest_value(self.curves.values()))
         self.lines_ |= lines
         self.chosen_line_, self.baseline_line_ = self._draw_reference_lines()
         self.loss_ax_ = self._draw_loss() if self.loss is not None else None
@@ -229,7 +229,7 @@ class PursuitPathDisplay:
         chosen = baseline = None
         if self.baseline is not None:
             name, error = self.baseline
-            label = f"{plain(name)} ({error:.4g})"
+            label = f"{as_label(name)} ({error:.4g})"
             baseline = self.ax_.axhline(error, color="0.35", linestyle="--", linewidth=1.2, label=label)
         if self.chosen is not None:
             label = f"chosen, k = {self.chosen}"

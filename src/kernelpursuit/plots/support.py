@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.plots.drawing import COLOURS, PALE, check_has, colours, figure_and_axes, last_step, legend, plain
+from kernelpursuit.plots.drawing import (
+    COLOURS,
+    PALE,
+    as_label,
+    check_has,
+    colours,
+    figure_and_axes,
+    legend,
+    model_and_data,
+)
 
 MARKERS = "os^DvPX"
 
@@ -99,7 +108,7 @@ class SupportDisplay:
         SupportDisplay
         """
         names = getattr(X, "columns", None)
-        last, X_last = last_step(estimator, X)
+        last, X_last = model_and_data(estimator, X)
         points, target = _dense(X_last), np.asarray(y)
         if points.ndim != 2 or points.shape[1] not in (1, 2):
             raise ValueError(f"X must have one feature or two to be drawn, got shape {points.shape}")
@@ -138,13 +147,13 @@ class SupportDisplay:
         self
         """
         self.figure_, self.ax_ = figure_and_axes(ax)
-        self.ax_.set(xlabel=plain(self.feature_names[0]), xlim=(self.grid[0].min(), self.grid[0].max()))
+        self.ax_.set(xlabel=as_label(self.feature_names[0]), xlim=(self.grid[0].min(), self.grid[0].max()))
         if len(self.grid) == 1:
             handles = self._draw_line() if self.classes is None else self._draw_bands(self.classes)
             centers = np.column_stack([self.centers, np.interp(self.centers[:, 0], self.grid[0], self.response)])
         else:
             handles = self._draw_regression() if self.classes is None else self._draw_classes(self.classes)
-            self.ax_.set(ylabel=plain(self.feature_names[1]), ylim=(self.grid[1].min(), self.grid[1].max()))
+            self.ax_.set(ylabel=as_label(self.feature_names[1]), ylim=(self.grid[1].min(), self.grid[1].max()))
             centers = self.centers
         self.rings_, self.texts_ = self._draw_atoms(centers, numbers)
         legend(self.ax_, [*handles, self.rings_], columns_below=min(len(handles) + 1, 5))
@@ -167,7 +176,7 @@ class SupportDisplay:
         style = {"cmap": pale, "vmin": -0.5, "vmax": len(classes) - 0.5, "rasterized": True}
         self.surface_ = self.ax_.pcolormesh(self.grid[0], heights, bands, shading="nearest", **style)
         self.ax_.set(ylim=tuple(heights), ylabel="class")
-        self.ax_.set_yticks(np.arange(len(classes)), [plain(name) for name in classes])
+        self.ax_.set_yticks(np.arange(len(classes)), [as_label(name) for name in classes])
         for i, (name, colour) in enumerate(zip(classes, colours(), strict=False)):
             rows = self.X[self.y == name]
             self.ax_.scatter(rows[:, 0], np.full(len(rows), i), s=22, marker="|", color=colour)
@@ -202,7 +211,7 @@ class SupportDisplay:
         for name, colour, marker in zip(classes, colours(), cycle(MARKERS), strict=False):
             rows = self.X[self.y == name]
             style = {"color": colour, "marker": marker, "edgecolors": "white", "linewidths": 0.4}
-            handles.append(self.ax_.scatter(*rows.T, s=22, label=plain(name), **style))
+            handles.append(self.ax_.scatter(*rows.T, s=22, label=as_label(name), **style))
         return handles
 
     def _draw_atoms(self, centers: np.ndarray, numbers: int) -> tuple[Any, list[Any]]:

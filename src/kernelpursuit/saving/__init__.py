@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kernelpursuit.saving.errors import Foreign, ModelFileError
+from kernelpursuit.saving.errors import ForeignObject, ModelFileError
 from kernelpursuit.saving.files import new_file
 
 __all__ = ["ModelFileError", "load", "save"]
@@ -50,14 +50,14 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
     >>> load(file).predict(X[:2]).shape
     (2,)
     """
-    from kernelpursuit.saving.archive import packed_archive
-    from kernelpursuit.saving.tensors import packed_tensors
+    from kernelpursuit.saving.archive import pack_archive
+    from kernelpursuit.saving.tensors import pack_tensors
 
     try:
         try:
-            content = packed_tensors(model)
-        except Foreign:
-            content = packed_archive(model)
+            content = pack_tensors(model)
+        except ForeignObject:
+            content = pack_archive(model)
     except ModuleNotFoundError as error:
         raise ImportError(NEEDS.format(error.name)) from error
     with new_file(file) as stream:

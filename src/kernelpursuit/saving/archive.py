@@ -115,7 +115,7 @@ TRUSTED = [
 ]
 
 
-def packed_archive(model: Any) -> bytes:
+def pack_archive(model: Any) -> bytes:
     """The file of a model; TypeError where it holds a type that is not on the list, ValueError where it is too long."""
     import skops.io
 
@@ -124,19 +124,19 @@ def packed_archive(model: Any) -> bytes:
     content = {"format": FORMAT, "version": VERSION, "made_with": versions(), "model": model}
     with requests_without_owners(model):
         skops.io.dump(content, stream)
-    data = compressed(stream)
+    data = compress(stream)
     name = type(model).__name__
+    if unknown := untrusted_types(data):
+        hint = "; a search can be saved without it as its best_estimator_" if hasattr(model, "best_estimator_") else ""
+        raise TypeError(f"{name} holds {unknown[0]}, which model files may not hold: {ALLOWED}{hint}")
     try:
         check_limits(data)
     except ValueError as error:
         raise ValueError(f"{name} would make a file that cannot be read: {error}") from error
-    if unknown := untrusted(data):
-        hint = "; a search can be saved without it as its best_estimator_" if hasattr(model, "best_estimator_") else ""
-        raise TypeError(f"{name} holds {unknown[0]}, which model files may not hold: {ALLOWED}{hint}")
     return data
 
 
-def compressed(stream: Any) -> bytes:
+def compress(stream: Any) -> bytes:
     """An archive of skops with its entries deflated and its schema without the indentation, most of its length."""
     packed = io.BytesIO()
     with zipfile.ZipFile(stream) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
@@ -172,15 +172,15 @@ def versions() -> dict[str, str]:
     return found
 
 
-def untrusted(data: bytes) -> list[str]:
+def untrusted_types(data: bytes) -> list[str]:
     """Types in a file that are not on the list."""
     import skops.io
 
-    return sorted(set(skops.io.get_untrusted_types(data=data)) - set(trusted()))
+    return sorted(set(skops.io.get_untrusted_types(data=data)) - set(trusted_types()))
 
 
 @cache
-def trusted() -> list[str]:
+def trusted_types() -> list[str]:
     """The list of types and functions, with the metrics of scikit-learn, which scorers hold."""
     names = [name for name in metrics.__all__ if name.endswith(METRIC_ENDINGS)]
     return [*TRUSTED, *full_names(), *(f"{getattr(metrics, name).__module__}.{name}" for name in names)]
@@ -193,9 +193,9 @@ def load_archive(path: Path) -> Any:
     data = path.read_bytes()
     try:
         check_limits(data)
-        if unknown := untrusted(data):
+        if unknown := untrusted_types(data):
             raise ModelFileError(f"{path}: holds {one_line(unknown[0])}, which model files may not hold")
-        content = skops.io.loads(data, trusted=trusted())
+        content = skops.io.loads(data, trusted=trusted_types())
         if type(content) is not dict or content.get("format") != FORMAT:
             raise ModelFileError(f"{path}: a skops file, but not one that kernelpursuit.save wrote")
         check_version(path, content.get("version"))
@@ -226,12 +226,12 @@ def check_parts(model: Any) -> None:
     """Look at the expansions of our estimators inside, as those of our own files are looked at."""
     from kernelpursuit.fitting.expansion import Expansion
 
-    for part in parts_of(model, set()):
+    for part in objects_in(model, set()):
         if isinstance(part, Expansion):
             check_expansion(part)
 
 
-def parts_of(model: Any, seen: set[int]) -> Iterator[Any]:
+def objects_in(model: Any, seen: set[int]) -> Iterator[Any]:
     """The model and all objects in it, each once."""
     if id(model) in seen or isinstance(model, type):
         return
@@ -243,13 +243,13 @@ def parts_of(model: Any, seen: set[int]) -> Iterator[Any]:
     elif isinstance(model, (list, tuple)):
         inside += model
     for part in inside:
-        yield from parts_of(part, seen)
+        yield from objects_in(part, seen)
 
 
 @contextmanager
 def requests_without_owners(model: Any) -> Iterator[None]:
     """Requests of metadata know the estimator that holds them, by its name here: skops cannot write a circle."""
-    requests = [part for part in parts_of(model, set()) if hasattr(part, "owner") and is_request(part)]
+    requests = [part for part in objects_in(model, set()) if hasattr(part, "owner") and is_request(part)]
     owners = [request.owner for request in requests]
     try:
         for request in requests:

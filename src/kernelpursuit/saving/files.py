@@ -35,7 +35,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def permissions(place: Path) -> int:
-    """Those of a file that is there, else those that new files have."""
+    """Permissions of the file at a path, or of new files where there is none."""
     if place.exists():
         return stat.S_IMODE(place.stat().st_mode)
     mask = os.umask(0)

@@ -18,7 +18,7 @@ KEYS = {"version", "model", "sha256"}
 LARGEST_HEADER = 100_000_000  # bytes; safetensors reads no longer ones either
 
 
-def packed_tensors(model: Any) -> bytes:
+def pack_tensors(model: Any) -> bytes:
     """The file of a model; Foreign where it holds what is not of this package."""
     writer = Writer()
     tree = writer.node(model, type(model).__name__)
@@ -99,7 +99,7 @@ def check_version(path: Path, version: Any) -> None:
         )
 
 
-def one_line(said: Any) -> str:
-    """What an error or a value says, in one line of limited length."""
-    text = " ".join(str(said).split()) or type(said).__name__
+def one_line(value: Any) -> str:
+    """Text of an error or a value in one line of limited length."""
+    text = " ".join(str(value).split()) or type(value).__name__
     return text if len(text) <= 200 else text[:197] + "..."

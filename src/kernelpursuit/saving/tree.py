@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from kernelpursuit.arrays import is_array, on_host
-from kernelpursuit.saving.errors import Foreign
-from kernelpursuit.saving.types import HOMES, name_of, restored, state_of, type_of
+from kernelpursuit.saving.errors import ForeignObject
+from kernelpursuit.saving.types import HOMES, name_of, restore, state_of, type_of
 
 SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 CONTAINERS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
@@ -65,7 +65,7 @@ class Writer:
             raise TypeError(
                 f"{where} is a {type(value).__name__} of functions: a file that runs no code cannot hold it"
             )
-        raise Foreign(f"{where} is a {type(value).__name__}")
+        raise ForeignObject(f"{where} is a {type(value).__name__}")
 
     def object(self, value: Any, name: str, where: str) -> Any:
         """Tree of an object of this package."""
@@ -165,7 +165,7 @@ class Reader:
         name, state = content
         if name not in HOMES:
             raise ValueError(f"the header names the type {name!r}, which model files do not hold")
-        value = restored(type_of(name), {key: self.value(part) for key, part in state.items()})
+        value = restore(type_of(name), {key: self.value(part) for key, part in state.items()})
         if name == "Expansion":
             check_expansion(value)
         self._objects.append(value)

@@ -64,7 +64,7 @@ def full_names() -> list[str]:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """What an object of the list consists of: constructor arguments first, and for an estimator what a fit added."""
+    """State of an object of the list: its constructor arguments and, for an estimator, the attributes of a fit."""
     if isinstance(value, BaseEstimator):
         return {"params": value.get_params(deep=False), "fitted": fitted_state(value)}
     return {name: getattr(value, name) for name in field_names(type(value))}
@@ -83,7 +83,7 @@ def field_names(kind: type) -> list[str]:
     return list(kind._fields)  # type: ignore[attr-defined]
 
 
-def restored(kind: type, state: dict[str, Any]) -> Any:
+def restore(kind: type, state: dict[str, Any]) -> Any:
     """The object with a state of `state_of`; ValueError where they do not belong together."""
     if not issubclass(kind, BaseEstimator):
         if unknown := set(state) - set(field_names(kind)):
