@@ -33,9 +33,7 @@ UNFINISHED = {
     ("estimators", "dask"),
     ("fitting", "dask"),
     ("refined", "dask"),
-    ("fitting", "estimators"),
     ("fitting", "search"),
-    ("refined", "estimators"),
 }
 OPTIONAL = {"matplotlib", "torch", "dask", "distributed", "pandas", "polars", "cupy", "jax", "triton"}
 OPTIONAL |= {"safetensors", "skops", "skrub", "onnx", "skl2onnx", "onnxruntime", "rich", "jinja2"}

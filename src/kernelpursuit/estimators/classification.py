@@ -7,31 +7,35 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import train_test_split
-from sklearn.utils.multiclass import check_classification_targets, is_multilabel
-from sklearn.utils.validation import column_or_1d
 
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import namespace, on_host
-from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.dask.collections import lazily, rows_on_cluster
+from kernelpursuit.fitting.classes import (
+    as_labels,
+    check_training_classes,
+    classes_on_shards,
+    classification_loss,
+    code_classes,
+    code_labels,
+    codes_on_shards,
+    has_labels,
+    misclassified,
+    mislabelled,
+    refuse_matrix,
+    two_or_more_classes,
+)
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.kmp import KernelMatchingPursuit
+from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype, is_collection, like_labels, take_classes
 from kernelpursuit.fitting.probabilities import log_softmax
+from kernelpursuit.fitting.splits import stratified_split
 from kernelpursuit.fitting.task_parameters import ClassPursuitParameters
-from kernelpursuit.fitting.training import (
-    TrainingData,
-    check_split,
-    check_training,
-    training_data,
-    with_class_weight,
-)
-from kernelpursuit.losses import LOSSES, Loss, huber
+from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
+from kernelpursuit.losses import LOSSES, Loss
 
 CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
 
@@ -171,7 +175,7 @@ class ClassifierModel(ClassModel):
 
 
 @described
-class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierModel):
+class KMPClassifier(ClassPursuitParameters, ClassifierModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1. More classes share one set of atoms, and each has weights of its own against the
@@ -251,6 +255,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
     (8, True)
     """
 
+    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         **ClassPursuitParameters._parameter_constraints,
         "loss": CLASSIFICATION_LOSS,
@@ -282,7 +287,7 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
                 self._labels = False
                 self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
                 return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
-        X, y, self._labels = check_classes(self, X, y, sample_weight)
+        X, y, self._labels = check_training_classes(self, X, y, sample_weight)
         weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
         data = training_data(X, on_host(y), weights)
         data = data if factors is None else factors.without(data)
@@ -295,109 +300,12 @@ class KMPClassifier(ClassPursuitParameters, KernelMatchingPursuit, ClassifierMod
         """Fit to rows wherever they are, classes coded -1 and +1."""
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared" else classification_loss(self.loss)
-        pairs = len(classes) * (len(classes) - 1) // 2  # of classes, compared with each other
-        how: dict[str, Any] = {"split": stratified_split, "is_error": misclassified, "n_comparisons": pairs}
-        if self._labels:
-            how |= {"is_error": mislabelled, "n_comparisons": len(classes)}
-        self._set(self._choose_and_fit(data, targets, loss, **how))
-        return self
-
-
-def has_labels(estimator: Any) -> bool:
-    """Whether a fitted classifier was given several labels a row."""
-    return getattr(estimator, "_labels", False)
-
-
-def check_classes(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, bool]:
-    """X and y of a fit, checked, and whether y is a matrix of labels."""
-    if not is_multilabel(y):
-        X, y = check_training(estimator, X, y, sample_weight=sample_weight)
-        check_classification_targets(y)
-        return X, y, False
-    if estimator.class_weight is not None:
-        raise ValueError(
-            f"class_weight={estimator.class_weight!r} is for classes of which each row has one; y is a matrix of "
-            "labels: give sample_weight"
+        task = LearningTask(
+            "labels" if self._labels else "classes",
+            loss=lambda rows: loss,
+            split=stratified_split,
+            is_error=mislabelled if self._labels else misclassified,
+            n_comparisons=len(classes) if self._labels else len(classes) * (len(classes) - 1) // 2,
         )
-    y = y.toarray() if sparse.issparse(y) else y
-    X, y = check_training(estimator, X, y, sample_weight=sample_weight, multi_output=True)
-    values = np.unique(on_host(y))
-    if not np.all((values == 0) | (values == 1)):
-        raise ValueError(f"y with several columns must be 0 and 1, whether a row has the label, got {values.tolist()}")
-    return X, y, True
-
-
-def refuse_matrix(y: Any) -> None:
-    """An error for several labels a row on a cluster."""
-    if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
-        raise ValueError("a matrix of labels is not for Dask collections: y must have one column")
-
-
-def classification_loss(loss: Any) -> Loss:
-    """Loss behind the parameter."""
-    if not isinstance(loss, str):
-        return loss
-    return huber(1.0) if loss == "huber" else LOSSES[loss]
-
-
-def two_or_more_classes(y: np.ndarray) -> np.ndarray:
-    """Sorted classes of the rows that count."""
-    classes = np.unique(y)
-    if len(classes) < 2:
-        raise ValueError(f"y must have two classes or more among rows of positive weight, got one class: {classes[0]}")
-    return classes
-
-
-def as_labels(y: np.ndarray) -> np.ndarray:
-    """The labels of some rows, checked."""
-    y = column_or_1d(y)
-    check_classification_targets(y)
-    return y
-
-
-def classes_on_shards(y: Any) -> np.ndarray:
-    """Labels that occur on any shard, sorted."""
-    return np.unique(np.concatenate(y.program.collect(np.unique, y)))
-
-
-def codes_on_shards(y: Any, classes: np.ndarray, dtype: Any) -> Any:
-    """The same as `code_classes` where the labels are."""
-    like = code_classes(classes[:0], classes, dtype)
-    return Sharded(y.program, y.program.add(code_classes, y, classes, np.dtype(dtype)), like, 0)
-
-
-def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:
-    """Targets -1 and +1: one column for two classes, else one for each class against the rest."""
-    index = np.searchsorted(classes, y)
-    member = index[:, None] == (np.arange(len(classes)) if len(classes) > 2 else np.array([1]))
-    return np.where(member, 1, -1).astype(dtype)
-
-
-def code_labels(y: np.ndarray, dtype: Any) -> np.ndarray:
-    """Targets -1 and +1: one column for each label."""
-    return np.where(y == 1, 1, -1).astype(dtype)
-
-
-def stratified_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out, with classes in proportion where they have enough rows."""
-    check_split(len(data.y), share)
-    seed = int(rng.integers(2**31))
-    rows = np.arange(len(data.y))
-    counts = np.unique(data.y, return_counts=True)[1]
-    fewest = min(share, 1 - share) * len(rows)
-    enough = data.y.ndim == 1 and counts.min() >= 2 and fewest >= len(counts)  # two dimensions: labels
-    train, held_out = train_test_split(rows, test_size=share, random_state=seed, stratify=data.y if enough else None)
-    return np.sort(train), np.sort(held_out)
-
-
-def mislabelled(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
-    """Rows of which any label is wrong."""
-    return np.any((targets - residuals > 0) != (targets > 0), axis=1)
-
-
-def misclassified(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
-    """Rows whose class is wrong, given the residuals of their ±1 targets."""
-    values = targets - residuals
-    if targets.shape[1] == 1:
-        return (values[:, 0] > 0) != (targets[:, 0] > 0)
-    return np.argmax(values, axis=1) != np.argmax(targets, axis=1)
+        self._set(fit_pursuit(self, data, targets, task))
+        return self

@@ -17,14 +17,9 @@ from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.dask.arrays import elementwise
 from kernelpursuit.dask.collections import lazily, rows_on_cluster
-from kernelpursuit.estimators.classification import (
-    ClassModel,
-    as_labels,
-    classes_on_shards,
-    refuse_matrix,
-    two_or_more_classes,
-)
+from kernelpursuit.estimators.classification import ClassModel
 from kernelpursuit.fitting.atom_family import atoms_of
+from kernelpursuit.fitting.classes import as_labels, classes_on_shards, refuse_matrix, two_or_more_classes
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.model import Fitted
 from kernelpursuit.fitting.parameters import (

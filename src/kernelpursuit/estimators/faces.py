@@ -16,14 +16,13 @@ from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.criteria.faces import Faces, Stage
-from kernelpursuit.estimators.regression import cast_targets, near_zero, scale_targets
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, fits, run
 from kernelpursuit.fitting.placement import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.fitting.training import check_centers, check_training, training_data
-from kernelpursuit.fitting.units import in_units
+from kernelpursuit.fitting.units import cast_targets, in_units, near_zero, scale_targets
 from kernelpursuit.fitting.value_scores import ValueScore
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count

@@ -19,7 +19,6 @@ from kernelpursuit.criteria.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.dask.collections import lazily, rows_on_cluster
-from kernelpursuit.estimators.regression import cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.fitting.atom_family import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
@@ -41,6 +40,7 @@ from kernelpursuit.fitting.placement import (
 from kernelpursuit.fitting.span import POSITIVE, SpanParameters, elsewhere, finite_values, indefinite, rayleigh
 from kernelpursuit.fitting.targets import TASKS, columns_on_shards, target_columns
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
+from kernelpursuit.fitting.units import cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none

@@ -7,36 +7,26 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import train_test_split
-from sklearn.utils import check_array
 
 from kernelpursuit._sklearn import StrOptions
-from kernelpursuit.arrays import namespace, on_host, to_host
-from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.arrays import on_host
 from kernelpursuit.dask.collections import lazily, rows_on_cluster
+from kernelpursuit.fitting.curvature import curvatures, mean_curvature
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.kmp import KernelMatchingPursuit
+from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype, is_collection
+from kernelpursuit.fitting.splits import random_split
 from kernelpursuit.fitting.task_parameters import ValuePursuitParameters
-from kernelpursuit.fitting.training import (
-    TrainingData,
-    check_split,
-    check_training,
-    largest_size,
-    training_data,
-)
-from kernelpursuit.fitting.units import Units
+from kernelpursuit.fitting.training import TrainingData, check_training, training_data
+from kernelpursuit.fitting.units import Units, as_targets, cast_on_shards, cast_targets, near_zero, scale_targets
 from kernelpursuit.fitting.value_scores import ValueScore
-from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
-from kernelpursuit.losses import quantile as quantile_loss
-from kernelpursuit.math.medians import medians, spreads
+from kernelpursuit.fitting.values import LINEAR, beyond_spread, clip_outliers, link_of, regression_loss
+from kernelpursuit.losses import Loss
+from kernelpursuit.math.medians import medians
 
 REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
-LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
-LINEAR = ("absolute", "quantile")  # losses that grow as residuals do, and not as their squares
-_FAR = 16  # times half their range: targets that float32 had better hold without their middle
 
 
 class RegressorModel(ValueScore, PursuitModel):
@@ -83,7 +73,7 @@ class RegressorModel(ValueScore, PursuitModel):
 
 
 @described
-class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel):
+class KMPRegressor(ValuePursuitParameters, RegressorModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
@@ -169,6 +159,7 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
     (5, 0.9999)
     """
 
+    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         **ValuePursuitParameters._parameter_constraints,
         "loss": REGRESSION_LOSS,
@@ -211,122 +202,25 @@ class KMPRegressor(ValuePursuitParameters, KernelMatchingPursuit, RegressorModel
                 columns, zero = columns - middle, zero + middle
             data = data._replace(y=columns)
         data = data._replace(y=cast_targets(data.y, host_dtype(X)))
-        return self._fit_rows(data, zero, scaled, clip_outliers=partial(without_outliers, weights=data.weights))
+        return self._fit_rows(data, zero, scaled, partial(clip_outliers, weights=data.weights))
 
-    def _fit_rows(self, data: TrainingData, zero: Any, scaled: bool = True, **options: Any) -> KMPRegressor:
+    def _fit_rows(self, data: TrainingData, zero: Any, scaled: bool = True, clip: Any = None) -> KMPRegressor:
         """Fit to rows wherever they are. `zero` was taken off their targets, which are divided if `scaled`."""
         targets, unit = scale_targets(data.y, wanted=scaled)
         data = data._replace(y=targets)
         loss = regression_loss(self.loss, data, self.quantile)
         if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
-        how: dict[str, Any] = {"split": random_split, "is_error": beyond_spread, "n_comparisons": 2 * data.y.shape[1]}
-        how["loss_of"] = partial(regression_loss, self.loss, quantile=self.quantile)
-        units = Units(unit, zero, linear=isinstance(self.loss, str) and self.loss in LINEAR)
-        self._set(self._choose_and_fit(data, data.y, loss, **how, units=units, **options))
-        return self
-
-
-def cast_targets(y: np.ndarray, dtype: Any) -> np.ndarray:
-    """Targets as columns of the dtype of X."""
-    with np.errstate(over="ignore"):
-        targets = y.reshape(len(y), -1).astype(dtype)
-    if not np.all(np.isfinite(targets)):
-        raise ValueError(
-            f"y has values too large for {np.dtype(dtype)}, the precision of X: scale y or give X as float64"
+        task = LearningTask(
+            "values",
+            loss=lambda rows: loss,
+            loss_of_rows=partial(regression_loss, self.loss, quantile=self.quantile),
+            split=random_split,
+            is_error=beyond_spread,
+            n_comparisons=2 * targets.shape[1],
+            units=Units(unit, zero, linear=isinstance(self.loss, str) and self.loss in LINEAR),
+            curvature=curvatures if isinstance(self.alpha, str) else mean_curvature,  # a number is the ridge of all
+            clip_outliers=clip,
         )
-    return targets
-
-
-def as_targets(y: np.ndarray) -> np.ndarray:
-    """The targets of some rows, checked, as columns."""
-    y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
-    return y.reshape(len(y), -1).astype(np.float64)
-
-
-def cast_on_shards(y: Any, dtype: Any) -> Any:
-    """Targets on shards, with the dtype of X."""
-    largest = largest_size(y)
-    if largest > np.finfo(dtype).max:
-        raise ValueError(f"y has values too large for {dtype}, the precision of X: scale y or give X as float64")
-    targets = namespace(y).astype(y, dtype)
-    targets.largest = float(np.dtype(dtype).type(largest))
-    return targets
-
-
-def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
-    """Targets of which those that are constant became 0, and what was taken off each.
-
-    A constant says nothing about the others: neither its size nor its rounding may count beside them. Targets that are
-    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary.
-    """
-    xp = namespace(y)
-    low, high = (to_host(end) / 2 for end in (xp.min(y, axis=0), xp.max(y, axis=0)))
-    far = np.abs(low + high) > _FAR * (high - low) if np.finfo(dtype).eps > 1e-10 else low == high
-    zero = np.where(far, low + high, 0.0)
-    return (y - zero, zero) if np.any(zero) else (y, 0.0)
-
-
-def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:
-    """Targets divided by a power of two that brings them near 1: exact, and their squares cannot overflow."""
-    largest = largest_size(y)
-    if largest == 0 or not wanted:
-        return y, 1.0
-    bound = 120 if y.dtype == np.float32 else 1000
-    exponent = int(np.clip(np.frexp(largest)[1], -bound, bound))
-    scaled, unit = namespace(y).ldexp(y, -exponent), float(2.0**exponent)
-    if isinstance(scaled, Sharded):
-        scaled.largest = largest / unit
-    return scaled, unit
-
-
-def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Loss | None:
-    """Loss behind the parameters; None is the squared one, which has a criterion of its own."""
-    if loss == "squared":
-        return None
-    if not isinstance(loss, str):
-        return loss
-    if loss == "poisson":
-        check_counts(data.y)
-        return poisson()
-    if loss == "huber":
-        return by_target([huber(1.345 * (size or 1.0)) for size in spreads(data.y, data.weights)])
-    return quantile_loss(quantile if loss == "quantile" else 0.5)
-
-
-def link_of(loss: Any) -> Link | None:
-    """What stands between the expansion and the targets, by the parameter `loss`."""
-    if isinstance(loss, str):
-        return LOG if loss == "poisson" else None
-    return loss.link
-
-
-def check_counts(y: np.ndarray) -> None:
-    """An error for targets of which no logarithm of a mean can be fitted."""
-    if np.any(y < 0):
-        raise ValueError(f"loss='poisson' needs targets from 0 on, got {np.min(y):g} in y")
-    if not np.all(np.any(y > 0, axis=0)):
-        raise ValueError("loss='poisson' needs some targets above 0: all of y, or of a column of it, is 0")
-    if np.max(y) > LARGEST_COUNT:
-        raise ValueError(f"loss='poisson' needs targets up to {LARGEST_COUNT:g}, got {np.max(y):g} in y: scale them")
-
-
-def without_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Targets that stay within three standard deviations of their median, by a robust estimate of these."""
-    middle = medians(y, weights)
-    scale = medians(np.abs(y - middle), weights)
-    reach = np.where(scale > 0, 3 * 1.4826 * scale, np.inf)
-    return np.clip(y, middle - reach, middle + reach).astype(y.dtype)
-
-
-def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out."""
-    check_split(len(data.y), share)
-    seed = int(rng.integers(2**31))
-    train, held_out = train_test_split(np.arange(len(data.y)), test_size=share, random_state=seed)
-    return np.sort(train), np.sort(held_out)
-
-
-def beyond_spread(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Rows that miss a target by more than its standard deviation in training."""
-    return np.any(np.abs(residuals) > np.std(seen, axis=0), axis=1)
+        self._set(fit_pursuit(self, data, targets, task))
+        return self

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.arrays import on_host
-from kernelpursuit.estimators.classification import classification_loss, has_labels
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.exporting.graphs import INT64, Graph, expansion_values, name_classes
+from kernelpursuit.fitting.classes import classification_loss, has_labels
 from kernelpursuit.refined.estimators import RefinedKMPClassifier
 from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
 

@@ -20,7 +20,7 @@ from kernelpursuit.estimators.landmarks import PursuitNystroem
 from kernelpursuit.estimators.novelty import SparseKernelNovelty
 from kernelpursuit.estimators.pca import SparseKernelPCA
 from kernelpursuit.estimators.ranker import KMPRanker
-from kernelpursuit.estimators.regression import LOG, KMPRegressor, link_of
+from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.exporting.classifiers import class_outputs, convert_classifier, width_of_coef
 from kernelpursuit.exporting.graphs import (
@@ -38,7 +38,9 @@ from kernelpursuit.exporting.steps import (
     is_ours,
     last_step,
 )
+from kernelpursuit.fitting.values import link_of
 from kernelpursuit.kernels.kernels import SHIFT_INVARIANT
+from kernelpursuit.losses import LOG
 from kernelpursuit.refined.estimators import RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
 from kernelpursuit.search.path_cv import KMPClassifierCV, KMPRegressorCV

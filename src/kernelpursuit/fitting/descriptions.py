@@ -50,7 +50,7 @@ DESCRIPTIONS = {
         eigenvalues below zero, as K is no penalty then). With all atoms this is kernel ridge regression.
         "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
         in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. Other losses take the ridge
-        of the squared one, in the proportion in which they bend at its fit; in a regressor each target has its own. The
+        of the squared one, in the proportion of the curvatures at its fit; in a regressor each target has its own. The
         basic variant and ``stop="bound"`` take "auto" for 0. The losses "tanh" and "doom2" become flat where values are
         large, and only a ridge keeps these small: with the basic variant give a number.""",
     "search_alpha": """alpha : float or "auto", default="auto"

@@ -32,21 +32,21 @@ def sizes_to_calibrate(path: Path) -> list[int]:
 
 
 def calibrated_left_out(
-    fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData, apart: bool
+    fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData, one_vs_rest: bool
 ) -> Calibration:
     """From the decision values of the models that are fitted without the row, in closed form.
 
-    `targets` are ±1, one column for each class, or, `apart`, for each of the labels that a row may have.
+    `targets` are ±1, one column for each class, or, `one_vs_rest`, for each of the labels that a row may have.
     """
     sizes = sizes_to_calibrate(path)
     here = rows_here(data.X)
     targets = to_host(here(targets))
     values = (tuple(targets - to_host(here(one)) for one in residuals) for residuals in fit.residuals(set(sizes)))
-    return calibrated(sizes, values, targets, *weights_and_counts(data, here), apart)
+    return calibrated(sizes, values, targets, *weights_and_counts(data, here), one_vs_rest)
 
 
 def calibrated_seen(
-    expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData, apart: bool
+    expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData, one_vs_rest: bool
 ) -> Calibration:
     """From the decision values at the training rows, where there is no closed form; somewhat too sure."""
     sizes = sizes_to_calibrate(path)
@@ -54,7 +54,7 @@ def calibrated_seen(
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
     here = rows_here(data.X)
     values = ((one, one) for one in map(to_host, expansion.staged(here(data.X), stages)))
-    return calibrated(sizes, values, here(targets), *weights_and_counts(data, here), apart)
+    return calibrated(sizes, values, here(targets), *weights_and_counts(data, here), one_vs_rest)
 
 
 def weights_and_counts(data: TrainingData, here: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -85,10 +85,10 @@ def calibrated(
     targets: np.ndarray,
     weights: np.ndarray | None,
     counts: np.ndarray | None,
-    apart: bool,
+    one_vs_rest: bool,
 ) -> Calibration:
     """One slope for each size, so that the most probable class is the one with the largest value; or one a label."""
-    if apart:
+    if one_vs_rest:
         classes = (targets > 0).astype(np.intp)
         found = [
             [

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import from_host, in_double, namespace, to_host
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
+from kernelpursuit.criteria.pairs import pairwise_squared
 from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.orthogonal import rows_counted
@@ -32,7 +32,6 @@ from kernelpursuit.pursuit.stopping import (
 )
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
-Curvature = Callable[[Loss, np.ndarray, np.ndarray, "np.ndarray | None"], "float | np.ndarray"]
 _OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
 _UNSETTLED = 0.01  # share of the first loss: one more refit may take off as much without a warning
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
@@ -113,8 +112,11 @@ def warn_if_constant(path: Path) -> None:
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
-    """Rule that follows the mean of the fitted loss on rows held out."""
-    value = (loss or LOSSES["squared"]).value
+    """Rule that follows the mean of the fitted loss on rows held out; None is the squared loss, inside their groups."""
+    if loss is None:
+        groups = held_out.groups
+        loss = LOSSES["squared"] if groups is None else pairwise_squared(groups, held_out.weights)
+    value = loss.value
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         rows = widest(held_out.X)  # the weights may be large and of both signs
@@ -142,58 +144,6 @@ def mean_loss(value: Callable, targets: np.ndarray, values: np.ndarray, weights:
     return float(np.mean(losses) if weights is None else np.average(losses, weights=weights))
 
 
-def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
-    J = varying(targets)  # at what is constant no loss bends as it does elsewhere
-    if loss.link is not None:  # targets and values are not of one kind
-        step = 1e-3
-    else:  # as large as residuals: a loss may have corners
-        step = 0.5 * spread((targets - values)[:, J], weights) or 1e-3 * spread(targets[:, J], weights) or 1.0
-    slopes = [loss.gradient(targets, values + sign * step)[:, J] for sign in (1, -1)]
-    return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
-
-
-def curvatures(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float | np.ndarray:
-    """The same for each target, where there are several: they may have units of their own.
-
-    A target that is constant has the mean of the others.
-    """
-    if targets.shape[1] == 1:
-        return mean_curvature(loss, targets, values, weights)
-    J = varying(targets)
-    each = [mean_curvature(loss.of_target(t), targets[:, [t]], values[:, [t]], weights) for t in J]
-    found = np.full(targets.shape[1], np.mean(each))
-    found[J] = each
-    return found
-
-
-def curvature_for(estimator: Any) -> Curvature:
-    """How a fit measures the curvature of its loss: by target where it chooses the ridge of each.
-
-    A number is the ridge of all, and classes are coded in one unit.
-    """
-    return curvatures if isinstance(estimator.alpha, str) and not is_classifier(estimator) else mean_curvature
-
-
-def curvature_of_constant(
-    loss: Loss, targets: np.ndarray, weights: np.ndarray | None, of: Curvature
-) -> float | np.ndarray:
-    """What `of` finds at the means of the targets; 2 for a loss that does not bend there, or that bends both ways."""
-    if not loss.convex:
-        return 2.0
-    targets = targets.astype(np.float64)
-    mean = np.average(targets, axis=0, weights=weights)
-    values = np.zeros_like(targets) + (mean if loss.link is None else to_host(loss.link.of_mean(mean)))
-    found = of(loss, targets, values, weights)
-    return np.where(found > 0, found, 2.0) if np.ndim(found) else found or 2.0
-
-
-def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Standard deviation of all entries; rows with weights count so many times."""
-    mean = np.mean(np.average(values, axis=0, weights=weights))
-    return float(np.sqrt(np.mean(np.average((values - mean) ** 2, axis=0, weights=weights))))
-
-
 def vc_bound_rule(targets: np.ndarray, is_error: IsError, n_comparisons: int, intercept: bool, patience: int) -> Rules:
     """Rule that follows the compression bound `vc_bound` on the share of rows that are errors.
 
@@ -216,11 +166,6 @@ def vc_bound_rule(targets: np.ndarray, is_error: IsError, n_comparisons: int, in
         return [lowest_bound(current, patience)]
 
     return rules
-
-
-def several_classes(estimator: Any, targets: Any) -> bool:
-    """Whether the targets are three classes or more, of which each row has one."""
-    return is_classifier(estimator) and targets.shape[1] > 1 and not estimator._labels
 
 
 def class_rule(data: TrainingData, targets: np.ndarray, is_error: IsError, patience: int) -> Rules:
@@ -249,14 +194,19 @@ def weight_of_errors(
 
 
 def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> Rules:
-    """Rule that reads the path alone: "gcv", "leave_one_out" or a rule of the user's own."""
-    if stop == "leave_one_out":
+    """Rule that reads the path alone: "gcv", "leave_one_out", "leave_one_group_out" or a rule of the user's own.
+
+    Generalised cross-validation charges also for the constant of each group but one.
+    """
+    if stop == "leave_one_group_out" and data.n_groups == 1:
+        raise ValueError("stop='leave_one_group_out' needs several groups, got one; 'gcv' does not")
+    if stop in ("leave_one_out", "leave_one_group_out"):
         stop = leave_one_out(patience)
     if stop == "gcv":
         charge = search_charge(in_double(targets), data.weights)
         if data.counts is not None:
             return lambda family, criterion: [gcv(mean_leverages(data, criterion), charge, patience)]
-        stop = gcv(rows_counted(data), charge, patience)
+        stop = gcv(rows_counted(data) - max(0, data.n_groups - 1), charge, patience)
     return lambda family, criterion: [stop]
 
 

@@ -37,17 +37,22 @@ class TrainingData(NamedTuple):
     rows: Any
     n_rows: int
     counts: Any = None  # how many rows each stands for, where `weights` also say how much an error of its class matters
+    groups: Any = None  # the number of the group of each row, where rows are ranked inside groups
 
     @property
     def total(self) -> float:
         """How many rows there are, a row of weight w counting as w of them."""
         return float(len(self.rows) if self.weights is None else to_host(namespace(self.weights).sum(self.weights)))
 
+    @property
+    def n_groups(self) -> int:
+        """Number of groups with a constant of their own; 0 where rows are in no groups."""
+        return 0 if self.groups is None else len(np.unique(self.groups))
+
     def subset(self, J: np.ndarray) -> TrainingData:
         """Some of the rows."""
-        weights = None if self.weights is None else self.weights[J]
-        counts = None if self.counts is None else self.counts[J]
-        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts)
+        weights, counts, groups = (None if one is None else one[J] for one in (self.weights, self.counts, self.groups))
+        return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts, groups)
 
 
 FEW_ROWS = 10  # which say nothing about variances
@@ -240,12 +245,6 @@ def check_centers(centers: Any, X: Any) -> Any:
     if centers.shape[1] != X.shape[1]:
         raise ValueError(f"centers must have the {X.shape[1]} columns of X, got {centers.shape[1]}")
     return centers.astype(X.dtype) if sparse.issparse(centers) else namespace(centers).astype(centers, X.dtype)
-
-
-def check_split(n: int, share: float) -> None:
-    """Whether `n` rows can be split for validation."""
-    if n - int(np.ceil(share * n)) < 1:
-        raise ValueError(f"validation_fraction={share} of {n} rows leaves none to train on: give more rows, or n_atoms")
 
 
 def check_square(X: Any, kernel: Any) -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_array
 
+from kernelpursuit.arrays import namespace, to_host
+from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.training import largest_size
 from kernelpursuit.pursuit.loop import Path, Step
+
+_FAR = 16  # times half their range: targets that float32 had better hold without their middle
 
 
 class Units(NamedTuple):
@@ -75,3 +80,56 @@ def in_units(path: Path, unit: float, score: float, loss: float | None = None) -
 def least_loss(targets: Any) -> float:
     """Squared loss below which there is nothing left to fit: the rounding error of the targets."""
     return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)
+
+
+def cast_targets(y: np.ndarray, dtype: Any) -> np.ndarray:
+    """Targets as columns of the dtype of X."""
+    with np.errstate(over="ignore"):
+        targets = y.reshape(len(y), -1).astype(dtype)
+    if not np.all(np.isfinite(targets)):
+        raise ValueError(
+            f"y has values too large for {np.dtype(dtype)}, the precision of X: scale y or give X as float64"
+        )
+    return targets
+
+
+def as_targets(y: np.ndarray) -> np.ndarray:
+    """The targets of some rows, checked, as columns."""
+    y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+    return y.reshape(len(y), -1).astype(np.float64)
+
+
+def cast_on_shards(y: Any, dtype: Any) -> Any:
+    """Targets on shards, with the dtype of X."""
+    largest = largest_size(y)
+    if largest > np.finfo(dtype).max:
+        raise ValueError(f"y has values too large for {dtype}, the precision of X: scale y or give X as float64")
+    targets = namespace(y).astype(y, dtype)
+    targets.largest = float(np.dtype(dtype).type(largest))
+    return targets
+
+
+def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
+    """Targets of which those that are constant became 0, and what was taken off each.
+
+    A constant says nothing about the others: neither its size nor its rounding may count beside them. Targets that are
+    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary.
+    """
+    xp = namespace(y)
+    low, high = (to_host(end) / 2 for end in (xp.min(y, axis=0), xp.max(y, axis=0)))
+    far = np.abs(low + high) > _FAR * (high - low) if np.finfo(dtype).eps > 1e-10 else low == high
+    zero = np.where(far, low + high, 0.0)
+    return (y - zero, zero) if np.any(zero) else (y, 0.0)
+
+
+def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:
+    """Targets divided by a power of two that brings them near 1: exact, and their squares cannot overflow."""
+    largest = largest_size(y)
+    if largest == 0 or not wanted:
+        return y, 1.0
+    bound = 120 if y.dtype == np.float32 else 1000
+    exponent = int(np.clip(np.frexp(largest)[1], -bound, bound))
+    scaled, unit = namespace(y).ldexp(y, -exponent), float(2.0**exponent)
+    if isinstance(scaled, Sharded):
+        scaled.largest = largest / unit
+    return scaled, unit

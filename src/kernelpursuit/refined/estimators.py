@@ -12,7 +12,8 @@ from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.arrays import gather, namespace, on_host, to_host
 from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.dask.collections import lazily, map_rows, rows_on_cluster
-from kernelpursuit.estimators.classification import (
+from kernelpursuit.fitting.callbacks import told
+from kernelpursuit.fitting.classes import (
     as_labels,
     classes_on_shards,
     code_classes,
@@ -20,8 +21,6 @@ from kernelpursuit.estimators.classification import (
     refuse_matrix,
     two_or_more_classes,
 )
-from kernelpursuit.estimators.regression import as_targets, cast_targets
-from kernelpursuit.fitting.callbacks import told
 from kernelpursuit.fitting.placement import (
     beside,
     follow,
@@ -35,6 +34,7 @@ from kernelpursuit.fitting.placement import (
     x_options,
 )
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
+from kernelpursuit.fitting.units import as_targets, cast_targets
 from kernelpursuit.fitting.value_scores import ValueScore
 from kernelpursuit.refined.base import Outcome, RefinedModel
 from kernelpursuit.refined.descent import softmax

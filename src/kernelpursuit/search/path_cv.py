@@ -8,23 +8,17 @@ import numpy as np
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
-from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier, check_classes
-from kernelpursuit.estimators.regression import (
-    LINEAR,
-    REGRESSION_LOSS,
-    KMPRegressor,
-    RegressorModel,
-    cast_targets,
-    link_of,
-    regression_loss,
-)
+from kernelpursuit.estimators.classification import CLASSIFICATION_LOSS, ClassifierModel, KMPClassifier
+from kernelpursuit.estimators.regression import REGRESSION_LOSS, KMPRegressor, RegressorModel
+from kernelpursuit.fitting.classes import check_training_classes
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.rules import mean_loss
 from kernelpursuit.fitting.task_parameters import ClassSearchParameters, ValueSearchParameters
 from kernelpursuit.fitting.training import check_training, training_data
-from kernelpursuit.fitting.units import Units
+from kernelpursuit.fitting.units import Units, cast_targets
+from kernelpursuit.fitting.values import LINEAR, link_of, regression_loss
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.search.score_table import accuracy
 from kernelpursuit.search.search import SearchModel, search
@@ -276,7 +270,7 @@ class KMPClassifierCV(ClassSearchParameters, SearchModel, ClassifierModel):
         -------
         self
         """
-        X, y, self._labels = check_classes(self, X, y, sample_weight)
+        X, y, self._labels = check_training_classes(self, X, y, sample_weight)
         found = search(self, KMPClassifier, accuracy, X, y, sample_weight, groups)
         self._adopt(found)
         self.classes_ = found.model.classes_

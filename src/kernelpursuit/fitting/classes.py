@@ -1,0 +1,103 @@
+"""Classes as targets: checked, coded -1 and +1, which rows are errors, and the losses for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets, is_multilabel
+from sklearn.utils.validation import column_or_1d
+
+from kernelpursuit.arrays import on_host
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.fitting.training import check_training
+from kernelpursuit.losses import LOSSES, Loss, huber
+
+
+def has_labels(estimator: Any) -> bool:
+    """Whether a fitted classifier was given several labels a row."""
+    return getattr(estimator, "_labels", False)
+
+
+def check_training_classes(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, bool]:
+    """X and y of a fit, checked, and whether y is a matrix of labels."""
+    if not is_multilabel(y):
+        X, y = check_training(estimator, X, y, sample_weight=sample_weight)
+        check_classification_targets(y)
+        return X, y, False
+    if estimator.class_weight is not None:
+        raise ValueError(
+            f"class_weight={estimator.class_weight!r} is for classes of which each row has one; y is a matrix of "
+            "labels: give sample_weight"
+        )
+    y = y.toarray() if sparse.issparse(y) else y
+    X, y = check_training(estimator, X, y, sample_weight=sample_weight, multi_output=True)
+    values = np.unique(on_host(y))
+    if not np.all((values == 0) | (values == 1)):
+        raise ValueError(f"y with several columns must be 0 and 1, whether a row has the label, got {values.tolist()}")
+    return X, y, True
+
+
+def refuse_matrix(y: Any) -> None:
+    """An error for several labels a row on a cluster."""
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
+        raise ValueError("a matrix of labels is not for Dask collections: y must have one column")
+
+
+def classification_loss(loss: Any) -> Loss:
+    """Loss behind the parameter."""
+    if not isinstance(loss, str):
+        return loss
+    return huber(1.0) if loss == "huber" else LOSSES[loss]
+
+
+def two_or_more_classes(y: np.ndarray) -> np.ndarray:
+    """Sorted classes of the rows that count."""
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"y must have two classes or more among rows of positive weight, got one class: {classes[0]}")
+    return classes
+
+
+def as_labels(y: np.ndarray) -> np.ndarray:
+    """The labels of some rows, checked."""
+    y = column_or_1d(y)
+    check_classification_targets(y)
+    return y
+
+
+def classes_on_shards(y: Any) -> np.ndarray:
+    """Labels that occur on any shard, sorted."""
+    return np.unique(np.concatenate(y.program.collect(np.unique, y)))
+
+
+def codes_on_shards(y: Any, classes: np.ndarray, dtype: Any) -> Any:
+    """Codes of classes, as `code_classes` has them, made where the labels are."""
+    like = code_classes(classes[:0], classes, dtype)
+    return Sharded(y.program, y.program.add(code_classes, y, classes, np.dtype(dtype)), like, 0)
+
+
+def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:
+    """Targets -1 and +1: one column for two classes, else one for each class against the rest."""
+    index = np.searchsorted(classes, y)
+    member = index[:, None] == (np.arange(len(classes)) if len(classes) > 2 else np.array([1]))
+    return np.where(member, 1, -1).astype(dtype)
+
+
+def code_labels(y: np.ndarray, dtype: Any) -> np.ndarray:
+    """Targets -1 and +1: one column for each label."""
+    return np.where(y == 1, 1, -1).astype(dtype)
+
+
+def mislabelled(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
+    """Rows of which any label is wrong."""
+    return np.any((targets - residuals > 0) != (targets > 0), axis=1)
+
+
+def misclassified(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
+    """Rows whose class is wrong, given the residuals of their ±1 targets."""
+    values = targets - residuals
+    if targets.shape[1] == 1:
+        return (values[:, 0] > 0) != (targets[:, 0] > 0)
+    return np.argmax(values, axis=1) != np.argmax(targets, axis=1)
