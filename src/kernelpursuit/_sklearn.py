@@ -10,7 +10,7 @@ from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as usable_threads
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import _check_feature_names as check_feature_names
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -37,6 +37,7 @@ __all__ = [
     "EstimatorSupport",
     "HasMethods",
     "Interval",
+    "Options",
     "StrOptions",
     "check_feature_names",
     "check_sample_weight",

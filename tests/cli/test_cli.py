@@ -497,8 +497,8 @@ def test_what_a_model_cannot_give(models, run):
         for folder in (".", str(models), f"{models}/"):
             check_refusal(run(*command, "--out", folder), f"--out {folder}: must be a file, not a folder")
         check_refusal(run(*command, "--out", ""), "--out '': must be a file")
-    asked = run("fit", table, "--target", "y", "--out", "m", "--checkpoint", "no/file")
-    assert asked.exit_code == 2 and "--checkpoint 'no/file': there is no folder 'no'" in asked.stderr
+    asked = run("fit", table, "--target", "y", "--out", "m", "--resume", "no/file")
+    assert asked.exit_code == 2 and "--resume 'no/file': there is no folder 'no'" in asked.stderr
     check_refusal(run("predict", "nothing.model", table), "nothing.model: cannot be read: No such file")
     check_refusal(run("describe", table), "model file")
     check_refusal(

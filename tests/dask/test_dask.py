@@ -305,8 +305,8 @@ def test_without_a_client_that_is_open(client):
             KMPRegressor(5).fit(chunks(X), chunks(Y))
 
 
-def test_a_checkpoint_on_many(client, tmp_path):
-    model = KMPRegressor(20, checkpoint=tmp_path / "file")
+def test_a_journal_on_many(client, tmp_path):
+    model = KMPRegressor(20, resume=tmp_path / "file")
     wanted = model.fit(chunks(X), chunks(Y)).dual_coef_.tobytes()
     content = (tmp_path / "file").read_bytes()
     (tmp_path / "file").write_bytes(content[: len(content) * 2 // 3])
@@ -468,9 +468,9 @@ def test_refined_models_of_few_rows_are_those_of_one_machine(client):
     np.testing.assert_allclose(deviations.compute(), wanted[1])
 
 
-def test_refined_checkpoint_on_many(client, tmp_path, monkeypatch):
+def test_refined_journal_on_many(client, tmp_path, monkeypatch):
     monkeypatch.setattr("kernelpursuit.refined.refined_shards.SAMPLE", 120)
-    model = RefinedKMPClassifier(5, epochs=4, random_state=0, checkpoint=tmp_path / "file")
+    model = RefinedKMPClassifier(5, epochs=4, random_state=0, resume=tmp_path / "file")
     wanted = model.fit(chunks(X), chunks(LABELS)).dual_coef_.tobytes()
     content = (tmp_path / "file").read_bytes()
     (tmp_path / "file").write_bytes(content[: len(content) // 2])

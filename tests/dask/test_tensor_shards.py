@@ -168,8 +168,8 @@ def test_a_shard_that_is_lost(client, monkeypatch, blocks, then):
     np.testing.assert_allclose(found.dual_coef_, wanted.dual_coef_, rtol=1e-6, atol=1e-7)
 
 
-def test_a_checkpoint_does_not_know_the_device(client, tmp_path):
-    model = KMPRegressor(8, checkpoint=tmp_path / "file")
+def test_a_journal_does_not_know_the_device(client, tmp_path):
+    model = KMPRegressor(8, resume=tmp_path / "file")
     wanted = fitted(model, X, Y, None)
     content = (tmp_path / "file").read_bytes()
     for device in (DEVICE, None):

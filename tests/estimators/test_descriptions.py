@@ -53,7 +53,7 @@ GROUPS = {
     "the kernel": "kernel kernel_x kernel_y degree coef0 kernel_params kernel_params_x kernel_params_y functions "
     "centers",
     "the pursuit": "variant refit_every shrinkage fit_intercept tol stop validation_fraction patience",
-    "large data": "candidates weakness memory warm_start checkpoint",
+    "large data": "candidates weakness memory resume",
     "the rest": "random_state verbose",
 }
 GROUP_OF = {name: place for place, names in enumerate(GROUPS.values()) for name in names.split()}

@@ -146,14 +146,14 @@ def test_in_a_pipeline_in_a_search_and_along_the_path():
 def test_saved_loaded_and_gone_on_with(tmp_path):
     pytest.importorskip("safetensors")
     X, Y = data()
-    model = KMPClassifier(6, checkpoint=str(tmp_path / "fit")).fit(X, Y)
-    again = KMPClassifier(6, checkpoint=str(tmp_path / "fit")).fit(X, Y)
+    model = KMPClassifier(6, resume=str(tmp_path / "fit")).fit(X, Y)
+    again = KMPClassifier(6, resume=str(tmp_path / "fit")).fit(X, Y)
     kernelpursuit.save(model, tmp_path / "model")
     loaded = kernelpursuit.load(tmp_path / "model")
     for other in (again, loaded):
         np.testing.assert_array_equal(other.predict(X), model.predict(X))
         np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
-    longer = KMPClassifier(4, warm_start=True).fit(X, Y).set_params(n_atoms=6).fit(X, Y)
+    longer = KMPClassifier(4, resume=True).fit(X, Y).set_params(n_atoms=6).fit(X, Y)
     np.testing.assert_allclose(longer.decision_function(X), model.decision_function(X), rtol=1e-9, atol=1e-12)
 
 

@@ -129,8 +129,8 @@ def test_intervals_around_means():
 def test_saved_and_in_onnx(tmp_path):
     pytest.importorskip("safetensors")
     X, y, _ = data()
-    model = KMPRegressor(6, loss="poisson", checkpoint=str(tmp_path / "fit")).fit(X, y)
-    again = KMPRegressor(6, loss="poisson", checkpoint=str(tmp_path / "fit")).fit(X, y)
+    model = KMPRegressor(6, loss="poisson", resume=str(tmp_path / "fit")).fit(X, y)
+    again = KMPRegressor(6, loss="poisson", resume=str(tmp_path / "fit")).fit(X, y)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     kernelpursuit.save(model, tmp_path / "model")
     np.testing.assert_array_equal(kernelpursuit.load(tmp_path / "model").predict(X), model.predict(X))
@@ -202,7 +202,7 @@ def test_the_ridge_of_each_target_is_the_penalty_of_its_weights(loss):
 
 def test_a_fit_that_goes_on_keeps_the_ridge_of_each_target(tmp_path):
     X, Y = small_and_large_counts(100)
-    model = KMPRegressor(4, loss="poisson", warm_start=True).fit(X, Y)
+    model = KMPRegressor(4, loss="poisson", resume=True).fit(X, Y)
     ridge = model.alpha_
     model.set_params(n_atoms=6).fit(X, Y)
     np.testing.assert_array_equal(model.alpha_, ridge)

@@ -63,7 +63,7 @@ def test_what_says_how_far_it_goes_goes_on():
 
 def test_a_fit_that_was_cut_goes_on_with_more():
     X, y = without_noise()
-    model = KMPRegressor(gamma=0.3, warm_start=True)
+    model = KMPRegressor(gamma=0.3, resume=True)
     with pytest.warns(ConvergenceWarning, match="has not found a number"):
         model.fit(X, y)
     model.set_params(n_atoms=2 * MOST).fit(X, y)

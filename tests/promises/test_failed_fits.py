@@ -136,10 +136,10 @@ def test_a_refit_interrupted_before_its_first_step_says_what_it_said(monkeypatch
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
-def test_a_warm_start_that_fails_can_be_tried_again(loss):
+def test_a_resumed_fit_that_fails_can_be_tried_again(loss):
     data = task(kp.KMPRegressor(), NEW)
     whole = kp.KMPRegressor(12, loss=loss).fit(*data)
-    start = kp.KMPRegressor(5, loss=loss, warm_start=True).fit(*data)
+    start = kp.KMPRegressor(5, loss=loss, resume=True).fit(*data)
     steps = list(start.path_.steps)
     with raising() as calls:
         clone(start).fit(*data)

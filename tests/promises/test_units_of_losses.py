@@ -158,12 +158,12 @@ def test_going_on_keeps_ridge_and_path(alpha, tmp_path):
     y = 300 + 7 * y
     whole = KMPRegressor(8, loss="absolute", alpha=alpha).fit(X, y)
     alpha = whole.alpha_ if alpha == "auto" else alpha
-    model = KMPRegressor(3, loss="absolute", alpha=alpha, warm_start=True).fit(X, y)
+    model = KMPRegressor(3, loss="absolute", alpha=alpha, resume=True).fit(X, y)
     model.set_params(n_atoms=8).fit(X, y)
     np.testing.assert_array_equal(model.support_, whole.support_)
     np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-7)
     np.testing.assert_allclose(model.path_.values("loss"), whole.path_.values("loss"), rtol=1e-7)
-    kept = KMPRegressor(8, loss="absolute", alpha=alpha, checkpoint=tmp_path / "fit").fit(X, y)
+    kept = KMPRegressor(8, loss="absolute", alpha=alpha, resume=tmp_path / "fit").fit(X, y)
     assert kept.alpha_ == whole.alpha_
     np.testing.assert_allclose(kept.predict(X), whole.predict(X), rtol=1e-7)
     np.testing.assert_allclose(

@@ -169,11 +169,11 @@ def compare(table: str | None, max_rows: int, repeats: int, as_json: bool, **cho
 @ATOMS
 @FIT_ROWS
 @click.option(
-    "--checkpoint",
+    "--resume",
     metavar="FILE",
     help="Keep what is reached in this file: after a crash or a kill the same call goes on. Removed at the end.",
 )
-def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | None, **chosen: Any) -> None:
+def fit(table: str, out: str, n_atoms: str, max_rows: int, resume: str | None, **chosen: Any) -> None:
     """Fit a model to a table, say how good it is, and write it to a file.
 
     TABLE is a CSV or Parquet file, gzip or not, or "-" for standard input; see the help of compare. The model is a
@@ -189,9 +189,9 @@ def fit(table: str, out: str, n_atoms: str, max_rows: int, checkpoint: str | Non
         check_output_path(out)
         wanted = parse_n_atoms(n_atoms)
         model = fitting.fit_and_describe(
-            table, n_atoms=wanted, max_rows=max_rows, checkpoint=checkpoint, say=click.echo, **chosen
+            table, n_atoms=wanted, max_rows=max_rows, resume=resume, say=click.echo, **chosen
         )
-        fitting.write_model(model, out, click.echo, checkpoint)
+        fitting.write_model(model, out, click.echo, resume)
 
 
 @cli.command()

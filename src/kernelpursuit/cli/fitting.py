@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from typing import Any, get_args
 
-import numpy as np
-
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import Say, show_progress
 from kernelpursuit.cli.scores import error_text, share_text
@@ -27,49 +25,29 @@ def fit_and_describe(
     seed: int = 0,
     n_atoms: int | None = None,
     max_rows: int = 20_000,
-    checkpoint: str | None = None,
+    resume: str | None = None,
     say: Say,
 ) -> TableModel:
     """Fit a model to a table and say what is done and how good it is."""
     table = read_table(path, target, task, drop)
-    options = {"--target": target, "--task": task, "--drop": drop, "--seed": seed, "--n-atoms": n_atoms or "auto"}
-    options["--max-rows"] = max_rows
     from kernelpursuit.cli.training import draw_rows, expected_fit_seconds, fit_table
+    from kernelpursuit.fitting.journal import JournalError
 
     table, drawn = draw_rows(table, max_rows, seed)
     for line in [*summary_of_table(table), *drawn]:
         say(line)
-    stages = None if checkpoint is None else stages_of_checkpoint(checkpoint, table, options, say)
+    if resume is not None and os.path.exists(resume):
+        say(f"Goes on from where {resume} ends.")
     say(f"This takes {duration_in_words(expected_fit_seconds(len(table.y), n_atoms))} on two quiet cores.")
     with show_progress(say) as (step, _):
-        model = fit_table(table, n_atoms, seed, step, stages)
+        try:
+            model = fit_table(table, n_atoms, seed, step, resume)
+        except JournalError as error:
+            raise TableError(str(error).replace("resume=", "--resume ", 1)) from error
     model.about["notes"] += drawn
     for line in judgement_in_words(model):
         say(line)
     return model
-
-
-def stages_of_checkpoint(file: str, table: Table, options: dict[str, Any], say: Say) -> Any:
-    """Stages of the fit to a table that a checkpoint holds; a checkpoint of another fit is refused with the reason."""
-    from kernelpursuit import __version__
-    from kernelpursuit.fitting.checkpoint import Journal, fingerprint
-    from kernelpursuit.fitting.stages import Stages
-
-    words = {name: str(value) for name, value in options.items()} | {"version": __version__}
-    try:
-        journal = Journal(file, "kernelpursuit fit", words, options["--seed"])
-    except ValueError as error:
-        raise TableError(str(error).replace("checkpoint=", "--checkpoint ", 1)) from error
-    stages, known = Stages(journal), len(journal.lines)
-    names = np.array([f"{name} {kind}" for name, kind in table.kinds.items()])
-    found = fingerprint(names, *(table.frame[name].to_numpy() for name in table.kinds), table.y)
-    if stages("table", lambda: found) != found:
-        raise TableError(
-            f"--checkpoint {file!r} was made on another table. Give that, another file, or delete this one"
-        )
-    if known > 1:
-        say(f"Goes on from where {file} ends.")
-    return stages
 
 
 def summary_of_table(table: Table) -> list[str]:
@@ -129,8 +107,10 @@ def judgement_in_words(model: TableModel) -> Iterator[str]:
         yield "The columns that matter most: " + ", ".join(printable(one["column"]) for one in listed) + "."
 
 
-def write_model(model: TableModel, out: str, say: Say, checkpoint: str | None = None) -> None:
-    """Write the model, read it back, and say how to use it; the checkpoint is removed then."""
+def write_model(model: TableModel, out: str, say: Say, resume: str | None = None) -> None:
+    """Write the model, read it back, and say how to use it; the journals are removed then."""
+    from kernelpursuit.cli.training import journals
+
     try:
         save(model, out)
         if os.path.isfile(out):  # not a pipe, nor a device
@@ -138,8 +118,8 @@ def write_model(model: TableModel, out: str, say: Say, checkpoint: str | None = 
     except ValueError as error:
         hint = "leave out columns of many different texts (--drop COLUMN)"
         raise TableError(f"the model cannot be read back: {error}. If it is too large, {hint}") from error
-    if checkpoint is not None:
-        os.remove(checkpoint)
+    for file in [] if resume is None else journals(resume):
+        os.remove(file)
     size = f" ({os.path.getsize(out) / 1e3:.0f} kB)" if os.path.isfile(out) else ""
     say(f"Wrote {out}{size}, fitted to all {model.about['rows']} rows. Next:")
     say(f"  kernelpursuit predict {out} TABLE        kernelpursuit report {out} --out report.html")

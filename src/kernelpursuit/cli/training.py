@@ -64,7 +64,7 @@ def expected_fit_seconds(rows: int, n_atoms: int | None) -> float:
 
 
 def fit_table(
-    table: Table, n_atoms: int | None = None, seed: int = 0, say: Say = lambda _: None, stages: Any = None
+    table: Table, n_atoms: int | None = None, seed: int = 0, say: Say = lambda _: None, resume: str | None = None
 ) -> TableModel:
     """Fit a refined model to a table.
 
@@ -77,14 +77,15 @@ def fit_table(
         Of the split and of all else that is random.
     say : callable
         Takes a sentence for each thing that is begun.
-    stages : Stages, optional
-        Of a checkpoint: what it holds is not fitted again.
+    resume : str, optional
+        File in which what is reached is kept, see `journals`.
 
     Returns
     -------
     TableModel
         Fitted to all rows, with as many terms as the model that was judged.
     """
+    files = (False, False) if resume is None else journals(resume)
     rows = np.arange(len(table.y))
     stratify = table.y if table.task == "classification" else None
     train, test = train_test_split(rows, test_size=HELD_OUT, random_state=seed, stratify=stratify)
@@ -94,7 +95,7 @@ def fit_table(
     X, X_test = encode(encoder, table.frame.iloc[train], fit=True), encode(encoder, table.frame.iloc[test])
     y, y_test = table.y[train], table.y[test]
     with without_known_warnings(), threadpool_limits(limits=1 if len(rows) <= FEW_ROWS else None):
-        judged = new_estimator(table, n_atoms, seed, stages).fit(X, y)
+        judged = new_estimator(table, n_atoms, seed, files[0]).fit(X, y)
         about: dict[str, Any] = {
             "version": __version__,
             "table": table.name,
@@ -110,18 +111,20 @@ def fit_table(
         errors = normalised_errors(judged, X_test, y_test) if table.task == "regression" else np.empty(0)
         say(f"Fitting to all {len(rows)} rows, with {len(judged.centers_)} terms")
         encoder = make_encoder(table.kinds)
-        final = new_estimator(table, len(judged.centers_), seed, stages)
-        final.fit(encode(encoder, table.frame, fit=True), table.y)
-    del judged._stages, final._stages
+        final = new_estimator(table, len(judged.centers_), seed, files[1])
+        final.fit(encode(encoder, table.frame, fit=True), table.y).set_params(resume=False)
     return TableModel(encoder, final, table.target, table.task, table.kinds, errors, about, table.labels)
 
 
-def new_estimator(table: Table, n_atoms: int | None, seed: int, stages: Any) -> Any:
+def journals(file: str) -> tuple[str, str]:
+    """The two files in which a fit to a table keeps what it reaches: of the model that is judged, and of the last."""
+    return file, f"{file}.final"
+
+
+def new_estimator(table: Table, n_atoms: int | None, seed: int, resume: str | bool) -> Any:
     """The estimator, not yet fitted."""
     make = RefinedKMPClassifier if table.task == "classification" else RefinedKMPRegressor
-    estimator: Any = make("auto" if n_atoms is None else n_atoms, random_state=seed)
-    estimator._stages = stages
-    return estimator
+    return make("auto" if n_atoms is None else n_atoms, random_state=seed, resume=resume)
 
 
 class without_known_warnings(warnings.catch_warnings):

@@ -221,8 +221,7 @@ class KMPClassifier(ClassPursuitParameters, ClassifierModel):
     candidates
     weakness
     memory
-    kmp_warm_start
-    checkpoint
+    kmp_resume
     fit_seed
     verbose
 

@@ -160,8 +160,7 @@ class SparseKernelFDA(FisherModel):
     candidates
     weakness
     memory
-    warm_start
-    checkpoint
+    resume
     candidates_seed
     verbose
 
@@ -222,8 +221,7 @@ class SparseKernelFDA(FisherModel):
         candidates=None,
         weakness=1.0,
         memory=None,
-        warm_start=False,
-        checkpoint=None,
+        resume=False,
         random_state=None,
         verbose=0,
     ):
@@ -242,8 +240,7 @@ class SparseKernelFDA(FisherModel):
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
 
@@ -288,7 +285,7 @@ class SparseKernelFDA(FisherModel):
 
     def _pursue(self, data: TrainingData, index: np.ndarray) -> tuple[Fitted, Discriminants]:
         """Run the pursuit and solve in the span of its atoms; `index` is the class of each row, from 0 on."""
-        dtype, settings = host_dtype(data.X), Settings.of(self)
+        dtype, settings = host_dtype(data.X), Settings.of(self, data, getattr(self, "path_", None))
         weights = None if data.weights is None else beside(data.weights, data.X)
         if self.stop == "bound":
             refuse_weights(data, "bound")

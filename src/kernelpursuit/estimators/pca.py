@@ -66,8 +66,7 @@ class SparseKernelPCA(
     candidates
     weakness
     memory
-    warm_start
-    checkpoint
+    resume
     random_state : int, RandomState or None, default=None
         Seed for ``selection="random"`` and `candidates`.
     verbose
@@ -130,8 +129,7 @@ class SparseKernelPCA(
         candidates=None,
         weakness=1.0,
         memory=None,
-        warm_start=False,
-        checkpoint=None,
+        resume=False,
         random_state=None,
         verbose=0,
     ):
@@ -150,8 +148,7 @@ class SparseKernelPCA(
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
 
@@ -182,7 +179,9 @@ class SparseKernelPCA(
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
         patience = self.patience if self.stop == "bound" else None
-        self._span, features = self._choose_points(data, Settings.of(self), patience)
+        self._span, features = self._choose_points(
+            data, Settings.of(self, data, getattr(self, "path_", None)), patience
+        )
         mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center, data.weights)
         onto_axes = self._span.expansion.coef @ axes
         onto_axes[0] -= mean @ axes

@@ -76,6 +76,7 @@ class KMPRanker(RankingParameters, PursuitModel):
     candidates
     weakness
     memory
+    kmp_resume
     random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the groups held out.
     verbose

@@ -119,8 +119,7 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
     candidates
     weakness
     memory
-    kmp_warm_start
-    checkpoint
+    kmp_resume
     fit_seed
     verbose
 

@@ -77,21 +77,21 @@ DESCRIPTIONS = {
         every step.""",
     "patience": """patience : int, default=10
         Number of steps without improvement after which a stop rule gives up looking for a better one.""",
-    "warm_start": """warm_start : bool, default=False
-        Whether `fit` goes on with the atoms that the model has, on the same data: give a larger `n_atoms` for more of
-        them. Taking them again costs no pass over the data. The model is that of one long fit, but for two things. With
-        ``weakness`` below 1 the new atoms may be others than its own, each as good as `weakness` asks. Where random
-        draws are made, they are those of one long fit if `random_state` is a number.""",
-    "kmp_warm_start": """warm_start : bool, default=False
-        Whether `fit` goes on with the atoms that the model has, on the same data: give a larger `n_atoms` for more of
-        them. Taking them again costs no pass over the data. The model is that of one long fit, but for three things.
-        With ``weakness`` below 1 the new atoms may be others than its own, each as good as `weakness` asks. With
-        `candidates` they are its own if `random_state` is a number. And with a loss other than "squared",
-        ``alpha="auto"`` keeps the ridge of the first fit.""",
-    "checkpoint": """checkpoint : str or path, optional
-        File to which each step is appended. After a crash or a kill the same call goes on with it and ends with the
-        atoms and weights of a fit that was never disturbed, to the last bit. A file of other data or parameters is
-        refused.""",
+    "resume": """resume : bool or path, default=False
+        Whether `fit` goes on where an earlier fit to the same data ended. True takes the atoms that the model has, and
+        goes on to a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an
+        interrupt the same call goes on with its steps. A file of other data or parameters is refused. Atoms that are
+        known cost no pass over the data. The model is that of one long fit, but for two things. With ``weakness`` below
+        1 the new atoms may be others, each as good as `weakness` asks. Where random draws are made, those after True
+        are the same only if `random_state` is a number.""",
+    "kmp_resume": """resume : bool or path, default=False
+        Whether `fit` goes on where an earlier fit to the same data ended. True takes the atoms that the model has, and
+        goes on to a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an
+        interrupt the same call goes on with its steps. A file of other data or parameters is refused. Atoms that are
+        known cost no pass over the data. The model is that of one long fit, but for three things. With ``weakness``
+        below 1 the new atoms may be others, each as good as `weakness` asks. With `candidates` those after True are the
+        same only if `random_state` is a number. And with a loss other than "squared" and ``alpha="auto"``, True keeps
+        the ridge of the first fit.""",
     "selection": """selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
         Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
         squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy). "random" draws

@@ -16,10 +16,9 @@ from kernelpursuit.fitting.atom_family import AtomFamily, atoms_of
 from kernelpursuit.fitting.curvature import Curvature, curvature_of_constant, mean_curvature
 from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.groups import certified_order
-from kernelpursuit.fitting.model import Fitted, attributes_of, only_for_ridge
+from kernelpursuit.fitting.model import Fitted, attributes_of
 from kernelpursuit.fitting.orthogonal import (
     OrthogonalFit,
-    before_ridge,
     effective_sample_size,
     has_evidence_ridge,
     with_evidence_ridge,
@@ -115,20 +114,19 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
         In the units of `task`; the model is in those that they had before.
     task : LearningTask
     """
-    settings, loss = Settings.of(estimator, task.units), task.loss(data)
+    loss = task.loss(data)
+    settings = Settings.of(estimator, data, path_before(estimator, loss))
     stop = stop_rule(estimator, loss)
     if settings.path is not None and stop in ("validation", "certificate"):
-        raise ValueError(f"warm_start=True cannot go on with stop={stop!r}: its model comes from other rows")
-    if loss is not None and only_for_ridge(estimator):
-        settings = replace(settings, path=None)
+        raise ValueError(f"resume=True cannot go on with stop={stop!r}: its model comes from other rows")
     fit = PursuitFit(estimator, task, settings, check_centers(estimator.centers, data.X))
     warn_if_duplicates_mislead(stop, estimator, data, targets)
     if stop == "certificate":
         fitted = fit.certified(data, targets)
     else:
         penalty = fit.penalty(data, targets, with_callbacks=stop == "validation")
-        if isinstance(penalty, Fitted):
-            return task.units.restored(penalty)
+        if isinstance(penalty, Fitted):  # of the squared loss
+            return task.units._replace(linear=False).restored(penalty)
         if stop == "validation":
             fitted = fit.validated(data, targets, penalty)
         else:
@@ -137,6 +135,19 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
         warn_if_constant(fitted.path)
     warn_if_cut(fitted.path)
     return task.units.restored(fitted)
+
+
+def path_before(estimator: Any, loss: Loss | None) -> Path | None:
+    """The path of the model that an estimator is already, with losses as they were before a ridge was chosen."""
+    if not hasattr(estimator, "path_"):
+        return None
+    path, losses = estimator.path_, estimator._taken.losses_before_ridge
+    if losses is None:
+        return path
+    if loss is not None:  # it was interrupted while the squared loss chose its ridge, and has atoms of that loss
+        return None
+    steps = [step._replace(loss=loss) for step, loss in zip(path.steps + path.discarded, losses, strict=True)]
+    return replace(path, steps=steps, discarded=[])
 
 
 def stop_rule(estimator: Any, loss: Loss | None) -> Any:
@@ -245,8 +256,7 @@ class PursuitFit:
     def _fit_squares(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool) -> Fitted:
         """Fit with the squared loss and the ridge that its evidence prefers, for the sake of this ridge."""
         settings, task, limit = self.settings, self.task, self.limit
-        # Callbacks do not hear of it with a checkpoint, in which the order of the pursuits is that of every fit.
-        fit_task = settings.fit_task if with_callbacks and settings.checkpoint is None else None
+        fit_task = settings.fit_task if with_callbacks else None
         if fit_task is not None:
             fit_task.begin(3)
         quiet = replace(settings, verbose=0, fit_task=fit_task, path=None, rng=deepcopy(settings.rng))
@@ -407,14 +417,15 @@ class PursuitFit:
         """The model that a pursuit comes to: its ridge and its calibration, where it has these."""
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, criterion.weight_path(len(taken))
-        pursued, fit = None, None
+        losses, fit = None, None
         if knows_left_out(self.estimator, loss):
             fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights)
         if isinstance(alpha, str):
             assert fit is not None
-            pursued, n = before_ridge(path), effective_sample_size(data) - data.n_groups  # each has a constant
+            losses = np.array([step.loss for step in taken.steps])
+            n = effective_sample_size(data) - data.n_groups  # each group has a constant
             alpha, fit, weights, path = with_evidence_ridge(fit, path, n)
-        fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, pursued)
+        fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, losses)
         has_classes = self.task.kind in ("classes", "labels")
         if not has_classes or (loss is not None and loss.log_odds is not None):
             return fitted

@@ -34,7 +34,7 @@ class Fitted(NamedTuple):
     expansion: Expansion
     weights: WeightPath | KeptWeights  # of the atoms after each step
     alpha: float | np.ndarray | None = None  # the ridge, where the estimator has one
-    pursued: np.ndarray | None = None  # losses and left-out errors of the steps before a ridge was chosen for them
+    losses_before_ridge: np.ndarray | None = None  # of the steps, where a ridge was chosen for the atoms afterwards
     calibration: Calibration | None = None  # of the values of a classifier, where its loss estimates no probabilities
 
 
@@ -146,9 +146,3 @@ def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
     model._set(fitted)
     model._fit_task = None  # which holds the data
     return {name: value for name, value in vars(model).items() if value is not vars(estimator).get(name)}
-
-
-def only_for_ridge(estimator: Any) -> bool:
-    """Whether a fit was interrupted while the squared loss chose its ridge: its path is of that loss."""
-    taken = getattr(estimator, "_taken", None)
-    return taken is not None and taken.pursued is not None and taken.path.reason == "interrupted"

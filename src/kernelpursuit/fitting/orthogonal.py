@@ -138,12 +138,6 @@ def weight_path(fit: Shrunk, constants: int) -> WeightPath:
     return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
 
 
-def before_ridge(path: Path) -> np.ndarray:
-    """What `with_losses` will change in each step, (n_steps, 2): the loss and the left-out error."""
-    steps = path.steps + path.discarded
-    return np.array([(step.loss, step.leave_one_out) for step in steps], dtype=np.float64).reshape(-1, 2)
-
-
 def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
     """Path with the losses, left-out errors and step lengths of another fit of its atoms.
 

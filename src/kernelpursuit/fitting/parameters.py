@@ -35,7 +35,7 @@ PURSUIT_CONSTRAINTS: dict[str, list] = {
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
-GOING_ON: dict[str, list] = {"warm_start": ["boolean"], "checkpoint": [str, PathLike, None]}
+GOING_ON: dict[str, list] = {"resume": ["boolean", str, PathLike]}
 STOP_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],  # 0: a constant, as of truncate(0)
     "stop": [StrOptions({"bound", "certificate", "gcv", "leave_one_out", "validation"}), callable, None],
@@ -73,6 +73,7 @@ class RankingParameters(OwnConstructor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **STOP_CONSTRAINTS,
+        **GOING_ON,
         **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "fit_intercept"},
         "loss": [StrOptions({"squared", "logistic"})],
         "stop": [StrOptions({"certificate", "gcv", "leave_one_group_out", "validation"}), callable, None],
@@ -101,6 +102,7 @@ class RankingParameters(OwnConstructor):
         candidates=None,
         weakness=1.0,
         memory=None,
+        resume=False,
         random_state=None,
         verbose=0,
     ):
@@ -124,5 +126,6 @@ class RankingParameters(OwnConstructor):
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -22,12 +22,11 @@ from kernelpursuit.criteria.cca import CanonicalCorrelation
 from kernelpursuit.criteria.rayleigh import Rayleigh
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, lines_wanted, told
-from kernelpursuit.fitting.checkpoint import LEG, Checkpoint, Leg, legs
+from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory
 from kernelpursuit.fitting.placement import host_dtype, is_collection, refuse_collections
 from kernelpursuit.fitting.threads import threads_for
 from kernelpursuit.fitting.training import TrainingData
-from kernelpursuit.fitting.units import Units
 from kernelpursuit.pursuit.candidates import (
     RATE,
     START,
@@ -40,9 +39,9 @@ from kernelpursuit.pursuit.candidates import (
 from kernelpursuit.pursuit.loop import OtherPath, Path, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
-WARM = (
-    "warm_start=True goes on with the fit before, so X, y, sample_weight and all parameters but those that end a path "
-    "(n_atoms, stop, tol) must be the same; warm_start=False fits anew"
+RESUMED = (
+    "resume=True goes on with the fit before, so X, y, sample_weight and all parameters but those that end a path "
+    "(n_atoms, stop, tol) must be the same; resume=False fits anew"
 )
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
 
@@ -55,10 +54,10 @@ class Settings:
     ----------
     rng : numpy.random.Generator
         Made from `random_state`.
-    checkpoint : Checkpoint or None
-        Made from the parameter of this name, a file.
+    journal : Journal or None
+        The file that ``resume`` names: steps are read from it, and added to it.
     path : Path or None
-        The path of the fit before, where ``warm_start`` asks to go on with it.
+        The path of the fit before, where ``resume=True`` asks to go on with it.
     fit_task : FitTask or None
         What callbacks hear of, where the estimator has any.
     """
@@ -69,20 +68,24 @@ class Settings:
     memory: int | None = None
     tol: float = 0.0
     verbose: int = 0
-    checkpoint: Checkpoint | None = None
+    journal: Journal | None = None
     path: Path | None = None
     fit_task: FitTask | None = None
 
     @classmethod
-    def of(cls, estimator: Any, units: Units = Units()) -> Settings:  # noqa: B008
-        """The settings among the parameters of an estimator, whose targets are in these `units`."""
+    def of(cls, estimator: Any, data: TrainingData | None = None, path: Path | None = None) -> Settings:
+        """The settings among the parameters of an estimator.
+
+        One that has the parameter ``resume`` gives its `data`, and the `path` of the model that it is already.
+        """
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
-        seed, file = draw_seed(estimator.random_state), given.pop("checkpoint", None)
-        if file is not None:
-            given["checkpoint"] = Checkpoint(file, estimator, seed)
-            seed = given["checkpoint"].seed
-        return cls(rng=np.random.default_rng(seed), path=earlier_path(estimator, units), **given)
+        seed = draw_seed(estimator.random_state)
+        journal = None if data is None else journal_of(estimator, data, seed)
+        if journal is not None:
+            return cls(rng=np.random.default_rng(journal.seed), journal=journal, **given)
+        resumed = data is not None and estimator.resume
+        return cls(rng=np.random.default_rng(seed), path=path if resumed else None, **given)
 
 
 class Pursued(NamedTuple):
@@ -148,8 +151,6 @@ def run(
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
-    record = None if settings.checkpoint is None else settings.checkpoint.next_pursuit(data, (memory, most))
-    memory, most = (memory, most) if record is None else record.memory  # the same sizes of tiles give the same bits
     follow = follows_all(settings, data, len(data.rows), steps) if follow is None else follow
     storage = storage_for(settings, worth_keeping, follow)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
@@ -160,18 +161,18 @@ def run(
     limit = [n_atoms(most, reason="memory")] if basis is None else []
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
     one_by_one = follow and (settings.weakness == 1 or settings.candidates is not None)
-    draws = settings.rng.bit_generator.state
-    for leg in legs(record, settings.path):
-        settings.rng.bit_generator.state = draws  # so each leg draws as a pursuit in one piece: see `candidates_of`
-        ready = criterion(*dictionaries)
-        if basis is not None and hasattr(ready, "reserve"):
-            ready.reserve(basis)
-        stop = first_of(*limit, *rules(ready), *leg.rules)
-        with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
-            try:
-                path = leg.path = follow_criterion(ready, stop, settings, unit, leg, task, follow)
-            except OtherPath as error:
-                raise (error if settings.path is None else ValueError(f"{WARM}; its {error}")) from None
+    earlier = settings.path if settings.journal is None else settings.journal.read_path(len(data.rows))
+    ready = criterion(*dictionaries)
+    if basis is not None and hasattr(ready, "reserve"):
+        ready.reserve(basis)
+    stop = first_of(*limit, *rules(ready))
+    with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
+        try:
+            path = follow_criterion(ready, stop, settings, unit, earlier, task, follow)
+        except OtherPath as error:
+            file = None if settings.journal is None else settings.journal.name
+            why = RESUMED if file is None else f"resume={file!r} is of another fit; delete it to fit anew"
+            raise ValueError(f"{why}; its {error}") from None
     if task is not None:
         task.end()
     if path.reason == "interrupted" and not (path.steps or path.discarded):
@@ -200,26 +201,29 @@ def follow_criterion(
     stop: StopRule,
     settings: Settings,
     unit: float = 1.0,
-    leg: Leg | None = None,
+    earlier: Path | None = None,
     task: PursuitTask | None = None,
     follow: bool = True,
 ) -> Path:
-    """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended."""
-    leg = Leg() if leg is None else leg
-    taken = [] if leg.path is None else [*leg.path.steps, *leg.path.discarded]
+    """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended.
+
+    The steps of an `earlier` path are taken first, see `pursue`.
+    """
+    taken = [] if earlier is None else [*earlier.steps, *earlier.discarded]
     look = candidates_of(settings.candidates, settings.rng, lambda: len(taken), len(criterion.alive))
     weakness = settings.weakness if settings.candidates is None else 1.0  # the best of a sample is taken
     report = progress(settings.verbose, unit, criterion) if settings.verbose else None
 
     def callback(path: Path) -> bool:
         taken.append(path.steps[-1])
-        leg.keep(path, criterion.passes)
+        if settings.journal is not None:
+            settings.journal.write_step(path, path.passes + criterion.passes)
         if report is not None:
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", weakness, leg.path, follow)
-    if settings.verbose and path.reason != LEG:
+    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier, follow)
+    if settings.verbose:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path
 
@@ -257,21 +261,6 @@ def generator(random_state: Any) -> np.random.Generator:
 def draw_seed(random_state: Any) -> int:
     """Seed from scikit-learn's `random_state`."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def earlier_path(estimator: Any, units: Units) -> Path | None:
-    """The path of an estimator that is already fitted, for ``warm_start=True``, as of targets in these `units`."""
-    if not getattr(estimator, "warm_start", False) or not hasattr(estimator, "path_"):
-        return None
-    path = units.scaled_path(replace(estimator.path_))
-    pursued = getattr(getattr(estimator, "_taken", None), "pursued", None)
-    if pursued is None:
-        return path
-    taken = [
-        step._replace(loss=loss, leave_one_out=error)
-        for step, (loss, error) in zip(path.steps + path.discarded, pursued.tolist(), strict=True)
-    ]
-    return replace(path, steps=taken[: len(path)], discarded=taken[len(path) :])
 
 
 def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[], int], size: int) -> Candidates:
@@ -327,7 +316,7 @@ def follows_all(
         return True
     if LARGE * sample < size or sample * steps < TWICE * size or settings.memory == 0:
         return False
-    if settings.memory is None:  # the dictionary knows, and a checkpoint keeps, how much is free
+    if settings.memory is None:  # the dictionary knows how much is free
         return True
     beside = 8 * steps * (len(data.rows) if numbers is None else numbers)
     return len(data.rows) * size * host_dtype(data.X).itemsize + beside <= settings.memory

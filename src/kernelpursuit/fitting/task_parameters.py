@@ -57,8 +57,7 @@ class ClassPursuitParameters(OwnConstructor):
         candidates=None,
         weakness=1.0,
         memory=None,
-        warm_start=False,
-        checkpoint=None,
+        resume=False,
         random_state=None,
         verbose=0,
     ):
@@ -84,8 +83,7 @@ class ClassPursuitParameters(OwnConstructor):
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
 
@@ -120,8 +118,7 @@ class ValuePursuitParameters(OwnConstructor):
         candidates=None,
         weakness=1.0,
         memory=None,
-        warm_start=False,
-        checkpoint=None,
+        resume=False,
         random_state=None,
         verbose=0,
     ):
@@ -147,8 +144,7 @@ class ValuePursuitParameters(OwnConstructor):
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
 

@@ -38,22 +38,15 @@ class Units(NamedTuple):
 
     def restored(self, fitted: Any) -> Any:
         """A model of the scaled targets as one of those that came."""
-        if fitted.pursued is not None:  # of the squared loss, whatever the loss of this fit
-            return self._replace(linear=False)._restored(fitted)
-        return self._restored(fitted)
-
-    def _restored(self, fitted: Any) -> Any:
         alpha = None if fitted.alpha is None else fitted.alpha / self.ridge
-        weights = fitted.weights.times(self.size, self.zero)
-        return fitted._replace(path=self.path(fitted.path), weights=weights, alpha=alpha)
+        weights, losses = fitted.weights.times(self.size, self.zero), fitted.losses_before_ridge
+        losses = None if losses is None else losses * self.loss
+        path = self.path(fitted.path)
+        return fitted._replace(path=path, weights=weights, alpha=alpha, losses_before_ridge=losses)
 
     def path(self, path: Path) -> Path:
         """The path of the scaled targets as one of those that came."""
         return in_units(path, self.size, score=1.0 if self.linear else self.size * self.size, loss=self.loss)
-
-    def scaled_path(self, path: Path) -> Path:
-        """The other way."""
-        return self._replace(size=1 / self.size).path(path)
 
 
 def in_units(path: Path, unit: float, score: float, loss: float | None = None) -> Path:

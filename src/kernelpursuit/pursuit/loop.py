@@ -252,7 +252,7 @@ def pursue(
         the best of the sample is taken.
     path : Path, optional
         A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
-        need not be looked for, so that this costs no pass over the data, and they keep the numbers of their record.
+        need not be looked for, so that this costs no pass over the data.
     follow : bool
         Whether the scores of all atoms may be kept where samples are so large that this is faster and a pass only reads
         a matrix in memory. The atoms are the same; `Step.weakness` then says how good they are beside all others.
@@ -323,7 +323,7 @@ def pursue(
 
 
 REPLAYED = 64  # atoms taken again at once
-SAME_LOSS = 1e-6  # of the loss without atoms: by how much a loss may differ from the one recorded
+SAME_LOSS = 1e-6  # share of the loss without atoms by which a loss may differ from the one recorded
 
 
 class OtherPath(ValueError):
@@ -333,29 +333,29 @@ class OtherPath(ValueError):
 def replay(criterion: Criterion, path: Path) -> Path:
     """Take the atoms of `path` again, with a criterion that has taken none. Returns a path that can go on.
 
-    `OtherPath` is raised where the losses are not those recorded: the path is of other data or settings.
+    `OtherPath` is raised where the losses are not those recorded, as shares of the first: the path is of other data or
+    settings. What a criterion cannot know of a step is that of the record.
     """
     recorded, start = path.steps + path.discarded, criterion.start()
-    check_same_loss(start, path.start, 0, start.loss)
-    place = 0
-    while place < len(recorded):
-        before = place
-        for step in criterion.take([one.atom for one in recorded[place : place + REPLAYED]], 0.0):
-            check_same_loss(step, recorded[place], place + 1, start.loss)
-            place += 1
-        if place == before:
-            atom = recorded[place].atom
-            raise OtherPath(f"path is of other data or settings: atom {atom} of step {place + 1} adds nothing here")
-    return Path(start=path.start, steps=recorded, passes=path.passes)
-
-
-def check_same_loss(step: Step, recorded: Step, place: int, scale: float) -> None:
-    """Raise an error where the loss after `place` steps is not the one that a path recorded."""
-    if not abs(step.loss - recorded.loss) <= SAME_LOSS * abs(scale):
-        raise OtherPath(
-            f"path is of other data or settings: the loss after {count(place, 'step')} is {step.loss:.6g} here and "
-            f"{recorded.loss:.6g} there"
-        )
+    if any(step.atom >= len(criterion.alive) for step in recorded):
+        raise OtherPath(f"path is of other data: it has atoms beyond the {len(criterion.alive)} that there are")
+    steps: list[Step] = []
+    while len(steps) < len(recorded):
+        block = [step.atom for step in recorded[len(steps) : len(steps) + REPLAYED]]
+        before = len(steps)
+        for step in criterion.take(block, 0.0):
+            old = recorded[len(steps)]
+            here, there = step.loss * path.start.loss, old.loss * start.loss
+            if not abs(here - there) <= SAME_LOSS * abs(start.loss * path.start.loss):
+                raise OtherPath(f"path is of other data or settings: the loss of step {len(steps) + 1} differs")
+            step = step._replace(weakness=old.weakness, bound=old.bound)
+            steps.append(step._replace(validation=old.validation, seconds=old.seconds))
+        if len(steps) == before:
+            raise OtherPath(
+                f"path is of other data or settings: atom {block[0]} of step {before + 1} adds nothing here"
+            )
+    start = start._replace(bound=path.start.bound, validation=path.start.validation)
+    return Path(start=start, steps=steps, passes=path.passes)
 
 
 def propose(

@@ -11,15 +11,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, Options, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, gather, to_host
 from kernelpursuit.fitting.callbacks import lines_wanted
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
+from kernelpursuit.fitting.journal import journal_of
 from kernelpursuit.fitting.pipeline import draw_seed, say
 from kernelpursuit.fitting.placement import check_new, follow, widest
-from kernelpursuit.fitting.stages import Stages, stages_of
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count
@@ -55,6 +55,7 @@ from kernelpursuit.refined.refining import (
     rise_of_all,
     solve,
 )
+from kernelpursuit.refined.stages import Stages
 
 BY_EVIDENCE = {
     "logistic": 1500,
@@ -81,7 +82,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "checkpoint": [str, PathLike, None],
+        "resume": [Options(bool, {False}), str, PathLike],
     }
 
     def __sklearn_tags__(self):
@@ -98,8 +99,10 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         """
         warn_of_duplicates(data.X, Y, data.total)
         X, weights = data.X, None if data.weights is None else as_counts(host(data.weights), Y.shape[0])
-        stages, seed = stages_of(self, draw_seed(self.random_state), X, Y, weights)
-        rng = np.random.default_rng(seed)
+        seed = draw_seed(self.random_state)
+        journal = journal_of(self, TrainingData(X, Y, weights, None, 0), seed)
+        stages = Stages(journal, getattr(self, "_fit_task", None))
+        rng = np.random.default_rng(seed if journal is None else journal.seed)
         self._frame = frame_of(X, weights)
         passes = np.inf if self.epochs == "auto" else self.epochs
         task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
@@ -219,7 +222,7 @@ def by_evidence(
     try:
         trial = Trial(task, foldings(strata, rng), most, rng, stages)
         judged = trial.of_terms(most, say) if wanted else best_size(trial, say)
-        with stages.told("all rows"):
+        with stages.with_callbacks("all rows"):
             found, start = refined_on_all(task, judged, trial, rng, say)
     except KeyboardInterrupt:
         return unmoved._replace(interrupted=True)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import from_host
-from kernelpursuit.fitting.stages import Stages
 from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.descending import Descended, descend_from, in_single, start_of, values_of
 from kernelpursuit.refined.descent import Model, Rates, descend, on_cuda
@@ -27,6 +26,7 @@ from kernelpursuit.refined.refining import (
     raise_evidence,
     solve,
 )
+from kernelpursuit.refined.stages import Stages
 from kernelpursuit.refined.teaching import JUDGED_ON, TAUGHT, best_ridge, in_common_units, lessons, teacher_of
 
 SMALLER_PART, ENOUGH = 10, 2500  # one part in so many is held out, and no more than enough rows

@@ -8,11 +8,11 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.atoms.tiles import in_threads, spans
-from kernelpursuit.fitting.stages import Stages
 from kernelpursuit.refined.atoms import evaluate
 from kernelpursuit.refined.descent import Model, Rates, best_slope, descend
 from kernelpursuit.refined.evidence import settle
 from kernelpursuit.refined.refining import Say, Task, choose, solve
+from kernelpursuit.refined.stages import Stages
 
 STARTS = (1.0, 4.0, 16.0)  # gamma times the number of inputs
 TRIED = 100  # atoms that a width is judged by

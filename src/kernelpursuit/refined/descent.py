@@ -208,10 +208,11 @@ def descend(
     here = adam.start(flat, model.like(X.like if elsewhere else X))
     interrupted, tenth, last = False, max(1, epochs // 10), epochs
     for epoch in range(begun - begun % tenth + tenth, epochs + 1, tenth):
-        found = None if stages is None else stages.recorded(f"epoch {epoch} of {epochs}, {flat.shapes}", rng)
+        found = None if stages is None else stages.read(f"epoch {epoch} of {epochs}, {flat.shapes}")
         if found is None:
             break
-        here, begun = State(*(from_host(part, here.theta) for part in found)), epoch
+        state, rng.bit_generator.state = found
+        here, begun = State(*(from_host(part, here.theta) for part in state)), epoch
         if report is not None and report(epoch, flat.split(here.theta)):
             last = epoch
             break
@@ -232,11 +233,12 @@ def descend(
                     data = X.shuffled(rng)
                 else:
                     data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
-                with nullcontext() if stages is None else stages.told(f"epoch {epoch} of {epochs}"):
+                with nullcontext() if stages is None else stages.with_callbacks(f"epoch {epoch} of {epochs}"):
                     for rows in spans(0, batch * steps, batch):
                         here = step(here, data, rows, adam.rate())
                 if stages is not None and epoch % tenth == 0:
-                    stages.keep(f"epoch {epoch} of {epochs}, {flat.shapes}", [to_host(part) for part in here], rng)
+                    state = [to_host(part) for part in here]
+                    stages.write(f"epoch {epoch} of {epochs}, {flat.shapes}", [state, rng.bit_generator.state])
                 if report is not None and report(epoch, flat.split(here.theta)):
                     break
         except KeyboardInterrupt:

@@ -63,9 +63,10 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         Draws the rows held out, the rows that atoms are chosen from, and the mini-batches.
     verbose : int, default=0
         1 prints what is tried and what came of it.
-    checkpoint : str or path, optional
-        File to which each thing that was tried is added, and each tenth of a descent. After a crash or a kill the same
-        call goes on with it, and ends with the same model. A file of other data or parameters is refused.
+    resume : False or path, default=False
+        A path names a file to which each thing that was tried is added, and each tenth of a descent. After a crash, a
+        kill or an interrupt the same call goes on with it, and ends with the same model. A file of other data or
+        parameters is refused.
 
     Attributes
     ----------
@@ -115,12 +116,12 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
     ((3,), (3,))
     """
 
-    def __init__(self, n_atoms="auto", *, epochs="auto", random_state=None, verbose=0, checkpoint=None):
+    def __init__(self, n_atoms="auto", *, epochs="auto", random_state=None, verbose=0, resume=False):
         self.n_atoms = n_atoms
         self.epochs = epochs
         self.random_state = random_state
         self.verbose = verbose
-        self.checkpoint = checkpoint
+        self.resume = resume
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -238,9 +239,10 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         Draws the rows held out, the rows that atoms are chosen from, and the mini-batches.
     verbose : int, default=0
         1 prints what is tried and what came of it.
-    checkpoint : str or path, optional
-        File to which each thing that was tried is added, and each tenth of a descent. After a crash or a kill the same
-        call goes on with it, and ends with the same model. A file of other data or parameters is refused.
+    resume : False or path, default=False
+        A path names a file to which each thing that was tried is added, and each tenth of a descent. After a crash, a
+        kill or an interrupt the same call goes on with it, and ends with the same model. A file of other data or
+        parameters is refused.
 
     Attributes
     ----------
@@ -285,15 +287,13 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
-    def __init__(
-        self, n_atoms="auto", *, epochs="auto", class_weight=None, random_state=None, verbose=0, checkpoint=None
-    ):
+    def __init__(self, n_atoms="auto", *, epochs="auto", class_weight=None, random_state=None, verbose=0, resume=False):
         self.n_atoms = n_atoms
         self.epochs = epochs
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
-        self.checkpoint = checkpoint
+        self.resume = resume
 
     @fit_context(prefer_skip_nested_validation=True)
     @told

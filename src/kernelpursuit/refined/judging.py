@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import to_host
-from kernelpursuit.fitting.stages import Stages
 from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.descent import best_slope, row_losses
 from kernelpursuit.refined.evidence import Evidence, settle
@@ -25,6 +24,7 @@ from kernelpursuit.refined.refining import (
     raise_evidence,
     solve,
 )
+from kernelpursuit.refined.stages import Stages
 
 UNMOVED = (Start(0.06), Start(0.25), Start(1.0))  # of atoms that stay where they were chosen
 BOUND = (Start(0.25), Start(1.0), Start(0.5, spread=True))  # of those that the bound moves

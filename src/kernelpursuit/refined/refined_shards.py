@@ -14,7 +14,6 @@ from kernelpursuit.arrays import from_host, on_host, to_host
 from kernelpursuit.atoms.tiles import spans
 from kernelpursuit.dask.arrays import Handle, Program, Sharded
 from kernelpursuit.dask.shard import takes_tensors
-from kernelpursuit.fitting.stages import Stages
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.refined.by_descent import (
     Descents,
@@ -25,6 +24,7 @@ from kernelpursuit.refined.by_descent import (
 )
 from kernelpursuit.refined.descent import Batch, best_slope, flat_gradient
 from kernelpursuit.refined.refining import Frame, Outcome, Say, Task
+from kernelpursuit.refined.stages import Stages
 
 SAMPLE = 20_000  # rows that come here: that many are enough to choose atoms, widths and first coefficients
 HELD_OUT = 8  # one of them in so many is held out

@@ -1,0 +1,289 @@
+"""Fits that survive their process: what is found is appended to a file, and the same call goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import weakref
+import zlib
+from base64 import b64decode, b64encode
+from collections import deque
+from numbers import Number
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kernelpursuit._warning import warn
+from kernelpursuit.arrays import on_host
+from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.fitting.training import TrainingData
+from kernelpursuit.pursuit.loop import Path, Step
+
+FORMAT = 3
+BEGINNING = b'{"kernelpursuit": '  # of every journal, also of one whose first line is torn
+WITHOUT_EFFECT = {"resume", "verbose", "random_state"}  # parameters by which the same model is fitted
+ROWS_AT_ONCE = 4096
+
+
+class JournalError(ValueError):
+    """A file that a fit cannot go on with."""
+
+
+class Journal:
+    """A file with the results of a fit, in the order in which they were found.
+
+    Each line is JSON and ends with a checksum. The first line says what is fitted to which rows. A fit that goes on
+    reads the results that are there, one after the other, and writes those that are not.
+
+    Parameters
+    ----------
+    file : str or path
+        Made if it is not there. A line that is torn or damaged is dropped, with all that follows it.
+    fit : dict
+        What is fitted: "estimator", "parameters" and "rows" must be those of the file. "seed" is for a new file.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    seed : int
+        Of the random draws of the fit that began the file.
+    """
+
+    def __init__(self, file: Any, fit: dict[str, Any]):
+        self.name = os.fspath(file)
+        if not File(self.name).parent.is_dir():
+            raise JournalError(f"resume={self.name!r}: there is no folder {str(File(self.name).parent)!r}")
+        self._file = open(self.name, "a+b", buffering=0)
+        weakref.finalize(self, self._file.close)
+        lock(self._file, self.name)
+        self._file.seek(0)
+        content = self._file.read()
+        self._unread = deque(whole_lines(content))
+        header = {"kernelpursuit": FORMAT} | fit
+        if self._unread:
+            found, self._end = self._unread.popleft()
+            check_header(found, header, self.name)
+            self.seed = int(found["seed"])
+            self._file.truncate(self._unread[-1][1] if self._unread else self._end)
+        elif content[: len(BEGINNING)] == BEGINNING[: len(content)]:
+            self.seed = fit["seed"]
+            self._file.truncate(0)
+            self._append(header)
+        else:
+            raise JournalError(no_journal(self.name))
+
+    def read(self, name: str) -> Any:
+        """The next result, if it has this name; None: it must be computed, and written."""
+        if not self._unread or self._unread[0][0][0] != name:
+            return None
+        (_, value), self._end = self._unread.popleft()
+        return value
+
+    def write(self, name: str, value: Any) -> None:
+        """Append a result. Results that were not read come from a fit that went another way, and are dropped."""
+        if self._unread:
+            self._file.truncate(self._end)
+            self._unread.clear()
+        self._append([name, value])
+
+    def _append(self, value: Any) -> None:
+        """Append a line. A disk that is full does not end the fit: nothing more is written then."""
+        if self._file.closed:
+            return
+        line = line_of(value)
+        try:
+            while line:  # mostly by one call of the system
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            self._file.close()
+            warn(
+                f"resume={self.name!r} cannot be written to ({error.strerror}). This fit goes on; if it is killed, "
+                "the next one finds only what was written before"
+            )
+
+    def read_path(self, rows: int) -> Path | None:
+        """The steps of the next pursuit, which is on so many rows; None where the file has none of them."""
+        beginning = f"pursuit on {rows} rows"
+        if self.read(beginning) is None:
+            self.write(beginning, True)
+        steps, passes = [], 0.0
+        while (found := self.read("step")) is not None:
+            passes, *values = found
+            steps += [step_of(one) for one in values]
+        return Path(steps[0], steps[1:], passes=passes) if steps else None
+
+    def write_step(self, path: Path, passes: float) -> None:
+        """Append the last step of a path, after so many passes; the first step comes with the state before it."""
+        steps = path.steps[-1:] if len(path) > 1 else [path.start, *path.steps]
+        self.write("step", [passes, *(step.known() for step in steps)])
+
+
+def journal_of(estimator: Any, data: TrainingData, seed: int) -> Journal | None:
+    """The journal that the parameter `resume` names, for a fit to these rows; None where it names no file."""
+    if not isinstance(estimator.resume, str | os.PathLike):
+        return None
+    fit = {"estimator": type(estimator).__name__, "parameters": described_parameters(estimator)}
+    return Journal(estimator.resume, fit | {"rows": fingerprint_of(data), "seed": seed})
+
+
+def step_of(values: list[Any]) -> Step:
+    """The step whose fields JSON has given back."""
+    fields: Any = [tuple(value) if isinstance(value, list) else value for value in values]
+    return Step(*fields)
+
+
+def line_of(value: Any) -> bytes:
+    """A value as JSON, its checksum, and the end of the line.
+
+    Examples
+    --------
+    >>> line_of([2, 3]).decode().rstrip()
+    '[2, 3] 3f72ac6e'
+    """
+    text = json.dumps(value, default=encoded).encode()
+    return text + b" " + checksum_of(text)
+
+
+def checksum_of(text: bytes) -> bytes:
+    """The end of the line that begins with this text."""
+    return b"%08x\n" % zlib.crc32(text)
+
+
+def whole_lines(content: bytes) -> list[tuple[Any, int]]:
+    """Values of the lines before the first that is torn or damaged, each with the place at which its line ends.
+
+    Examples
+    --------
+    >>> whole_lines(line_of(1) + line_of([2, 3]) + line_of([4])[:-1])
+    [(1, 11), ([2, 3], 27)]
+    """
+    lines: list[tuple[Any, int]] = []
+    end = 0
+    for line in content.splitlines(keepends=True):
+        text, _, checksum = line.rpartition(b" ")
+        if checksum != checksum_of(text):
+            break
+        end += len(line)
+        lines.append((json.loads(text, object_hook=decoded), end))
+    return lines
+
+
+def encoded(value: Any) -> Any:
+    """An array, or a number of NumPy's, as JSON can hold it: exactly."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"a journal holds numbers, texts and arrays, not {type(value).__name__}")
+    return {"dtype": value.dtype.str, "shape": value.shape, "array": b64encode(value.tobytes()).decode()}
+
+
+def decoded(value: dict[str, Any]) -> Any:
+    """The array of which a dictionary was made by `encoded`; other dictionaries as they are."""
+    if "array" not in value:
+        return value
+    array = np.frombuffer(b64decode(value["array"]), dtype=np.dtype(value["dtype"]))
+    return array.reshape(value["shape"]).copy()
+
+
+def check_header(header: Any, wanted: dict[str, Any], name: str) -> None:
+    """Raise an error that says what differs where a file is of another fit."""
+    if not isinstance(header, dict) or header.get("kernelpursuit") != FORMAT:
+        raise JournalError(no_journal(name))
+    theirs, ours = header["parameters"], wanted["parameters"]
+    differences = [
+        f"{key}={theirs.get(key, 'absent')} there and {ours.get(key, 'absent')} here"
+        for key in sorted(theirs.keys() | ours.keys())
+        if theirs.get(key) != ours.get(key)
+    ]
+    if header["estimator"] != wanted["estimator"]:
+        differences = [f"{header['estimator']} there and {wanted['estimator']} here"]
+    if differences:
+        raise JournalError(
+            f"resume={name!r} is of another fit: {'; '.join(differences)}. Give another file, or delete this one"
+        )
+    if header["rows"] != wanted["rows"]:
+        raise JournalError(
+            f"resume={name!r} was made on other data than these: X, y or sample_weight differ. "
+            "Give those, another file, or delete this one"
+        )
+
+
+def no_journal(name: str) -> str:
+    """The error about a file of another kind."""
+    return f"resume={name!r} is no journal of a fit by this version: give another file, or delete this one"
+
+
+def described_parameters(estimator: Any) -> dict[str, str]:
+    """Parameters that decide what is fitted, in words that can be compared."""
+    parameters = estimator.get_params(deep=False)
+    words = {name: in_words(value) for name, value in parameters.items() if name not in WITHOUT_EFFECT}
+    if isinstance(estimator.random_state, Number):
+        words["random_state"] = in_words(estimator.random_state)
+    return words
+
+
+def in_words(value: Any) -> str:
+    """A parameter as a short text: arrays by their hash, functions by their names."""
+    if hasattr(value, "shape"):
+        return f"array {fingerprint(value)}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(in_words(one) for one in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {in_words(one)}' for key, one in value.items())}}}"
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def fingerprint_of(data: TrainingData) -> str:
+    """Hash of the rows of a fit, wherever they are."""
+    if not isinstance(data.X, Sharded):
+        return fingerprint(data.X, data.y, data.weights, data.groups)
+    program, numbers = data.X.program, data.X.numbered.rows  # type: ignore[attr-defined]
+    arrays = [array for array in data[:3] if array is not None]
+    sums = [np.sum(program.collect(checksum, array, numbers), dtype=np.uint64) for array in arrays]
+    return hashlib.sha256(repr([program.n_rows, *map(int, sums)]).encode()).hexdigest()[:32]
+
+
+def checksum(array: np.ndarray, numbers: np.ndarray) -> np.uint64:
+    """A number that changes with any bit of any row, or with its place; those of several shards are added."""
+    width = array[:1].nbytes
+    odd = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    total = np.uint64(0)
+    for start in range(0, len(array), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        plain = np.ascontiguousarray(array[block]).view(np.uint8).reshape(-1, width)
+        places = numbers[block].astype(np.uint64) * np.uint64(2) + np.uint64(1)
+        total += np.sum((plain @ odd) * places, dtype=np.uint64)
+    return total
+
+
+def fingerprint(*arrays: Any) -> str:
+    """Hash of shapes, dtypes and bytes of arrays and sparse matrices."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        if sparse.issparse(array):
+            parts = [array.data, array.indices, array.indptr]
+        else:
+            parts = [np.zeros(0) if array is None else on_host(array)]
+        for part in parts:
+            digest.update(f"{part.shape}{part.dtype}".encode())
+            plain = np.array([repr(one) for one in part.ravel()]) if part.dtype.hasobject else part
+            digest.update(np.ascontiguousarray(plain).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()[:32]
+
+
+def lock(file: Any, name: str) -> None:
+    """Raise an error where another process fits with this file; the lock ends with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise JournalError(f"resume={name!r} is in use by another fit: give each fit a file of its own") from error

@@ -1,0 +1,116 @@
+"""The file of a fit that may be killed: what it refuses, and what is left of one that was damaged."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.fitting.journal import Journal, whole_lines
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=90)
+LABELS = np.digitize(Y, [-0.5, 0.5])
+W = np.linspace(0.5, 1.5, 90)
+KINDS = {
+    "refined": RefinedKMPRegressor(3, epochs=3, random_state=0),
+    "pursuit": KMPRegressor(12, random_state=0),
+}
+FIT = {"estimator": "none", "parameters": {}, "rows": "", "seed": 0}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_another_fit_is_refused_with_the_reason(name, tmp_path):
+    file = tmp_path / "file"
+    same = clone(KINDS[name]).set_params(resume=file).fit(X, Y)
+    content = file.read_bytes()
+    for parameter, there, here in [("n_atoms", same.n_atoms, 4), ("random_state", 0, 1)]:
+        with pytest.raises(ValueError, match=f"{parameter}={there} there and {here} here"):
+            clone(same).set_params(**{parameter: here}).fit(X, Y)
+    other = KMPClassifier if name == "pursuit" else RefinedKMPClassifier
+    with pytest.raises(ValueError, match=f"{type(same).__name__} there and {other.__name__} here"):
+        other(3, resume=file).fit(X, LABELS)
+    for data in [(X + 1e-9, Y), (X, Y + X[:, 0]), (X, Y, W), (X.astype(np.float32), Y)]:
+        with pytest.raises(ValueError, match="made on other data"):
+            same.fit(*data)
+    same.set_params(verbose=0).fit(X, Y)
+    assert file.read_bytes() == content
+    file.write_text("name,price\n")
+    with pytest.raises(ValueError, match=r"resume='.*file' is no journal"):
+        same.fit(X, Y)
+    assert file.read_text() == "name,price\n"
+    with pytest.raises(ValueError, match="there is no folder"):
+        same.set_params(resume=tmp_path / "no" / "file").fit(X, Y)
+
+
+def test_resume_is_checked():
+    for model, value in [(KMPRegressor(), 3), (KMPRegressor(), None), (RefinedKMPRegressor(), True)]:
+        with pytest.raises(ValueError, match="The 'resume' parameter"):
+            clone(model).set_params(resume=value).fit(X, Y)
+
+
+def test_a_file_serves_one_fit_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    program = f"""
+import fcntl, sys
+file = open({str(tmp_path / "file")!r}, "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"ready\n"
+        with pytest.raises(ValueError, match="in use by another fit"):
+            KMPRegressor(5, resume=tmp_path / "file").fit(X, Y)
+        other.stdin.close()
+    KMPRegressor(5, resume=tmp_path / "file").fit(X, Y)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_damaged_file_is_good_up_to_the_damage(name, tmp_path):
+    """Also where it leaves numbers and texts that can be read, but are others."""
+    file, rng = tmp_path / "file", np.random.default_rng(0)
+    model = clone(KINDS[name]).set_params(resume=file)
+    wanted = model.fit(X, Y).predict(X)
+    content = file.read_bytes()
+    starts = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == 10)[:-1] + 1
+    for damage in [b"garbage!", b"AAAA", b"1", b"e", b"}", b"\n", bytes(4), b"\x80"]:
+        for place in (*rng.integers(30, len(content) - 8, 3), *(rng.choice(starts, 2) + rng.integers(0, 60, 2))):
+            damaged = content[:place] + damage + content[place + len(damage) :]
+            file.write_bytes(damaged)
+            found = model.fit(X, Y).predict(X)
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=repr(damaged[place - 30 : place + 30]))
+            assert len(file.read_bytes().splitlines()) == len(content.splitlines())
+
+
+def test_a_file_damaged_at_its_beginning_is_named(tmp_path):
+    file = tmp_path / "file"
+    model = clone(KINDS["refined"]).set_params(resume=file).fit(X, Y)
+    content = file.read_bytes()
+    for place, damage in [(0, b"x"), (5, b"garbage!"), (16, b"1")]:
+        file.write_bytes(content[:place] + damage + content[place + len(damage) :])
+        with pytest.raises(ValueError, match=r"resume='.*file' is no journal of a fit by this version"):
+            model.fit(X, Y)
+
+
+def test_results_come_back_in_order_and_others_are_dropped(tmp_path):
+    first = Journal(tmp_path / "file", FIT | {"seed": 7})
+    for name in "abc":
+        first.write(name, (name, np.arange(3, dtype=np.int8), [np.float32(0.1), None, float("nan")]))
+    del first
+    again = Journal(tmp_path / "file", FIT)
+    assert again.seed == 7
+    assert again.read("b") is None
+    name, array, (number, nothing, nan) = again.read("a")
+    assert (name, array.tolist(), array.dtype) == ("a", [0, 1, 2], np.int8)
+    assert (number, nothing) == (float(np.float32(0.1)), None) and np.isnan(nan)
+    again.write("x", 1)
+    assert again.read("b") is None and again.read("x") is None
+    del again
+    lines = whole_lines((tmp_path / "file").read_bytes())
+    assert [value[0] for value, _ in lines[1:]] == ["a", "x"]
+    with pytest.raises(TypeError, match="holds numbers, texts and arrays, not set"):
+        Journal(tmp_path / "file", FIT).write("y", {1})
