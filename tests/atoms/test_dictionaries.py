@@ -7,6 +7,7 @@ from scipy import sparse
 
 from kernelpursuit import DenseDictionary, KernelDictionary, KMPRegressor, Squares, StackedDictionary, pursue
 from kernelpursuit.atoms import sweep
+from kernelpursuit.atoms.protocol import in_float64
 from kernelpursuit.kernels import Kernel, make_kernel
 from kernelpursuit.pursuit import n_atoms
 from tests.pairwise import pairwise
@@ -181,3 +182,20 @@ def test_kernel_values_must_be_numbers(bad, storage):
         D.correlate(np.ones((N, 1)))
     with pytest.raises(ValueError, match="kernel gives infinite or undefined values"):
         KMPRegressor(3, kernel=function, memory=0 if storage == "tiles" else None).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dictionary_in_float64_has_exact_columns(name, dtype):
+    D, matrix, _ = dictionaries(dtype)[name]
+    exact = D.exact_columns(np.arange(matrix.shape[1]))
+    wide, V = in_float64(D), np.random.default_rng(3).normal(size=(N, 3))
+    assert exact.dtype == wide.columns(np.array([2, 0])).dtype == np.float64 and wide.shape == D.shape
+    np.testing.assert_allclose(wide.columns(np.array([2, 0])), exact[:, [2, 0]], rtol=1e-14)
+    np.testing.assert_allclose(wide.correlate(V), exact.T @ V, atol=1e-12)
+    np.testing.assert_allclose(wide.gram(None, np.array([1])), D.gram(None, np.array([1])), rtol=1e-14)
+
+
+def test_a_dictionary_that_knows_no_float64_stays_as_it_is():
+    plain = object()
+    assert in_float64(plain) is plain

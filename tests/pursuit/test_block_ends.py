@@ -7,7 +7,6 @@ from kernelpursuit import DenseDictionary, KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import first_of, gcv, n_atoms, tolerance
 from kernelpursuit.pursuit.loop import Path, Step, certificate
-from kernelpursuit.pursuit.rounding import KNOWN, doubtful
 
 
 class Watched(Squares):
@@ -77,34 +76,6 @@ def test_one_atom_that_is_left_is_not_rehearsed(monkeypatch):
     D, y = problem()
     monkeypatch.setattr(Squares, "rehearse", None)  # not to be called
     assert len(pursue(Squares(D, y), n_atoms(1), lookahead=16, weakness=0.5)) == 1
-
-
-def doubtful_by_definition(scores, a, error, squared, spread, floor, start):
-    """Whichever atoms may be best, by bounds of all of them."""
-    size, norms = np.sqrt(np.sum(a**2, axis=1)), squared if start is None else start
-    wide = spread if start is None else np.zeros_like(start)
-    alive = scores > -np.inf
-    high = np.where(alive, (size + error) ** 2 / np.maximum(norms - wide, floor), 0)
-    low = np.where(alive, np.maximum(size - error, 0) ** 2 / (norms + wide), 0)
-    unknown = alive & ((high > (1 + KNOWN) * low) & (error + spread > 0) | (spread > 0.5 * squared))
-    if not np.any(unknown & (high > low.max())):
-        return np.zeros(0, dtype=int)
-    return np.flatnonzero(unknown & (high > 0.7 * low.max()))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_doubtful_atoms_are_those_of_the_definition(seed):
-    rng = np.random.default_rng(seed)
-    m, t = 60, 1 + seed % 3
-    squared, floor = 10 ** rng.uniform(-6, 0, size=m), np.full(m, 1e-7)
-    spread = squared * 10 ** rng.uniform(-6, 0.2, size=m) * (rng.random(m) > 0.2)
-    a = rng.normal(size=(m, t)) * np.sqrt(squared)[:, None]
-    error = np.abs(a[:, 0]) * 10 ** rng.uniform(-6, 0.5 if seed % 2 else -3, size=m) * (rng.random(m) > 0.2)
-    start = squared + 10 ** rng.uniform(-3, 0, size=m) if seed % 5 == 0 else None
-    scores = np.sum(a**2, axis=1) / (squared if start is None else start)
-    scores[rng.random(m) < 0.3] = -np.inf
-    found = doubtful(scores, a, error, squared, spread, floor, start)
-    np.testing.assert_array_equal(found, doubtful_by_definition(scores, a, error, squared, spread, floor, start))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

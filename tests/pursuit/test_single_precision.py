@@ -1,9 +1,10 @@
-"""Passes in float32 choose what passes in float64 choose: certificates are true where little is left of the atoms."""
+"""Passes in float32 explain as much as passes in float64, for kernels of all widths."""
 
 import numpy as np
 import pytest
 
-from kernelpursuit import DenseDictionary, Gradient, KernelDictionary, Squares, pursue
+from kernelpursuit import DenseDictionary, Gradient, KernelDictionary, KMPRegressor, Squares, StackedDictionary, pursue
+from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.pursuit import everything, n_atoms
@@ -23,50 +24,96 @@ def dictionary(X, gamma, dtype, storage="tiles"):
     return KernelDictionary(X, X, make_kernel("rbf", X, gamma=gamma), storage=storage)
 
 
-def atoms_in_double(gamma, variant, alpha):
-    X, y = problem()
-    run = Squares(dictionary(X, gamma, np.float64, "dense"), y, variant=variant, alpha=alpha)
-    return len(pursue(run, n_atoms(60), everything, None, "auto", 0.5))
+def in_both_precisions(make, *pursuit):
+    """Paths of a criterion ``make(dtype)`` in float32 and in float64."""
+    return [pursue(make(dtype), *pursuit) for dtype in (np.float32, np.float64)]
 
 
 @pytest.mark.parametrize(
-    ("variant", "alpha", "storage"), pairwise(["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"])
+    ("variant", "alpha", "storage", "weakness"),
+    pairwise(["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"], [0.5, 1.0]),
 )
 @pytest.mark.parametrize("gamma", [1e-4, 1e-3, 1e-2, 0.1, 1.0])
-def test_certificates_are_true(gamma, variant, alpha, storage):
-    """Each atom, judged by exact scores, is as good as its certificate says, to two digits."""
+def test_the_training_error_is_that_of_float64(gamma, variant, alpha, storage, weakness):
     X, y = problem()
-    single = Squares(dictionary(X, gamma, np.float32, storage), y.astype(np.float32), variant=variant, alpha=alpha)
-    alive = [np.ones(len(X), dtype=bool)]
-    path = pursue(single, n_atoms(60), everything, lambda path: alive.append(single.alive.copy()), "auto", weakness=0.5)
-    double = Squares(dictionary(X, gamma, np.float64, "dense"), y, variant=variant, alpha=alpha)
-    for step, possible in zip(path.steps, alive, strict=False):
-        scores = double.scores()
-        # Atoms at the limit of being in the span may count in one precision and not in the other.
-        if not double.alive[step.atom]:
-            part = double.atoms.deflate(np.array([step.atom]))
-            assert part.squared < 3 * max(1e-10 if alpha else 0, 3e-14) * part.raw
-            return
-        assert scores[step.atom] / scores[possible].max() >= step.weakness - 0.05
-        assert len(list(double.take([step.atom], weakness=0.0))) == 1
-    np.testing.assert_allclose(path.values("loss")[-1], double._loss(), rtol=1e-2)
-    assert len(path) >= 0.95 * atoms_in_double(gamma, variant, alpha) - 1
+
+    def make(dtype):
+        return Squares(dictionary(X, gamma, dtype, storage), y.astype(dtype), variant=variant, alpha=alpha)
+
+    single, double = in_both_precisions(make, n_atoms(60), everything, None, "auto", weakness)
+    assert len(single) >= 0.95 * len(double) - 1
+    # A weak pursuit takes any of many atoms: it is the plain one that has to be as good after each of its steps.
+    of_each = slice(None) if weakness == 1 else slice(-1, None)
+    steps = min(len(single), len(double)) + 1
+    losses = [path.values("loss")[:steps][of_each] for path in (single, double)]
+    np.testing.assert_allclose(*losses, rtol=0.01 if weakness == 1 else 0.15)
 
 
 @pytest.mark.parametrize("variant", ["prefit", "backfit"])
-def test_other_losses_too(variant):
+@pytest.mark.parametrize("gamma", [1e-3, 0.1])
+def test_other_losses_too(variant, gamma):
     X, y = problem(200)
-    labels = np.sign(y)
-    runs = [
-        Gradient(dictionary(X, 1e-3, dtype), labels.astype(dtype), LOSSES["logistic"], variant=variant)
-        for dtype in (np.float32, np.float64)
-    ]
-    path = pursue(runs[0], n_atoms(15))
-    for step in path.steps:
-        scores = runs[1].scores()
-        assert scores[step.atom] / scores.max() == pytest.approx(step.weakness, abs=0.05)
-        assert len(list(runs[1].take([step.atom], weakness=0.0))) == 1
-    assert len(path) >= 14
+
+    def make(dtype):
+        labels = np.sign(y).astype(dtype)
+        return Gradient(dictionary(X, gamma, dtype), labels, LOSSES["logistic"], variant=variant)
+
+    single, double = in_both_precisions(make, n_atoms(15))
+    assert len(single) == len(double) == 15
+    np.testing.assert_allclose(single.values("loss")[-1], double.values("loss")[-1], rtol=0.02)
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.1])
+def test_discriminants_too(gamma):
+    X, y = problem(200)
+    single, double = in_both_precisions(lambda dtype: Fisher(dictionary(X, gamma, dtype), np.int64(y > 0)), n_atoms(15))
+    assert len(single) == len(double) == 15
+    np.testing.assert_allclose(single.values("loss")[-1], double.values("loss")[-1], rtol=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-3])
+@pytest.mark.parametrize("storage", ["auto", "tiles", "matrix", "stacked"])
+def test_passes_go_over_to_float64_where_the_kernel_is_wide(storage, alpha):
+    X, y = problem()
+
+    def make(gamma):
+        D = dictionary(X, gamma, np.float32, storage if storage in ("auto", "tiles") else "auto")
+        if storage == "matrix":
+            K = D.columns(np.arange(len(X)))
+            D = DenseDictionary(K, gram=K)
+        return Squares(StackedDictionary([D]) if storage == "stacked" else D, y.astype(np.float32), alpha=alpha)
+
+    first = np.arange(1)
+    for gamma, dtype in ((10.0, np.float32), (1e-2, np.float64)):
+        run = make(gamma)
+        pursue(run, n_atoms(20), lookahead="auto", weakness=0.5)
+        assert run.atoms.D.columns(first).dtype == dtype
+        J = np.flatnonzero(run.alive)
+        products, norms = run.moments(J)
+        running, running_norms = run.running_moments(J)
+        np.testing.assert_allclose(running_norms, norms, rtol=1e-3 if dtype is np.float32 else 1e-6)
+        np.testing.assert_allclose(running, products, atol=(1e-5 if dtype is np.float32 else 1e-8) * np.abs(y).sum())
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 10.0])
+def test_a_model_of_float32_rows_is_in_float32(gamma):
+    X, y = (part.astype(np.float32) for part in problem())
+    model = KMPRegressor(20, gamma=gamma, alpha=0.0).fit(X, y)
+    assert model.predict(X).dtype == np.float32
+
+
+@pytest.mark.parametrize("storage", ["auto", "tiles"])
+def test_no_more_memory_is_taken_in_float64(storage):
+    """A matrix that fits only in float32 is not kept in float64."""
+    X, _ = problem()
+    X = X.astype(np.float32)
+    kernel = make_kernel("rbf", X, gamma=1e-3)
+    D = KernelDictionary(X, X, kernel, memory=400 * 400 * 4, storage=storage)
+    wide = D.in_float64()
+    V = np.random.default_rng(0).normal(size=(400, 2))
+    exact = KernelDictionary(*2 * [X.astype(np.float64)], kernel).correlate(V)
+    np.testing.assert_allclose(wide.correlate(V), exact, rtol=1e-12)
+    assert ("kernel matrix kept" not in wide.plan and wide.tile < D.tile) or storage == "tiles"
 
 
 def test_directions_are_orthonormal_in_double():

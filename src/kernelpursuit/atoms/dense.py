@@ -12,7 +12,7 @@ from scipy.linalg import cython_blas
 
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
-from kernelpursuit.atoms.tiles import FEW_ENTRIES, one_blas_thread
+from kernelpursuit.atoms.tiles import FEW_ENTRIES, one_blas_thread, spans
 
 
 def as_slice(J: np.ndarray) -> slice | None:
@@ -154,6 +154,8 @@ class DenseDictionary:
         Inner products of the atoms under a ridge penalty, e.g. the kernel matrix of the centres. Default: the identity.
     tile : int
         Columns that may be copied at once.
+    double : bool
+        Whether columns and passes are in float64 where the matrix is in float32. It is converted tile by tile.
 
     Examples
     --------
@@ -164,11 +166,12 @@ class DenseDictionary:
            [6.]])
     """
 
-    def __init__(self, matrix: Array, gram: Array | None = None, tile: int = 128):
+    def __init__(self, matrix: Array, gram: Array | None = None, tile: int = 128, double: bool = False):
         self.matrix = matrix
         self.shape = tuple(matrix.shape)
         self.tile = tile
         self._gram = gram
+        self._double = double and matrix.dtype != namespace(matrix).float64
 
     @property
     def in_memory(self) -> bool:
@@ -177,16 +180,28 @@ class DenseDictionary:
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
+        if self._double:
+            return in_double(self._columns(J))
+        return self._columns(J)
+
+    def _columns(self, J: np.ndarray) -> Array:
         if (tile := as_slice(J)) is not None:
             return self.matrix[:, tile]  # no need to copy
         return gather(self.matrix, J, axis=1)  # one column is copied too: a strided vector does not go through BLAS
 
     def exact_columns(self, J: np.ndarray) -> Array:
-        """The same in float64."""
+        """Columns `J` in float64, (n_samples, len(J))."""
         return in_double(self.columns(J))
+
+    def in_float64(self) -> DenseDictionary:
+        """A dictionary of this matrix whose passes are in float64."""
+        return DenseDictionary(self.matrix, self._gram, self.tile, double=True)
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""
+        if self._double:
+            tiles = spans(0, self.shape[1], self.tile)
+            return np.concatenate([matrix_product(in_double(self.matrix[:, tile]).T, V) for tile in tiles])
         if reads_one_triangle(self.matrix, V) and self.kept_by_halves:
             return symmetric_product(self.matrix, V)
         return matrix_product(self.matrix.T, V)

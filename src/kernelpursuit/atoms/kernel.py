@@ -86,6 +86,7 @@ class KernelDictionary:
     ):
         check_same_place(X, Z)
         self.kernel = kernel
+        self._memory, self._storage = memory, storage
         self.dtype = X.dtype
         self.shape = (X.shape[0], Z.shape[0])
         self._numpy = isinstance(X, np.ndarray) or sparse.issparse(X)
@@ -216,18 +217,33 @@ class KernelDictionary:
             raw = sparse.issparse(X) or sparse.issparse(Z)
 
             def ready(x: Any) -> Any:
-                wide = x.astype(np.float64) if self._numpy else in_double(x)
-                return wide if raw else self.kernel.prepare(wide)
+                return self._widened(x) if raw else self.kernel.prepare(self._widened(x))
 
             points = ready(X)
             self._exact_points = points, points if Z is X else self._once("exact centres", lambda: ready(Z))
         return self._exact_points
 
+    def _widened(self, points: Any) -> Any:
+        """Points as they were given, in float64."""
+        return points.astype(np.float64) if self._numpy else in_double(points)
+
+    def in_float64(self) -> KernelDictionary:
+        """A dictionary of the same points in float64, with as much memory: the matrix or the tiles of this one go."""
+        if self._itemsize == 8:
+            return self
+        (X, Z), self._matrix, self._kept = self._given, None, None
+        points = self._widened(X)
+        centres = points if Z is X else self._once("centres in float64", lambda: self._widened(Z))
+        memory = max(self._memory, 8 * self.shape[0])  # at least one column
+        options = {"memory": memory, "storage": self._storage, "shared": self._shared}
+        return KernelDictionary(points, centres, self.kernel, **options)
+
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         """What is made of the centres, by the first of the dictionaries that share it."""
-        if name not in self._shared:
-            self._shared[name] = make()
-        return self._shared[name]
+        key = f"{name} {self.dtype}"
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]): one pass over the matrix, or one computation of all its tiles."""

@@ -56,6 +56,15 @@ def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
     return in_double(dictionary.columns(J)) if method is None else method(J)
 
 
+def in_float64(dictionary: Dictionary) -> Dictionary:
+    """A dictionary of the atoms of `dictionary` whose passes are made in float64; what `dictionary` kept is given up.
+
+    A dictionary of fewer digits may have a method of this name; without one, `dictionary` itself is returned.
+    """
+    method = getattr(dictionary, "in_float64", None)
+    return dictionary if method is None else method()
+
+
 def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarray]:
     """Atoms `J` (None: all) in pieces whose columns may be in memory at once."""
     J = np.arange(dictionary.shape[1]) if J is None else J

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.arrays import Array, gather, namespace
+from kernelpursuit.atoms.protocol import in_float64
 
 
 class StackedDictionary:
@@ -60,6 +61,10 @@ class StackedDictionary:
     def exact_columns(self, J: np.ndarray) -> Array:
         """The same in float64."""
         return self._joined(J, "exact_columns")
+
+    def in_float64(self) -> StackedDictionary:
+        """The parts in float64, side by side."""
+        return StackedDictionary([in_float64(part) for part in self.parts])
 
     def _joined(self, J: np.ndarray, method: str) -> Array:
         """What a method of each part says about its own of the atoms `J`, in the order of `J`."""

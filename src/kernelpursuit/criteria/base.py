@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,10 @@ class Taking(ABC):
                 yield step._replace(weakness=share)
         finally:
             self._give_back(waiting, taken)
+        self._check_precision()
+
+    def _check_precision(self) -> None:  # noqa: B027
+        """Compute running numbers in float64 from now on where passes of fewer digits have lost too many of them."""
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Score of `atom` now, and its share of the best of all where that is known."""
@@ -131,7 +135,6 @@ class TakingDirections(Taking):
 
     atoms: Deflation
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
-    _error: np.ndarray = np.zeros(0)  # (n_atoms,), bound on their errors, where passes are in float32
     _refreshed_at: float  # loss when these were last computed from the definition
 
     @property
@@ -182,11 +185,21 @@ class TakingDirections(Taking):
     def _loss(self) -> float:
         """Loss of the model now."""
 
-    def _settle_sample(self, J: np.ndarray | None, products: Callable[[Deflated], np.ndarray], jointly: bool) -> None:
-        """Where passes are in float32, make scores exact that may be the best of a sample."""
-        if J is not None and self._a is not None and self.atoms.single:
+    def _renew(self, J: np.ndarray, part: Deflated) -> None:
+        """Compute the running products of atoms `J` from the definition, given these atoms outside the span."""
+        assert self._a is not None
+        self._a[J] = self._products(part)
+
+    @abstractmethod
+    def _products(self, part: Deflated) -> np.ndarray:
+        """Products of deflated atoms with what is left to explain: the definition of what runs."""
+
+    def _check_precision(self) -> None:
+        if self._a is not None and self.atoms.ends_block():
+            for J, part in self.atoms.raise_precision():
+                self._renew(J, part)
+            self._refreshed_at = self._loss()
             self._forget()
-            self.atoms.settle_sample(J, self._a, self._error, products, jointly)
 
     def _first_alone(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         """`_prepare` for criteria that know what an atom adds only once those before it are in the fit."""

@@ -188,7 +188,10 @@ class Faces(TakingDirections):
 
     def _first_look(self, part: Deflated) -> np.ndarray:
         """Products of some atoms with r and c, and their squared norms."""
-        return np.concatenate([part.products(self._V, np.zeros((0, 2))), part.raw[:, None]], axis=1)
+        return np.concatenate([self._products(part), part.raw[:, None]], axis=1)
+
+    def _products(self, part: Deflated) -> np.ndarray:
+        return part.products(self._V, np.zeros((0, 2)))
 
     def _add(self, direction: Direction) -> float:
         """Move r and c by the direction that an atom adds; returns the length for r."""

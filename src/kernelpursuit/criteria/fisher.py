@@ -112,8 +112,12 @@ class Fisher(TakingDirections):
         self._eta = self._error = self._raw = np.zeros(0)
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
-        # Products below rounding error count as zero: those of constant columns with centred codes, for example.
-        self._noise = (16 * self.atoms.eps) ** 2 * float(np.sum(squared_norms(self._codes)))
+        self._energy = float(np.sum(squared_norms(self._codes)))
+
+    @property
+    def _noise(self) -> float:
+        """Share of ‖d‖² below which a squared product is rounding error, as those of constant columns with codes are."""
+        return (16 * self.atoms.eps) ** 2 * self._energy
 
     @property
     def tie(self) -> Any:
@@ -228,7 +232,10 @@ class Fisher(TakingDirections):
 
     def _joined(self, part: Deflated) -> np.ndarray:
         """Products with the codes, scatter and ‖d‖² side by side, (b, T + 2)."""
-        return np.column_stack([part.products(self._u, _NO_TAIL), self.within.forms(part.columns), part.raw])
+        return np.column_stack([self._products(part), self.within.forms(part.columns), part.raw])
+
+    def _products(self, part: Deflated) -> np.ndarray:
+        return part.products(self._u, _NO_TAIL)
 
     def _begin(self) -> None:
         """Make the running moments, in one pass."""
@@ -278,7 +285,6 @@ class Fisher(TakingDirections):
         self.atoms.passes += len(lost) / len(self.alive)
 
     def _renew(self, J: np.ndarray, part: Deflated) -> None:
-        """Moments of atoms `J` from the definition."""
         assert self._a is not None
         joined = self._joined(part)
         self._a[J], self._eta[J], self._error[J] = joined[:, :-2], joined[:, -2], 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
-from kernelpursuit.arrays import Array, from_host, in_double, namespace, padded, squared_norms, to_host
+from kernelpursuit.arrays import Array, from_host, in_double, namespace, padded, to_host
 from kernelpursuit.atoms.protocol import Dictionary
 from kernelpursuit.criteria.base import TakingDirections
 from kernelpursuit.criteria.squares import atoms_of_variant
@@ -127,8 +127,6 @@ class Gradient(TakingDirections):
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.sweep(self._products)
-            self._error = np.zeros(len(self._a))
-        self._settle_sample(J, self._products, jointly=self._variant == "prefit")
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
@@ -349,11 +347,9 @@ class Gradient(TakingDirections):
         slopes = [Direction(-1, slope[:, t], slope_tail[:, t]) for t in range(slope.shape[1])]
         products = self.atoms.correlate(*side_by_side([new, *slopes]))
         self._a = products[:, 1:].copy()
-        self._error = self.atoms.pass_error(float(np.sqrt(np.sum(squared_norms(slope)) + np.sum(slope_tail**2))))
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products[:, 0]):
-                self._a[J], self._error[J] = self._products(part), 0
-        self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
+                self._renew(J, part)
 
     def _slope(self) -> float:
         xp = namespace(self._f)

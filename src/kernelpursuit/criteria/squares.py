@@ -18,7 +18,6 @@ from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.rehearsal_matrices import Downdated
 
-_DEFLATED_POOL = 0.5  # share of a pool of which little is left, from which on all of it is deflated
 VARIANTS = ("prefit", "backfit", "basic")
 
 Waiting = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
@@ -28,7 +27,7 @@ def atoms_of_variant(variant: str, dictionary: Dictionary, targets: Array, **giv
     """The atoms that targets are fitted by, which join the span when they are chosen, unless the variant is basic."""
     if variant not in VARIANTS:
         raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
-    return Deflation(dictionary, targets, orthogonal=variant != "basic", settles=True, **given)
+    return Deflation(dictionary, targets, orthogonal=variant != "basic", **given)
 
 
 class Squares(TakingDirections):
@@ -99,7 +98,6 @@ class Squares(TakingDirections):
         self._shrinkage = shrinkage
         self._r = self.atoms.centre(self.atoms.weigh(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
-        self._waiting: dict[int, int] = {}  # atoms of the block under way, and which directions of the basis are theirs
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
         self._constant, energy = np.zeros(targets.shape[1]), None
@@ -140,18 +138,13 @@ class Squares(TakingDirections):
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
-            if self.atoms.single:
-                self._error = self.atoms.pass_error(np.sqrt(self._energy()))
-            self._settle()
-        self._settle_sample(J, self._products, jointly=self._variant == "prefit")
+            self._check_precision()
         return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
         far = not isinstance(self._r, np.ndarray)  # each number that is read has a long way
         found = at_once(self.atoms, block, self._r, self._r_tail) if far and self.atoms.orthogonal else None
         directions = self.atoms.extend(block) if found is None else found.directions
-        first = self.atoms.basis.size - len(directions)
-        self._waiting = {one.atom: row for row, one in enumerate(directions, first)} if self.atoms.orthogonal else {}
         ahead = None
         if directions and far and self.atoms.groups is None:
             known = None if found is None else (found.inside, found.energy)
@@ -182,42 +175,12 @@ class Squares(TakingDirections):
         inside, tail = to_host(direction.sample @ self._r), direction.tail
         return inside + tail @ self._r_tail[: len(tail)] if len(tail) else inside
 
-    def _certify(self, atom: int) -> tuple[float, float]:
-        """Where passes are in float32, the score of an atom that is not the best must be made exact too."""
-        if self._a is not None and self.atoms.single and self.atoms.alive[atom]:
-            if not self.atoms.known(atom, self._a, self._error, jointly=self._variant == "prefit"):
-                self._make_exact(atom)
-                self._forget()
-        return super()._certify(atom)
-
-    def _make_exact(self, atom: int) -> None:
-        """Norm and product of an atom from its direction q, which waits: d̃ = R q, so ‖d̃‖² = R² and d̃ᵀr = R qᵀr."""
-        assert self._a is not None
-        self._error[atom] = 0
-        row = self._waiting.get(atom)
-        if row is None:  # not in a block, or along the atom itself
-            part = self.atoms.deflate(np.array([atom]))
-            self._a[atom] = self._products(part)[0]
-            self.atoms.set_norm(atom, float(part.squared[0]))
-            return
-        basis, width = self.atoms.basis, min(self.atoms.basis.tails.shape[1], len(self._r_tail))
-        length = float(basis.R[row, row])
-        along = to_host(basis.directions[row, :] @ self._r) + basis.tails[row, :width] @ self._r_tail[:width]
-        self._a[atom] = length * along
-        self.atoms.set_norm(atom, length**2)
-
     def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
         """The criterion on atoms `J` alone."""
         if self._a is None:
             return None
-        floor, doubtful = self.atoms.floor(J), self.atoms.little_is_left(J)
-        if np.mean(doubtful) > _DEFLATED_POOL:
-            gram, self._a[J] = self.atoms.deflated_gram(J, self._products)
-            self._error[J] = 0
-            self._settle()
-        else:
-            gram = self.atoms.rehearsed_gram(J)
-            floor[doubtful] = np.inf  # a few neighbours of atoms taken: not tried out
+        gram, floor = self.atoms.rehearsed_gram(J), self.atoms.floor(J)
+        floor[self.atoms.little_is_left(J)] = np.inf  # a few neighbours of atoms taken: not tried out
         norms = self.atoms.squared[J] if self._variant != "basic" else self.atoms.start[J]
         return SquaresRehearsal(
             gram,
@@ -296,21 +259,11 @@ class Squares(TakingDirections):
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
         assert self._a is not None
         self._a -= products[:, None] * length[None, :]
-        if self.atoms.single:
-            self._error += self.atoms.pass_error(np.sqrt(length @ length))
         if self._variant != "basic":
             for J, part in self.atoms.downdate(products):
-                self._a[J] = self._products(part)
+                self._renew(J, part)
         if self._lost_digits(loss):
             self._a = self.atoms.correlate(self._r, self._r_tail)
-            self._error = self.atoms.pass_error(np.sqrt(self._energy()))
-        self._settle()
-
-    def _settle(self) -> None:
-        """Where passes are in float32, make those scores exact that may be the best."""
-        assert self._a is not None
-        self._forget()
-        self._scores = self.atoms.settle(self._a, self._error, self._products, jointly=self._variant == "prefit")
 
     def _energy(self) -> float:
         """Squared norm of the residuals, penalty included."""

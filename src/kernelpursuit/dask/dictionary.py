@@ -32,7 +32,7 @@ class ShardedDictionary:
         self.shape = (program.n_rows, centres.shape[1])
         self._tile = tile
         self._program, self._parts, self._dtype = program, parts, np.dtype(dtype)
-        self.gram, self.gram_diagonal = centres.gram, centres.gram_diagonal
+        self._centres, self.gram, self.gram_diagonal = centres, centres.gram, centres.gram_diagonal
 
     @property
     def tile(self) -> int:
@@ -46,6 +46,12 @@ class ShardedDictionary:
     def exact_columns(self, J: np.ndarray) -> Sharded:
         """The same in float64."""
         return self._columns("exact_columns", J, np.float64)
+
+    def in_float64(self) -> ShardedDictionary:
+        """A dictionary of the same rows whose passes are in float64: those of the shards give up what they kept."""
+        parts = Handle(self._program, self._program.add(call, self._parts, "in_float64"))
+        tile = self._program.reduce(getattr, parts, "tile", how="min")
+        return ShardedDictionary(self._program, parts, self._centres, tile, np.float64)
 
     def _columns(self, method: str, J: np.ndarray, dtype: Any) -> Sharded:
         number = self._program.add(call, self._parts, method, np.asarray(J))

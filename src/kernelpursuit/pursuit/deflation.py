@@ -20,17 +20,26 @@ from kernelpursuit.arrays import (
     tie_tolerance,
     to_host,
 )
-from kernelpursuit.atoms.protocol import Dictionary, each_piece, exact_columns, pieces, sweep, sweep_in_threads
+from kernelpursuit.atoms.protocol import (
+    Dictionary,
+    each_piece,
+    exact_columns,
+    in_float64,
+    pieces,
+    sweep,
+    sweep_in_threads,
+)
 from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit.directions import Apart, Deflated, Joined, check_finite
 from kernelpursuit.pursuit.groups import Groups
-from kernelpursuit.pursuit.pools import PASS_ERROR, Pools
+from kernelpursuit.pursuit.pools import Pools
 from kernelpursuit.pursuit.rehearsal_matrices import KeptProducts
 from kernelpursuit.pursuit.ridge import Ridge
-from kernelpursuit.pursuit.rounding import KNOWN, doubtful, is_known, stale, ties
+from kernelpursuit.pursuit.rounding import stale, ties
 from kernelpursuit.pursuit.row_weights import RowWeights
 
-_DIFFERENCE = 1e-8  # share of ‖d‖² from which on a norm in float64 may be a difference
+_IN_SPAN_WITH_RIDGE = 1e-10  # share of ‖d‖² at which an atom counts as in the span where there is a penalty
+_MANY = 0.1  # share of the norms that a block may have computed anew; with more, passes go over to float64
 
 
 class Deflation(Pools):
@@ -55,16 +64,12 @@ class Deflation(Pools):
         Group of each row: a constant for each group is taken out of all vectors. Then there is no intercept.
     orthogonal : bool
         Whether chosen atoms join the span. If not, only the constant is in it.
-    settles : bool
-        Whether the criterion calls `settle`. If so, an atom may be taken as long as float64 tells it from the span; if
-        not, as long as a pass in the precision of the data does.
 
     Notes
     -----
     Columns that become directions are float64, and so is all that is computed from the definition. Passes over the data
-    are in the precision of `like`. In float32 a product of a pass is wrong by about a tenth of eps ‖d‖ ‖v‖, which is
-    much for an atom of which little is left. Bounds on these errors are kept. `settle` computes from the definition
-    what would decide a choice and is not known well enough.
+    are in the precision of `like`. In float32 a norm has few digits to lose. Where many norms of a block must be
+    computed from the definition again, passes are made in float64 from then on (`raise_precision`).
     """
 
     def __init__(
@@ -78,7 +83,6 @@ class Deflation(Pools):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         orthogonal: bool = True,
-        settles: bool = False,
     ):
         n, m = dictionary.shape
         if intercept and groups is not None:
@@ -95,9 +99,9 @@ class Deflation(Pools):
         self.single = self.eps > 1e-10
         self._tie = tie_tolerance(like)
         self._ties: np.ndarray | None = None  # of each atom, until the next step
-        # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         wide = xp.empty((n, 0), dtype=xp.float64, device=like.device)
-        self._limit = max(in_span_limit(wide if settles else like), 1e-10 if alpha > 0 else 0.0)
+        # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
+        self._limit = _IN_SPAN_WITH_RIDGE if alpha > 0 else in_span_limit(wide)
         rows = RowWeights(weights, wide, counts)
         self.weigh, self.unweigh, self.leverage = rows.weigh, rows.unweigh, rows.leverage
         self.total_weight, self.unit = rows.total, rows.unit
@@ -121,8 +125,7 @@ class Deflation(Pools):
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)
         self.squared = self.start = self._raw = self._reference = np.zeros(0)
-        self._error = np.zeros(0)  # bound on the rounding error of `squared`, where passes are in float32
-        self._unit_error: np.ndarray | None = None  # of products with a unit vector
+        self._recomputed = 0  # norms computed anew since the last block
         self._floor = np.zeros(0)  # squared norms at which atoms lie in the span
         self._kept: KeptProducts | None = None  # from the first rehearsal on
         self._looked_at: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
@@ -153,12 +156,8 @@ class Deflation(Pools):
     def _tails(self, J: np.ndarray) -> np.ndarray:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
 
-    def deflate(self, J: np.ndarray, columns: Array | None = None, fully: bool = True) -> Deflated:
-        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known.
-
-        If not `fully`, norms are differences where these keep half of their digits, and the vectors keep what they have
-        inside the span. Their products with vectors outside of it are the same, at half the cost.
-        """
+    def deflate(self, J: np.ndarray, columns: Array | None = None) -> Deflated:
+        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known."""
         columns, raw, start = self._read(exact_columns(self.D, J) if columns is None else columns)
         tails = self._tails(J)
         rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
@@ -170,9 +169,6 @@ class Deflation(Pools):
         squared = start
         if self.size > self.intercept:
             inside = self.basis.inside(columns, tails, self.size)
-            left = None if fully else to_host(start) + penalty - np.sum(inside**2, axis=0)
-            if left is not None and np.all(left > _DIFFERENCE * to_host(raw)):
-                return Deflated(columns, tails, left, to_host(start) + penalty, to_host(raw) + penalty)
             columns, tails = self.basis.without(columns, tails, inside)  # one round: eps of the norm is left inside
             squared = energies(columns)
         raw, start, squared = (to_host(norms) for norms in (raw, start, squared))  # read together
@@ -234,10 +230,7 @@ class Deflation(Pools):
         if not len(self.squared):
             return self._tie
         if self._ties is None:
-            if self.single:
-                self._ties = ties(self._error, self.squared, self.alive, self._tie, most=KNOWN)
-            else:
-                self._ties = ties(self._tie * self._raw, self.squared, self.alive, self._tie)
+            self._ties = ties(self._tie * self._raw, self.squared, self.alive, self._tie)
         return self._ties
 
     def bar(self, J: np.ndarray, part: Deflated) -> None:
@@ -257,10 +250,9 @@ class Deflation(Pools):
             return products(part), part.squared, part.start, part.raw
 
         joined, self.squared, self.start, self._raw = sweep(self.D, tile)
-        self._unit_error, self._floor = None, self._limit * self._raw
+        self._set_floor()
         self._ties = None
         self._reference = self.squared.copy()
-        self._error = np.zeros_like(self.squared)
         self.passes += 1
         return joined
 
@@ -298,12 +290,11 @@ class Deflation(Pools):
                     width = min(own.shape[1], len(other))
                     products[J, columns] += own[:, :width] @ other[:width]
                 penalty[J] = np.sum(own**2, axis=1) + self.ridge.rest(J, own)
-        self._raw, start, self._unit_error = raw + penalty, start + penalty, None
-        self._floor = self._limit * self._raw
+        self._raw, start = raw + penalty, start + penalty
+        self._set_floor()
         inside = products[:, :size]
         self.start = start - (inside[:, 0] ** 2 if self.intercept else 0.0)
         self.squared, self._reference = start.copy(), start.copy()
-        self._error = self.pass_error(np.sqrt(self._raw))  # of the sums of squares
         self.passes += 1
         a = products[:, size:].copy()
         if not self.D.in_memory and not isinstance(Q, np.ndarray):
@@ -312,11 +303,9 @@ class Deflation(Pools):
             self.start[J], a[J] = part.start, part.products(samples, tails)
         return a
 
-    def pass_error(self, length: Any) -> np.ndarray:
-        """Error of the products of all atoms with a vector of this `length` in one pass."""
-        if self._unit_error is None:
-            self._unit_error = PASS_ERROR * self.eps * np.sqrt(self._raw)
-        return length * self._unit_error
+    def _set_floor(self) -> None:
+        """Note at which squared norm each atom counts as lying in the span, in the precision of passes."""
+        self._floor = (max(self._limit, self.eps) if self.single else self._limit) * self._raw
 
     def chosen(self, atom: int) -> None:
         """Record that `atom` was taken: it is in the span now."""
@@ -352,63 +341,37 @@ class Deflation(Pools):
         """The same for several directions, (n_atoms, b)."""
         self.squared -= squared_rows(products)
         self._ties = None
-        if self.single:
-            sizes = np.abs(products[:, 0]) if products.shape[1] == 1 else np.sum(np.abs(products), axis=1)
-            self._error += self.pass_error(np.add(sizes, sizes, out=sizes))
-            low = self.alive > (self.squared > self._floor)
-            if low.any():
-                J = np.flatnonzero(low)
-                self.alive[J] = self.squared[J] + self._error[J] > self._floor[J]  # where that is certain
-            np.maximum(self.squared, self._floor, out=self.squared)
-            return
         known = np.where(self.alive, self.squared, np.inf)
-        yield from self._recompute(stale(known, np.sqrt(self.eps) * self._reference))
+        # Products in float32 are wrong by eps ‖d‖, however little is left of d.
+        lengths = np.sqrt(self._raw) * np.sqrt(self._reference) if self.single else self._reference
+        lost = stale(known, np.sqrt(self.eps) * lengths)
+        self._recomputed += len(lost)
+        yield from self._recompute(lost)
         self.alive &= self.squared > self._floor
 
-    def settle(
-        self, a: np.ndarray, error: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
-    ) -> np.ndarray | None:
-        """After passes in float32: compute scores from the definition that may be the best and are not known well.
+    def ends_block(self) -> bool:
+        """Note that a block of atoms is taken; whether its norms say that passes should be made in float64."""
+        many, self._recomputed = self._recomputed > _MANY * len(self.alive), 0
+        return self.single and many
 
-        Returns the scores of all atoms then, and None where passes are in float64.
+    def raise_precision(self) -> Iterator[tuple[np.ndarray, Deflated]]:
+        """Make passes in float64 from now on.
 
-        Parameters
-        ----------
-        a : ndarray of shape (n_atoms, t)
-            Running products of all atoms, changed in place.
-        error : ndarray of shape (n_atoms,)
-            Bound on their error, changed in place.
-        products : callable
-            Products of deflated atoms, the definition.
-        jointly : bool
-            As in `scores`.
+        Yields all atoms that may be taken, tile by tile, as `downdate` does those whose norms were computed anew.
         """
-        while self.single:
-            start, scores = None if jointly else self.start, self.scores(None, a, products, jointly)
-            atoms = doubtful(scores, a, error, self.squared, self._error, self._floor, start)
-            if not len(atoms):
-                return scores
-            for J, part in self._recompute(atoms):
-                a[J], error[J] = products(part), 0
-                self.bar(J, part)
-        return None
-
-    def known(self, atom: int, a: np.ndarray, error: np.ndarray, jointly: bool) -> bool:
-        """Whether the score of one atom is known to `KNOWN`, given its product and a bound on the error of that."""
-        size, norm = float(np.sqrt(a[atom] @ a[atom])), float((self.squared if jointly else self.start)[atom])
-        wide = float(self._error[atom]) if jointly else 0.0
-        return is_known(size, float(error[atom]), norm, wide, float(self._floor[atom]))
-
-    def set_norm(self, atom: int, squared: float) -> None:
-        """The squared norm of an atom outside the span, found by making a direction of it."""
-        self.squared[atom] = self._reference[atom] = squared
-        self._error[atom], self._ties = 0, None
+        self.D, self._dtype, self.single = in_float64(self.D), self._xp.float64, False
+        like = self.basis.directions
+        self.eps, self._tie, self._kept = eps(like), tie_tolerance(like), None
+        self._set_floor()
+        for J, part in self._recompute(np.flatnonzero(self.alive)):
+            self.start[J] = part.start
+            yield J, part
+        self.alive &= self.squared > self._floor
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
-        for J, part in each_piece(self.D, lambda J: self.deflate(J, fully=not self.single), atoms):
+        for J, part in each_piece(self.D, self.deflate, atoms):
             self.squared[J] = self._reference[J] = part.squared
-            self._error[J] = 0
             yield J, part
         self._ties = None
         self.passes += len(atoms) / len(self.alive)
