@@ -15,16 +15,16 @@ _CHECKS = ("sklearn", "base.py")  # what scikit-learn does before a method begin
 _WORKERS = Path(multiprocessing.__file__).parent
 _BETWEEN = {"sklearn", "joblib"}  # what may stand between a user's line and this package
 
-_left_out: ContextVar[type[Warning] | None] = ContextVar("left_out", default=None)
+_left_out: ContextVar[tuple[tuple[type[Warning], str], ...]] = ContextVar("left_out", default=())
 
 
 @contextmanager
-def without(category: type[Warning]) -> Iterator[None]:
-    """Context in whose thread this package has no warnings of a category.
+def without(category: type[Warning], part: str = "") -> Iterator[None]:
+    """Context in whose thread this package has no warnings of a category whose message contains `part`.
 
     Filters of Python are those of all threads: two that set and restore them may leave them changed.
     """
-    token = _left_out.set(category)
+    token = _left_out.set((*_left_out.get(), (category, part)))
     try:
         yield
     finally:
@@ -36,8 +36,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
     In a worker of joblib no line is the user's. Then it is that of scikit-learn which asked for the fit.
     """
-    left_out = _left_out.get()
-    if left_out is not None and issubclass(category, left_out):
+    if any(issubclass(category, one) and part in message for one, part in _left_out.get()):
         return
     level, frame, caller = 2, sys._getframe(1), None
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):

@@ -233,6 +233,7 @@ def test_classes_of_unequal_size():
     np.testing.assert_array_equal(equal.predict_proba(X).argmax(axis=1), equal.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:.*are duplicates of others")  # which is right
 def test_weights_are_counts():
     X, y = groups(60)
     w = np.random.default_rng(0).integers(1, 4, 60)

@@ -61,6 +61,7 @@ def assert_same(one, two, X=X):
             np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.filterwarnings("ignore:.*are duplicates of others")  # which is right
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_weights_are_counts(name):
     estimator, y = ESTIMATORS[name]
@@ -140,6 +141,7 @@ def test_unequal_weights_are_taken_in_proportion_in_the_number_of_atoms(model, k
         np.testing.assert_allclose(path.values("leave_one_out"), paths[0].values("leave_one_out"), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*are duplicates of others")  # which is right
 @pytest.mark.parametrize("name", PROBABLE)
 def test_probabilities_know_how_many_rows_weights_stand_for(name):
     estimator, y = PROBABLE[name]

@@ -5,7 +5,7 @@ import pytest
 
 from kernelpursuit import KMPClassifier, KMPRegressor
 
-pytestmark = pytest.mark.filterwarnings("ignore:sample_weight sums to")
+pytestmark = pytest.mark.filterwarnings("ignore:sample_weight sums to", "ignore:.*are duplicates of others")
 
 MODELS = [
     (KMPRegressor, "absolute"), (KMPRegressor, "quantile"), (KMPRegressor, "huber"), (KMPRegressor, "poisson"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
 from numbers import Real
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from kernelpursuit._sklearn import (
     num_samples,
     safe_indexing,
 )
-from kernelpursuit._warning import warn
+from kernelpursuit._warning import warn, without
 from kernelpursuit.arrays import Array, is_array, namespace, on_host
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.fitting.callbacks import inside, lines_wanted, place_in, told
@@ -189,11 +188,11 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         if self.calibration_fraction is not None:
             places = split_rows(len(present), self.calibration_fraction, self.random_state)
             rows, aside = (present[some] for some in places)
-        warn_of_duplicates(rows_of(X, present), y[present, None], share=FOR_A_PROMISE)
         self._columns = rows.tolist() if pairwise else None
         X_rows = self._relevant(rows_of(X, rows))
         weights = None if weights is None else weights[rows]
         interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weighed(weights, name))
+        warn_of_duplicates(rows_of(X, present), y[present, None], share=FOR_A_PROMISE)
         self.scale_estimator_ = self._fit_scale(X_rows, y[rows], weights) if self.adaptive else None
         X_aside, y_aside = self._relevant(rows_of(X, aside)), y[aside]
         predicted = self.estimator_.predict(X_aside)
@@ -235,10 +234,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         """Fit; an interrupt is returned where it left a model."""
         self.estimator_ = estimator
         try:
-            with warnings.catch_warnings(), inside(place_in(self, "fit"), estimator, X, y):
-                warnings.filterwarnings(
-                    "ignore", message=f"[0-9]+ of [0-9]+ rows {DUPLICATES}"
-                )  # all rows were looked at
+            # A warning of duplicates follows, of all rows.
+            with without(UserWarning, DUPLICATES), inside(place_in(self, "fit"), estimator, X, y):
                 estimator.fit(X, y, **options)
         except KeyboardInterrupt as stopped:
             if not hasattr(estimator, "path_"):  # no pursuit that left a model
@@ -254,8 +251,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         model = clone(self._base())
         if hasattr(model, "n_atoms"):
             model.set_params(n_atoms="auto", stop=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the first fit had these rows; equal errors make a constant
+        with without(UserWarning):  # the first fit had these rows; equal errors make a constant
             logarithms = np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y))
             return model.fit(X, logarithms, **weighed(weights))
 
