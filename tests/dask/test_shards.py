@@ -252,8 +252,8 @@ def test_known_products_that_are_wrong_are_not_trusted():
     inside = basis.directions @ columns
     left = columns.T @ columns - inside.T @ inside
     for error, well in [(1e-6, True), (1.0, False)]:
-        near = basis.nearly(columns, np.zeros((3, 0)), inside + error, left)
-        found = basis.settle(near, basis.directions @ near.samples, near.samples.T @ near.samples)
+        near = basis.first_round(columns, np.zeros((3, 0)), inside + error, left)
+        found = basis.second_round(near, basis.directions @ near.samples, near.samples.T @ near.samples)
         assert (found is not None) == well
         if well:
             np.testing.assert_allclose(basis.directions @ basis.directions.T, np.eye(5), atol=1e-14)

@@ -116,7 +116,7 @@ class Fisher(TakingDirections):
 
     @property
     def _noise(self) -> float:
-        """Share of ‖d‖² below which a squared product is rounding error, as those of constant columns with codes are."""
+        """Share of ‖d‖² below which a squared product is rounding error: of a constant column, for example."""
         return (16 * self.atoms.eps) ** 2 * self._energy
 
     @property

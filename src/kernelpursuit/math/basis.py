@@ -10,14 +10,10 @@ from scipy.linalg import solve_triangular
 from kernelpursuit.arrays import Array, energies, eps, from_host, in_span_limit, namespace, padded, to_host
 from kernelpursuit.math.cholesky import leading, pivot_limit, pivots
 
-_PANEL = 64  # directions whose part is taken out first, in a single round; then there are four times as many
-_SUBTRACTED = 2048  # rows of the data at once
-_MUCH = 1e-6  # share of the squared norm of a column; where more is left outside the span, a single round may do
-_ORTHOGONAL = 3e-13  # inner products of directions that are let be, in a single round
 _NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
 
 
-class Nearly(NamedTuple):
+class FirstRound(NamedTuple):
     """Columns made orthonormal by inner products that were known, to as many digits as those had."""
 
     samples: Array  # (n_samples, b)
@@ -27,7 +23,7 @@ class Nearly(NamedTuple):
     before: np.ndarray  # (b,), squared norms of the columns
 
 
-class Turned(NamedTuple):
+class SecondRound(NamedTuple):
     """How new directions come from columns that were nearly orthonormal: (columns - directions `along`) `turn`."""
 
     along: np.ndarray  # (size, b)
@@ -101,13 +97,7 @@ class Basis:
         self._rows[:1, :] = (column / length)[None, :]
         self._R[0, 0], self.size = length, 1
 
-    def extend(
-        self,
-        columns: Array,
-        tails: np.ndarray | None = None,
-        known: np.ndarray | None = None,
-        once: bool = False,
-    ) -> int:
+    def extend(self, columns: Array, tails: np.ndarray | None = None, known: np.ndarray | None = None) -> int:
         """Add the directions of `columns` (n_samples, b), one after the other. Returns how many were added.
 
         The first column that lies in the span ends the block. A column of which little is left beside those before it
@@ -119,39 +109,24 @@ class Basis:
         With S₁ `known`, to whatever digits, it is read three times; the second round is made again where what it finds
         inside the span is not small.
 
-        Where one round may do (`once`), and a millionth is left of all columns, Q is read twice. The part along its
-        first directions, most of a column, is taken out before that along the next ones is looked for. So the rounding
-        error is that of Gram and Schmidt's modified process. Directions are orthogonal to 1e-12 or so (1,500 atoms of
-        forest cover: 1.3e-12, two rounds 2e-14), and 1e-10 where hardly more than that millionth is left. Coordinates
-        along them, each found from what the ones before have left, are as exact as with two rounds.
-
         Parameters
         ----------
         columns : array of shape (n_samples, b)
         tails : ndarray of shape (b, any), optional
         known : ndarray of shape (size, b), optional
             Products of the columns with the directions, tails included.
-        once : bool
-            Whether directions may be orthogonal to some digits less than all, where S₁ is known: NumPy's arrays only.
         """
         given = np.zeros((columns.shape[1], 0)) if tails is None else tails
         self._reserve(self.size + columns.shape[1], given.shape[1])
         norms, penalty = energies(columns), np.sum(given**2, axis=1)  # read together with what is inside
         tails = np.zeros((columns.shape[1], self._tails.shape[1]))
         tails[:, : given.shape[1]] = given
-        once = once and known is not None and bool(np.all(np.sum(known**2, axis=0) < (1 - _MUCH) * (norms + penalty)))
-        if once:
-            rest, tails, inside = self._complement_by_panels(columns, tails)
-        elif known is None:
+        if known is None:
             rest, tails, inside = self.complement(columns, tails, rounds=1)
         else:
             (rest, tails), inside = self.without(columns, tails, known), known
         rest, tails, outside = orthonormal(rest, tails)
         before, wrong = to_host(norms) + penalty, np.inf
-        if once and np.all(np.diagonal(outside) ** 2 > _MUCH * before[: len(outside)]):
-            rest, tails, turn = orthonormal(rest, tails, _ORTHOGONAL)
-            taken, wrong = len(turn), 0.0
-            inside, outside = inside[:, :taken], turn @ outside[:taken, :taken]
         while wrong > _NEARLY:
             rest, tails, again = self.complement(rest, tails, rounds=1)
             rest, tails, turn = orthonormal(rest, tails)
@@ -167,7 +142,7 @@ class Basis:
         self.size += taken
         return taken
 
-    def nearly(self, columns: Array, tails: np.ndarray, inside: np.ndarray, gram: np.ndarray) -> Nearly:
+    def first_round(self, columns: Array, tails: np.ndarray, inside: np.ndarray, gram: np.ndarray) -> FirstRound:
         """The first round of `extend` by products that are known: nothing is read.
 
         Parameters
@@ -188,14 +163,14 @@ class Basis:
         inverse, Q = np.linalg.inv(factor) if count else factor, self.directions
         rest = columns[:, :count] - (from_host(inside.T, Q) @ Q).T
         tails = inverse.T @ (tails[:count] - inside.T @ self.tails)
-        return Nearly(rest @ from_host(inverse, columns), tails, inside, factor, before[:count])
+        return FirstRound(rest @ from_host(inverse, columns), tails, inside, factor, before[:count])
 
-    def settle(self, near: Nearly, along: np.ndarray, gram: np.ndarray) -> Turned | None:
+    def second_round(self, near: FirstRound, along: np.ndarray, gram: np.ndarray) -> SecondRound | None:
         """The second round: add the directions of columns that are nearly orthonormal.
 
         Parameters
         ----------
-        near : Nearly
+        near : FirstRound
         along : ndarray of shape (size, b)
             Products of its samples with those of the directions.
         gram : ndarray of shape (b, b)
@@ -203,7 +178,7 @@ class Basis:
 
         Returns
         -------
-        Turned or None
+        SecondRound or None
             None, and nothing is added, where the products that were known had too few digits.
         """
         along, gram = along + self.tails @ near.tails.T, gram + near.tails @ near.tails.T
@@ -222,7 +197,7 @@ class Basis:
         self._tails[new] = turn[:, :taken].T @ (near.tails - along.T @ self.tails)
         self._R[old, new], self._R[new, new] = inside[:, :taken], outside[:taken, :taken]
         self.size += taken
-        return Turned(along, turn[:, :taken])
+        return SecondRound(along, turn[:, :taken])
 
     def complement(
         self, columns: Array, tails: np.ndarray, rounds: int = 2, size: int | None = None
@@ -242,25 +217,6 @@ class Basis:
             columns, tails = self.without(columns, tails, inside)
             coordinates += inside
         return columns, tails, coordinates
-
-    def _complement_by_panels(self, columns: np.ndarray, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
-        """One round of `complement`: the part along some directions is gone before the next ones are looked at.
-
-        It is made where the directions of the columns will be, and what is subtracted stays in the cache.
-        """
-        rest = self._rows[self.size : self.size + columns.shape[1]]
-        rest[:], tails = columns.T, tails.copy()
-        coordinates, start = np.zeros((self.size, columns.shape[1])), 0
-        while start < self.size:
-            stop = min(4 * start or _PANEL, self.size)
-            Q, T = self._rows[start:stop], self._tails[start:stop, : tails.shape[1]]
-            inside = rest @ Q.T + tails @ T.T
-            for first in range(0, rest.shape[1], _SUBTRACTED):
-                some = slice(first, first + _SUBTRACTED)
-                rest[:, some] -= inside @ Q[:, some]
-            tails -= inside @ T
-            coordinates[start:stop], start = inside.T, stop
-        return rest.T, tails, coordinates
 
     def inside(self, columns: Array, tails: np.ndarray, size: int) -> np.ndarray:
         """Products of `columns` (n_samples, b) and `tails` (b, any) with the first directions, (size, b)."""
@@ -300,18 +256,14 @@ class Basis:
         self._rows[: self.size, :] = like[: self.size, :]
 
 
-def orthonormal(columns: Array, tails: np.ndarray, enough: float = 0.0) -> tuple[Array, np.ndarray, np.ndarray]:
+def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
     """Orthonormal columns Q with their tails, and the triangular factor R on the host, with Q R = `columns`.
-
-    Columns whose inner products are those of orthonormal ones but for `enough` are let be.
 
     Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C. Two rounds of that are as
     good as Householder reflections, at a fraction of the cost. The first column whose pivot is too small beside those
     before it ends the block.
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
-    if np.abs(gram - (one := np.eye(len(gram)))).max(initial=0) < enough:
-        return columns, tails, one
     if len(gram) == 1 and gram[0, 0] > 0:
         factor = np.sqrt(gram)
         return columns * from_host(1 / factor, columns), tails / factor, factor

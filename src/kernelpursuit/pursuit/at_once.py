@@ -46,14 +46,14 @@ def at_once(atoms: Deflation, block: list[int], residual: Array, tail: np.ndarra
     J, basis = np.array(block), atoms.basis
     tails = np.zeros((len(J), 0)) if atoms.ridge is None else atoms.ridge.extend(J)
     width, before = tails.shape[1], basis.size
-    near = basis.nearly(atoms.columns(J), tails, known.inside, known.gram)
+    near = basis.first_round(atoms.columns(J), tails, known.inside, known.gram)
     if near.samples.shape[1] < len(block):  # where it ends is for exact columns to say, as on one machine
         return None
     Q = basis.directions
     reads = Q @ near.samples, near.samples.T @ near.samples, near.samples.T @ residual, energies(residual)
     products = atoms.correlate(near.samples, near.tails.T)  # this one is read, and the others come along
     along, gram, inside, energy = (to_host(one) for one in reads)
-    turned = basis.settle(near, along, gram)
+    turned = basis.second_round(near, along, gram)
     if turned is None:
         return None
     products = np.asfortranarray((products - known.kept.T @ turned.along) @ turned.turn)

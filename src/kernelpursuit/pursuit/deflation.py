@@ -120,7 +120,7 @@ class Deflation(Pools):
         columns, known = lambda J: own.columns(J), lambda J, columns: own.products_kept(J, columns)
         self._directions: Joined | Apart = Apart(self.basis, self.ridge, columns)
         if orthogonal:
-            self._directions = Joined(self.basis, self.ridge, columns, known, once=self.single)
+            self._directions = Joined(self.basis, self.ridge, columns, known)
         self.extend, self.give_back = self._directions.extend, self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.alive = np.ones(m, dtype=bool)

@@ -70,8 +70,6 @@ class Joined:
         ``columns(atoms)``, (n_samples, len(atoms)), weighted.
     known : callable, optional
         ``known(atoms, columns)``, their products with the directions as far as they are known, or None.
-    once : bool
-        Whether directions may be orthogonal to some digits less than all, see `Basis.extend`.
     """
 
     def __init__(
@@ -80,9 +78,8 @@ class Joined:
         ridge: Ridge | None,
         columns: Callable[[np.ndarray], Array],
         known: Known | None = None,
-        once: bool = False,
     ):
-        self._basis, self._ridge, self._columns, self._known, self._once = basis, ridge, columns, known, once
+        self._basis, self._ridge, self._columns, self._known = basis, ridge, columns, known
         self._constants = basis.size  # directions before the first atom: 1 with an intercept
 
     def extend(self, block: list[int]) -> list[Direction]:
@@ -91,7 +88,7 @@ class Joined:
         tails = np.zeros((len(block), 0)) if self._ridge is None else self._ridge.extend(atoms)
         before, columns = basis.size, self._columns(atoms)
         known = None if self._known is None else self._known(atoms, columns)
-        taken = basis.extend(columns, tails, known, self._once)
+        taken = basis.extend(columns, tails, known)
         return [
             Direction(atom, basis.directions[row, :], basis.tails[row, : tails.shape[1]])
             for row, atom in enumerate(block[:taken], start=before)
