@@ -143,6 +143,7 @@ class Actors:
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """Send to all shards at once; those that were lost are made again and asked again."""
+        check_client(self._client)
         self._batches.append(pickled(commands))
         self._on_the_way += commands
         answers: list[Any] = [None] * len(self.members)
@@ -289,12 +290,17 @@ def workers_of(client: Any) -> dict[str, int]:
 
     `Client.scheduler_info` would do, but another thread of the client may have emptied what it returns.
     """
+    check_client(client)
     try:
-        if client.status == "running":
-            return client.nthreads()
+        return client.nthreads()
     except OSError as error:
         raise NoWorkers(f"the scheduler of the cluster does not answer: {error}") from error
-    raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
+
+
+def check_client(client: Any) -> None:
+    """An error where a client is closed: what it was asked would never be answered."""
+    if client.status != "running":
+        raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
 
 
 def check_package(client: Any) -> None:
