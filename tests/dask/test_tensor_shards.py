@@ -29,8 +29,8 @@ from kernelpursuit import (
 from kernelpursuit.dask import tensors
 from kernelpursuit.dask.cluster import Actors, Lost
 from kernelpursuit.dask.shard import Block
-from tests.dask.test_dask import LABELS, QUIET, W, X, Y
 from tests.processes import elsewhere, imports_to_predict
+from tests.promises.test_dask import LABELS, QUIET, W, X, Y
 
 DEVICE = os.environ.get("KERNELPURSUIT_DEVICE", "cpu")
 pytestmark = pytest.mark.filterwarnings("default")  # those of Dask's own

@@ -1,0 +1,139 @@
+"""Dask collections: what is decided for their rows, with limits made small so that few rows meet them."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+
+pytest.importorskip("distributed")
+import dask.array as da
+from distributed import Client
+
+from kernelpursuit import KMPRegressor, PursuitNystroem, RefinedKMPClassifier, RefinedKMPRegressor, SparseKernelPCA
+from kernelpursuit.dask.collections import rows_on_cluster
+from kernelpursuit.fitting.memory import free_memory
+from tests.promises.test_dask import LABELS, W, X, Y, chunks, cluster_of
+
+pytestmark = pytest.mark.filterwarnings("default")  # those of Dask's own
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster_of(2, processes=False) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def in_files(monkeypatch):
+    """Rows stay in files however few they are."""
+    monkeypatch.setattr("kernelpursuit.dask.collections.room_in_memory", lambda *given: 2**22)
+
+
+@pytest.fixture
+def few_come(monkeypatch):
+    """Of many rows 120 come to start a refined fit."""
+    monkeypatch.setattr("kernelpursuit.refined.refined_shards.SAMPLE", 120)
+
+
+def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.fitting.atom_family.MOST_CENTRES", 200)
+    monkeypatch.setattr("kernelpursuit.fitting.atom_family.DRAWN", 90)
+    model = SparseKernelPCA(12, random_state=0).fit(chunks(X), None, chunks(W))
+    assert np.array_equal(model.support_vectors_, X[model.support_]) and np.all(W[model.support_] > 0)
+    np.testing.assert_allclose(model.residual_trace_[-1], W @ model.residual(X))  # of all rows
+    features = PursuitNystroem(n_components=12, random_state=0).fit(chunks(X))
+    left = 1 - np.sum(features.transform(X) ** 2, axis=1)
+    np.testing.assert_allclose(features.residual_trace_[-1], np.sum(left))
+
+
+def test_workers_of_one_machine_share_its_memory(client):
+    with rows_on_cluster(KMPRegressor(), chunks(X), chunks(Y), None, np.asarray) as data:
+        assert 0 < data.X.free_memory() < 1.5 * free_memory(None)
+
+
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_chunks_are_asked_of_no_worker_in_particular(client, monkeypatch, request, where):
+    """With all workers gone at once, Dask would wait for ever for the one that was wished for."""
+    if where == "files":
+        request.getfixturevalue("in_files")
+    asked, compute = [], Client.compute
+
+    def noted(self, *args, **options):
+        asked.append(options)
+        return compute(self, *args, **options)
+
+    monkeypatch.setattr(Client, "compute", noted)
+    KMPRegressor(3).fit(chunks(X), chunks(Y))
+    assert asked and not any(options.get("workers") for options in asked)
+
+
+def test_bits_do_not_depend_on_the_number_of_workers(client, monkeypatch, in_files):
+    sizes = (40, 1, 0, 59, 3, 97, 100)
+    rows, y, weights = chunks(X, sizes), chunks(1e3 * Y, sizes), W * (np.arange(300) >= 40)  # one chunk has none
+    model = KMPRegressor(12, weakness=0.5, memory=0, centers=100, random_state=0)
+    both = clone(model).fit(rows, y, weights).dual_coef_.tobytes()
+    one = min(client.scheduler_info()["workers"])
+    monkeypatch.setattr("kernelpursuit.dask.cluster.workers_of", lambda client: {one: 1})
+    assert clone(model).fit(rows, y, weights).dual_coef_.tobytes() == both
+
+
+def test_workers_with_another_version(client, monkeypatch):
+    monkeypatch.setattr("kernelpursuit.dask.cluster.PACKAGE", "numpy")
+    monkeypatch.setattr(client, "run_on_scheduler", lambda *args: "0.9")
+    with client.as_current(), pytest.raises(RuntimeError, match=r"numpy is .* here and 0\.9 at the scheduler"):
+        KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+def test_workers_without_a_module_of_the_users(client, monkeypatch):
+    def absent(*args):
+        raise ModuleNotFoundError("No module named 'mine'")
+
+    monkeypatch.setattr("kernelpursuit.dask.collections.prepared_chunk", absent)
+    with pytest.raises(RuntimeError, match=r"a worker lacks a module that is installed here.*No module named 'mine'"):
+        KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+@pytest.mark.parametrize(
+    "model, y, weights",
+    [
+        (RefinedKMPRegressor(6, epochs=4, random_state=0), Y, None),
+        (RefinedKMPRegressor(6, epochs=2, random_state=0), np.stack([Y, 1e6 * X[:, 0]], axis=1), W),
+        (RefinedKMPClassifier(6, epochs=4, random_state=0), LABELS, W),
+    ],
+)
+def test_refined_models_of_many_rows(client, few_come, model, y, weights):
+    """Some rows come, the others take part where they are; the model is about as good as that of one machine."""
+    found = clone(model).fit(chunks(X), chunks(y), chunks(weights))
+    here = clone(model).fit(X, y, weights)
+    assert found.score(X, y) > here.score(X, y) - 0.1
+    assert found.moved_ == "all" and found.centers_.shape == (6, 3) and found.n_features_in_ == 3
+    again = clone(model).fit(chunks(X), chunks(y), chunks(weights))
+    assert again.dual_coef_.tobytes() == found.dual_coef_.tobytes()
+    lazy = found.predict(chunks(X))
+    assert isinstance(lazy, da.Array) and lazy.dtype == found.predict(X).dtype
+    same = lazy.compute() == found.predict(X) if is_classifier(model) else np.isclose(lazy.compute(), found.predict(X))
+    assert np.all(same)
+
+
+def test_refined_models_of_float32_rows_far_from_0(client, few_come):
+    far = (X + np.array([0, 1e5, 0])).astype(np.float32)
+    model = RefinedKMPRegressor(6, epochs=4, random_state=0)
+    found, wanted = (clone(model).fit(chunks(far.astype(dtype)), chunks(Y)) for dtype in (np.float32, np.float64))
+    np.testing.assert_allclose(found.predict(far), wanted.predict(far.astype(np.float64)), atol=1e-3)
+
+
+def test_a_constant_target_has_no_say_in_the_others(client, few_come):
+    model = RefinedKMPRegressor(3, epochs=2, random_state=0)
+    alone = clone(model).fit(chunks(X), chunks(Y))
+    found = clone(model).fit(chunks(X), chunks(np.stack([np.full(len(Y), 1e6), Y], axis=1)))
+    np.testing.assert_allclose(found.predict(X)[:, 1], alone.predict(X), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.predict(X)[:, 0], 1e6, rtol=1e-9)
+
+
+def test_refined_journal_on_many(client, few_come, tmp_path):
+    model = RefinedKMPClassifier(5, epochs=4, random_state=0, resume=tmp_path / "file")
+    wanted = model.fit(chunks(X), chunks(LABELS)).dual_coef_.tobytes()
+    content = (tmp_path / "file").read_bytes()
+    (tmp_path / "file").write_bytes(content[: len(content) // 2])
+    assert model.fit(chunks(X), chunks(LABELS)).dual_coef_.tobytes() == wanted
+    with pytest.raises(ValueError, match="made on other data"):
+        model.fit(chunks(X + (X == X[0, 0])), chunks(LABELS))
