@@ -256,32 +256,6 @@ def test_torch_descends_alike(dtype):
     np.testing.assert_allclose(there.coef, host.coef, rtol=tolerance, atol=tolerance)
 
 
-def _only_repeated(work, device):
-    """A graph without a GPU: nothing is recorded, and what was done on the way there must be undone."""
-    work()
-    return work
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("weights", [None, np.resize([0.5, 1.5], 600).astype("float32")])
-def test_a_recorded_step_is_the_plain_one(device, weights, monkeypatch):
-    torch = pytest.importorskip("torch")
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device here")
-    X, y, start = larger_problem(600)
-    X, y, weights = (None if part is None else torch.asarray(part, dtype=torch.float32) for part in (X, y, weights))
-    X, y, weights = (None if part is None else part.to(device) for part in (X, y, weights))
-    options = {"loss": "logistic", "epochs": 3, "batch": 200, "weights": weights}
-    found = []
-    if device == "cpu":
-        monkeypatch.setattr("kernelpursuit.refined.replay._captured", _only_repeated)
-    for on_cuda in (False, True):
-        monkeypatch.setattr("kernelpursuit.refined.descent.on_cuda", lambda X, answer=on_cuda: answer)
-        found.append(descend(start, X, y, rng=np.random.default_rng(0), **options)[0])
-    np.testing.assert_allclose(found[0].atoms.centers, found[1].atoms.centers, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(found[0].coef, found[1].coef, rtol=1e-3, atol=1e-3)
-
-
 def test_strict_arrays_are_enough():
     xp = pytest.importorskip("array_api_strict")
     X, y, start = larger_problem(50)

@@ -18,7 +18,6 @@ from typing import Any
 
 from kernelpursuit.dask.scratch import StoredBlock, in_files
 from kernelpursuit.dask.shard import Command, HeldRows, Read, Shard, needed, nodes_within
-from kernelpursuit.dask.tensors import TensorRows, check_name, lacking, no_device
 
 PACKAGE = "kernelpursuit"
 PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
@@ -45,8 +44,6 @@ class Actors:
         For each chunk of rows the tuple that a `Block` holds of it. A chunk is a group of blocks (see `Shard`).
     rows_at_once : int, optional
         Keep the rows in files, and so many of them in memory at a time. None keeps all of them in memory.
-    device : str, optional
-        Where the rows are kept as tensors; see `tensors.DEVICES`. None keeps NumPy arrays.
 
     Attributes
     ----------
@@ -60,8 +57,8 @@ class Actors:
         How many shards had to be made again.
     """
 
-    def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None, device: str | None = None):
-        self._client, self._chunks, self._device = client, list(chunks), device
+    def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None):
+        self._client, self._chunks = client, list(chunks)
         self._rows_at_once = rows_at_once
         self._scratch = None if rows_at_once is None else f"kernelpursuit-{uuid.uuid4().hex}"
         workers, count = sorted(self._some_workers()), len(self._chunks)
@@ -133,9 +130,8 @@ class Actors:
         check_finished(futures)
 
     def _start(self, futures: list[Any], place: int) -> Any:
-        rows = StoredRows if self._scratch is not None else HeldRows if self._device is None else TensorRows
-        where = () if rows is not TensorRows else (self._device, self._workers[place])
-        made = self._at(place, rows, self._nodes[place], *where, *futures, actor=True)
+        rows = HeldRows if self._scratch is None else StoredRows
+        made = self._at(place, rows, self._nodes[place], *futures, actor=True)
         while True:
             self._wait_for([made], self._workers[place])
             with suppress(TimeoutError):  # the worker may be gone just now
@@ -331,14 +327,6 @@ def check_package(client: Any) -> None:
     others = sorted(f"{theirs} at {where}" for where, theirs in found.items() if ours and theirs and theirs != ours)
     if others:
         raise RuntimeError(f"{PACKAGE} is {ours} here and {', '.join(others)}: install the same version everywhere")
-
-
-def check_devices(client: Any, device: str | None) -> None:
-    """An error that names the workers that do not have the device, before any row is sent there."""
-    check_name(device)
-    found = {} if device is None else client.run(lacking, device)
-    if without := [f"{where} ({lack})" for where, lack in sorted(found.items()) if lack]:
-        raise RuntimeError(no_device(device, ", ".join(without)))
 
 
 def limits_of_memory(client: Any) -> list[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -20,10 +19,9 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from kernelpursuit._sklearn import check_feature_names
-from kernelpursuit.arrays import gather, on_host
 from kernelpursuit.dask.arrays import Handle, Program, Sharded
-from kernelpursuit.dask.cluster import Actors, check_devices, check_package, limits_of_memory
-from kernelpursuit.dask.shard import CACHED, Rows, moments, takes_tensors
+from kernelpursuit.dask.cluster import Actors, check_package, limits_of_memory
+from kernelpursuit.dask.shard import CACHED, Rows, moments
 from kernelpursuit.fitting.memory import free_memory
 from kernelpursuit.fitting.placement import is_collection, is_precomputed
 from kernelpursuit.fitting.training import TrainingData
@@ -105,8 +103,6 @@ def rows_on_cluster(
     client = current_client()
     check_kind(X, "X")
     check_package(client)
-    device = dask_device()
-    check_devices(client, device)
     if hasattr(X, "columns"):
         check_feature_names(estimator, X._meta, reset=True)
         X = X.to_dask_array()
@@ -117,22 +113,15 @@ def rows_on_cluster(
         raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
     estimator.n_features_in_ = int(X.shape[1])
     parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
-    room = room_in_memory(client, X, estimator) if device is None else None  # of a device nothing goes to files
+    room = room_in_memory(client, X, estimator)
     rows = None if room is None else rows_within(room, X)
-    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows, device)
+    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows)
     try:
         data = as_training_data(actors, X.chunks[0], sample_weight is not None)
         data.X.room = room
         yield data
     finally:
         actors.close()
-
-
-def dask_device() -> str | None:
-    """Where workers are to keep their rows as tensors, as Dask's configuration says; None for NumPy arrays."""
-    import dask
-
-    return dask.config.get("kernelpursuit.device", None)
 
 
 def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
@@ -316,7 +305,7 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     like_x, like_y, *_ = found[0]
     firsts, counts = np.array([(first, count) for *_, first, count, _, _ in found]).T
-    # Workers of one machine, or with one device, share what is free there.
+    # Workers of one machine share what is free there.
     free = min(
         min(block[-2] for block in found if block[-1] == place)
         / sum(block[-3] for block in found if block[-1] == place)
@@ -334,19 +323,9 @@ def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) ->
     )
 
 
-@takes_tensors
-def look_at(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any, int, int, int, str]:
+def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int, int, str]:
     """Empty arrays like those of a block, number of its first row, how many rows it has, what is free, and where."""
-    empty = [np.array(on_host(one[:0])) for one in (X, y)]
-    return empty[0], empty[1], first_of(rows), len(rows), free_beside(X), place_of(X)
-
-
-def place_of(X: Any) -> str:
-    """The machine that this runs on, and the accelerator where X is on one, by a name that no other has."""
-    if not getattr(X, "is_cuda", False):
-        return platform.node()
-    device = sys.modules["torch"].cuda.get_device_properties(X.device)
-    return f"{platform.node()} {getattr(device, 'uuid', X.device)}"
+    return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows), free_beside(X), platform.node()
 
 
 def largest_of(y: np.ndarray) -> float:
@@ -403,14 +382,13 @@ class ShardedRows(Sharded):
         return int(self._free_for_row * self.program.n_rows)
 
 
-@takes_tensors
-def chosen_rows(X: Any, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[Any, np.ndarray]:
+def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of this block among those wanted: places in each block, which is known by its first row."""
     places = wanted.get(first_of(rows), np.zeros(0, dtype=np.intp))
-    return gather(X, places), rows[places]
+    return X[places], rows[places]
 
 
-def free_beside(X: Any) -> int:
-    """Bytes that are free beside a block of rows: in memory, on their device, or on the disk where they are."""
+def free_beside(X: np.ndarray) -> int:
+    """Bytes that are free for what is made of a block of rows: in memory, or on the disk where the rows are."""
     base = getattr(X, "base", None)
     return shutil.disk_usage(str(base.filename)).free if isinstance(base, np.memmap) else free_memory(X)

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit.arrays import in_double, namespace
-
 CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
 
 
@@ -57,18 +55,9 @@ class Read(NamedTuple):
     how: str | None
 
 
-def takes_tensors(function: Callable) -> Callable:
-    """Decorator of a function for commands: tensors come to it as they are, and not as NumPy arrays."""
-    function.takes_tensors = True  # type: ignore[attr-defined]
-    return function
-
-
-@takes_tensors
-def root(rows: Any) -> Any:
+def root(rows: np.ndarray) -> np.ndarray:
     """Upper triangular N with NᵀN = rowsᵀrows; of few rows it has as many rows as they are."""
-    if isinstance(rows, np.ndarray):
-        return np.asarray(np.linalg.qr(rows, mode="r"))
-    return namespace(rows).linalg.qr(rows, mode="r")[1]
+    return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
 def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
@@ -76,16 +65,13 @@ def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return root(np.concatenate([one, two]))
 
 
-@takes_tensors
-def moments(rows: Any, weights: Any) -> Any:
+def moments(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Of each column its weight, mean, and sum of squares around that, (3, n_columns)."""
-    xp = namespace(rows)
-    rows = rows if xp is np else in_double(rows)  # NumPy mixes precisions, without a copy that stays
     with np.errstate(over="ignore", invalid="ignore"):
-        shares = xp.ones_like(rows[:, 0], dtype=xp.float64) if weights is None else weights
-        total = float(xp.sum(shares))
+        shares = np.ones(len(rows)) if weights is None else weights
+        total = np.sum(shares)
         mean = shares @ rows / (total or 1.0)
-        return xp.stack([xp.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
+        return np.stack([np.full_like(mean, total), mean, shares @ (rows - mean) ** 2])
 
 
 def moments_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
@@ -176,16 +162,10 @@ class Block:
             if command.function is None:
                 self.values.pop(command.out, None)
                 continue
-            result = self._called(command)
+            result = called(command, self.values.__getitem__, self.n_rows)
             if not command.writes:
                 self.values[command.out] = result
-        return [self._given(self.values.pop(number)) for number in reads]
-
-    def _called(self, command: Command) -> Any:
-        return called(command, self.values.__getitem__, self.n_rows)
-
-    def _given(self, value: Any) -> Any:
-        return value
+        return [self.values.pop(number) for number in reads]
 
 
 class Shard:
@@ -199,8 +179,6 @@ class Shard:
         A group may be empty.
     nodes : list of tuple of int
         Parts of the tree over all groups that this shard has (see `nodes_within`). It answers with a value for each.
-    whole : bool
-        There is a group for each of these parts, and none inside of them.
 
     Examples
     --------
@@ -209,10 +187,10 @@ class Shard:
     [[array(4.)]]
     """
 
-    def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None, whole: bool = False):
+    def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None):
         self.nodes = [(0, len(groups))] if nodes is None else list(nodes)
         leaves = [(place, place + 1) for first, stop in self.nodes for place in range(first, stop)]
-        self._groups = dict(zip(self.nodes if whole else leaves, map(list, groups), strict=True))
+        self._groups = dict(zip(leaves, map(list, groups), strict=True))
         self.done = 0  # batches carried out
 
     @property
@@ -337,7 +315,6 @@ def needed(log: Sequence[Command], live: set[int]) -> list[Command]:
     return kept[::-1]
 
 
-@takes_tensors
 def call(thing: Any, method: str, *args: Any, **options: Any) -> Any:
     """A method of a value."""
     return getattr(thing, method)(*args, **options)

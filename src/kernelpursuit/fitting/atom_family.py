@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -13,11 +12,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from kernelpursuit._warning import warn
-from kernelpursuit.arrays import from_host, gather
+from kernelpursuit.arrays import gather
 from kernelpursuit.atoms import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
 from kernelpursuit.dask.arrays import Handle, Sharded
 from kernelpursuit.dask.dictionary import ShardedDictionary
-from kernelpursuit.dask.shard import takes_tensors
 from kernelpursuit.fitting.expansion import Expansion, evaluate
 from kernelpursuit.fitting.placement import take_rows
 from kernelpursuit.fitting.training import TrainingData, warn_if_one_column_rules
@@ -99,13 +97,9 @@ class AtomFamily:
         return max(1, len(self.kernels)) * len(self._index)
 
     def at(self, X: Any) -> AtomFamily:
-        """The same atoms at other rows; centres go where these are, if that is on a device."""
+        """The atoms of this family at other rows."""
         other = copy(self)
         other._X = X
-        if not isinstance(X, np.ndarray):
-            other._Z = from_host(self._Z, X)
-            offsets = [None if kernel.offset is None else from_host(kernel.offset, X) for kernel in self.kernels]
-            other.kernels = [replace(kernel, offset=one) for kernel, one in zip(self.kernels, offsets, strict=True)]
         return other
 
     def support(self, atoms: np.ndarray) -> np.ndarray:
@@ -188,7 +182,6 @@ class ShardedAtoms:
         return ShardedDictionary(program, parts, self._family.dictionary(memory, "tiles"), tile, self._X.dtype)
 
 
-@takes_tensors
 def dictionary_at(X: Any, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
     """The dictionary of a block of rows; `memory` for each of them, or `room` for the block.
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import Array, gather, namespace, to_host
+from kernelpursuit.arrays import Array, namespace, to_host
 from kernelpursuit.dask.arrays import Sharded
-from kernelpursuit.dask.shard import takes_tensors
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.orthogonal import OrthogonalFit
 from kernelpursuit.fitting.training import TrainingData, row_counts
@@ -72,11 +71,10 @@ def rows_here(X: Any) -> Callable[[Any], Any]:
     return lambda array: np.concatenate(array.program.collect(some_rows, array, share))
 
 
-@takes_tensors
-def some_rows(array: Any, share: float) -> Any:
+def some_rows(array: np.ndarray, share: float) -> np.ndarray:
     """Some of the rows: the same ones of every array of that length."""
     count = int(np.ceil(share * len(array)))
-    return gather(array, np.sort(np.random.default_rng(0).permutation(len(array))[:count]))
+    return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]
 
 
 def calibrated(

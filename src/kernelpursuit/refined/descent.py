@@ -17,7 +17,6 @@ from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
 from kernelpursuit.atoms.tiles import one_blas_thread, spans
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.refined.atoms import Atoms, evaluate, pull_back
-from kernelpursuit.refined.replay import recorded
 
 CHUNK = 256  # rows that one thread works on; fixed, so that results do not depend on the number of threads
 FIRST, SECOND, TINY = 0.9, 0.99, 1e-12  # of Adam
@@ -224,9 +223,7 @@ def descend(
         return adam.after(state, spread(partial(flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
 
     with ExitStack() as stack:
-        spread, step = _spread(X, stack), state_after
-        if on_cuda(X):
-            step = recorded(state_after, here, Batch(X, Y, weights).rows(slice(0, batch)))
+        spread = _spread(X, stack)
         try:
             for epoch in range(begun + 1, last + 1):
                 if elsewhere:
@@ -235,7 +232,7 @@ def descend(
                     data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
                 with nullcontext() if stages is None else stages.with_callbacks(f"epoch {epoch} of {epochs}"):
                     for rows in spans(0, batch * steps, batch):
-                        here = step(here, data, rows, adam.rate())
+                        here = state_after(here, data, rows, adam.rate())
                 if stages is not None and epoch % tenth == 0:
                     state = [to_host(part) for part in here]
                     stages.write(f"epoch {epoch} of {epochs}, {flat.shapes}", [state, rng.bit_generator.state])
@@ -260,10 +257,6 @@ class Batch(NamedTuple):
     def shaken(self, jitter: float, rng: np.random.Generator) -> Batch:
         """Rows with noise in their inputs."""
         return self if jitter == 0 else self._replace(X=self.X + jitter * normal(self.X, rng))
-
-    def rows(self, rows: slice) -> Batch:
-        """Some of them that lie together."""
-        return Batch(*(None if part is None else part[rows, ...] for part in self))
 
 
 def flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:

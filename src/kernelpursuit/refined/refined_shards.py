@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit.arrays import from_host, on_host, to_host
+from kernelpursuit.arrays import to_host
 from kernelpursuit.atoms.tiles import spans
 from kernelpursuit.dask.arrays import Handle, Program, Sharded
-from kernelpursuit.dask.shard import takes_tensors
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.refined.by_descent import (
     Descents,
@@ -31,7 +30,6 @@ HELD_OUT = 8  # one of them in so many is held out
 MOST_STEPS = 24_000  # of a descent
 UNHELD_SLOPE = 2.0  # log odds for a value of a regression on ±1, near 0: f = 2p - 1
 AT_ONCE = 1024  # rows whose kernel values are in memory at a time, at a shard
-AT_ONCE_ON_DEVICE = 2**16
 
 
 class Standard(NamedTuple):
@@ -95,13 +93,11 @@ def standardised(
     return Standard(Batch(single[0], single[1], of_rows), int(numbers[0]) if len(numbers) else -1)
 
 
-@takes_tensors
 def shuffled(standard: Standard, seed: int) -> np.ndarray:
     """An order of the rows of a block."""
     return np.random.default_rng([seed, standard.number + 1]).permutation(len(standard.rows.X))
 
 
-@takes_tensors
 def sum_of_gradients(
     standard: Standard, order: np.ndarray, flat: Any, theta: np.ndarray, how: tuple[str, float], share: tuple
 ) -> np.ndarray:
@@ -110,11 +106,9 @@ def sum_of_gradients(
     `how` has the loss and the penalty of `refinement.descent.gradient`.
     """
     first, stop = (round(len(order) * edge) for edge in share)
-    total, X = np.zeros(len(theta) + 1), standard.rows.X
-    parameters = from_host(theta, X)
-    for part in spans(first, stop, AT_ONCE if isinstance(X, np.ndarray) else AT_ONCE_ON_DEVICE):
-        batch = standard.rows.gather(order[part])
-        total[:-1] += on_host(flat_gradient(flat, parameters, batch, *how, slice(None)))
+    total = np.zeros(len(theta) + 1)
+    for part in spans(first, stop, AT_ONCE):
+        total[:-1] += flat_gradient(flat, theta, standard.rows.gather(order[part]), *how, slice(None))
     total[-1] = stop - first
     return total
 
