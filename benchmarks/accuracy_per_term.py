@@ -48,9 +48,8 @@ from _common import RECORDS, load, made_with, parser
 from kernelpursuit import (
     FeatureWidths,
     KMPClassifier,
-    KMPClassifierCV,
     KMPRegressor,
-    KMPRegressorCV,
+    PursuitSearchCV,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
 )
@@ -184,8 +183,8 @@ def models_of(method: str, k: int, classes: bool, d: int, seed: int, rows: int) 
         pipeline = make_pipeline(StandardScaler(), features, ridge)
         return [GridSearchCV(pipeline, {"nystroem__gamma": [0.25 / d, 1.0 / d, 4.0 / d]}, cv=cv)]
     if method == "widths":
-        search = KMPClassifierCV if classes else KMPRegressorCV
-        return [search(max_atoms=k, gammas=[0.25, 1.0, 4.0], cv=3)]
+        estimator = KMPClassifier() if classes else KMPRegressor()
+        return [PursuitSearchCV(estimator, max_atoms=k, gammas=[0.25, 1.0, 4.0], cv=3)]
     if method == "sgpr":
         return [SGPR(k, start) for start in ("kmeans", "pursuit")]
     if method == "mlp":

@@ -38,9 +38,8 @@ from _common import parser, write
 from accuracy_per_term import CLASSES, data_of
 from kernelpursuit import (
     KMPClassifier,
-    KMPClassifierCV,
     KMPRegressor,
-    KMPRegressorCV,
+    PursuitSearchCV,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
 )
@@ -72,10 +71,11 @@ def fitted(method: str, X: Any, y: Any, classes: bool, seed: int, searched: bool
     d = X.shape[1]
     gammas = [0.25 / d, 1.0 / d, 4.0 / d] if searched else [1.0 / d]
     if method == "kmp":
-        search = (KMPClassifierCV if classes else KMPRegressorCV)(max_atoms=max(TERMS), gammas=gammas, cv=3)
+        estimator = KMPClassifier() if classes else KMPRegressor()
+        search = PursuitSearchCV(estimator, max_atoms=max(TERMS), gammas=gammas, cv=3)
         scaler = StandardScaler().fit(X)
         inside = scaler.transform(X)
-        gamma = search.fit(inside, y).gamma_ if searched else gammas[0]
+        gamma = search.fit(inside, y).best_params_["gamma"] if searched else gammas[0]
         path = (KMPClassifier if classes else KMPRegressor)(max(TERMS), gamma=gamma)
         path.fit(inside, y)
         return [(k, make_pipeline(scaler, path.truncate(k))) for k in TERMS if k <= len(path.support_)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from kernelpursuit import FeatureWidths, KMPClassifier, KMPClassifierCV, SparseKernelFDA
+from kernelpursuit import FeatureWidths, KMPClassifier, PursuitSearchCV, SparseKernelFDA
 from papers.peers import KFDA, fitted, median_gamma, path_error
 from papers.tasks import Record, Task, generator
 
@@ -74,7 +74,9 @@ def search_ours(
             searches = [([fold], median_gamma(X[fold[0]])) for fold in folds.split(X, y)]
         for cv, scale in searches:
             gammas = [width * scale for width in widths]
-            model = KMPClassifierCV(atoms, gammas=gammas, cv=cv, random_state=folds.random_state, **options)
+            model = PursuitSearchCV(
+                KMPClassifier(random_state=folds.random_state), max_atoms=atoms, gammas=gammas, cv=cv, **options
+            )
             scores = fitted(model, X, y).cv_results_["mean_test_score"]
             errors.append(1 - scores.reshape(len(grid), atoms))
     return _lowest(np.mean(errors, axis=0), grid)

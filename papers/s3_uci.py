@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from kernelpursuit import KMPClassifier, KMPClassifierCV
+from kernelpursuit import KMPClassifier, PursuitSearchCV
 from papers import colours
 from papers.datasets import load
 from papers.pages import Page, Verdict, judge, resampled_t_test, table
@@ -137,13 +137,17 @@ def _mushrooms(data: Any, task: Task) -> Record:
     gammas = [factor * median_gamma(X) for factor in MUSHROOM_FACTORS]
     folds = StratifiedKFold(2 if task["quick"] else 10, shuffle=True, random_state=task["split"])
     most, penalties = (8, PENALTIES[::3]) if task["quick"] else (MOST_TERMS_MUSHROOMS, PENALTIES)
-    pursuit = KMPClassifierCV(max_atoms=min(most, int(0.7 * size)), gammas=gammas, cv=folds, alpha=0.0).fit(X, y)
+    pursuit = PursuitSearchCV(
+        KMPClassifier(alpha=0.0), max_atoms=min(most, int(0.7 * size)), gammas=gammas, cv=folds
+    ).fit(X, y)
     machines, error = _equally_good(X, y, gammas, penalties, folds)
     sparsest = min(machines, key=lambda model: len(model.support_))
     return {
         "svm": Chosen(round(error, 6), len(sparsest.support_), round(1 - sparsest.score(X_test, y_test), 6)),
         "mse": Chosen(
-            round(1 - pursuit.best_score_, 6), len(pursuit.support_), round(1 - pursuit.score(X_test, y_test), 6)
+            round(1 - pursuit.best_score_, 6),
+            len(pursuit.best_estimator_.support_),
+            round(1 - pursuit.score(X_test, y_test), 6),
         ),
         "svm_most": max(len(model.support_) for model in machines),
     }

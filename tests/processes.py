@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-ESTIMATORS = ["kernelpursuit.search.path_cv", "kernelpursuit.refined.estimators"]
+ESTIMATORS = ["kernelpursuit.search.search", "kernelpursuit.refined.estimators"]
 IMPORTED = ["pytest", *ESTIMATORS, "distributed", "dask.array"]  # without torch
 
 

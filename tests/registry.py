@@ -10,16 +10,14 @@ from kernelpursuit import (
     ConformalRegressor,
     FeatureWidths,
     KMPClassifier,
-    KMPClassifierCV,
     KMPRegressor,
-    KMPRegressorCV,
     PolytopeFacesRegressor,
     PursuitNystroem,
+    PursuitSearchCV,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
     SparseKernelCCA,
     SparseKernelFDA,
-    SparseKernelFDACV,
     SparseKernelNovelty,
     SparseKernelPCA,
 )
@@ -30,7 +28,8 @@ CLASSES = [
     for found in (getattr(kernelpursuit, name) for name in kernelpursuit.__all__)
     if isinstance(found, type) and issubclass(found, BaseEstimator)
 ]
-DEFAULTS = [make() for make in CLASSES]
+SEARCHES = [PursuitSearchCV(KMPRegressor()), PursuitSearchCV(KMPClassifier())]
+DEFAULTS = [make() for make in CLASSES if make is not PursuitSearchCV] + SEARCHES
 SETTINGS = [
     KMPRegressor(n_atoms=5, variant="backfit", alpha=0.01),
     KMPRegressor(n_atoms=10, variant="basic"),
@@ -38,8 +37,8 @@ SETTINGS = [
     KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1),
     KMPClassifier(n_atoms=5, loss="logistic", alpha=0.01),
     KMPClassifier(n_atoms=3, kernel="precomputed"),
-    KMPRegressorCV(max_atoms=2, cv=2, kernel="precomputed"),
-    KMPClassifierCV(max_atoms=2, cv=2, kernel="precomputed"),
+    PursuitSearchCV(KMPRegressor(kernel="precomputed"), max_atoms=2, cv=2),
+    PursuitSearchCV(KMPClassifier(kernel="precomputed"), max_atoms=2, cv=2),
     PolytopeFacesRegressor(n_atoms=10, release=False),
     PolytopeFacesRegressor(n_atoms=5, guard=True, fit_intercept=False),
     PolytopeFacesRegressor(n_atoms=3, kernel="precomputed"),
@@ -49,7 +48,6 @@ SETTINGS = [
     SparseKernelFDA(n_atoms=5, kernel="linear", candidates=10),
     SparseKernelFDA(n_atoms=5, kernel="poly", memory=0),
     SparseKernelFDA(n_atoms=3, kernel="precomputed"),
-    SparseKernelFDACV(max_atoms=2, cv=2, kernel="precomputed"),
     SparseKernelPCA(n_atoms=5, selection="diagonal", center=False),
     SparseKernelPCA(n_atoms=5, selection="random", random_state=0),
     SparseKernelPCA(n_atoms=5, candidates=10, kernel="linear"),
@@ -66,25 +64,38 @@ SETTINGS = [
     SparseKernelCCA(n_atoms=5, kernel_x="precomputed"),
     FeatureWidths(n_landmarks=10, prior=0.0, max_rows=60, max_iter=2),
 ]
+# No transformer in the sense of scikit-learn, as no search is: it transforms, but has no output as a table.
+FISHER_SEARCH = PursuitSearchCV(SparseKernelFDA(), max_atoms=3, gammas=[0.1, 1.0], cv=2)
 
 
 # By default a search fits 25 paths of 100 atoms, the walk over faces takes 100 steps, and a refined model tries
 # several numbers of terms: settings for what fits often.
 SMALLER = {
-    make: make(max_atoms=3, gammas=[0.1, 1.0], cv=2) for make in (KMPRegressorCV, KMPClassifierCV, SparseKernelFDACV)
+    PursuitSearchCV: {"max_atoms": 3, "gammas": [0.1, 1.0], "cv": 2},
+    RefinedKMPRegressor: {"n_atoms": 3, "epochs": 1},
+    RefinedKMPClassifier: {"n_atoms": 3, "epochs": 1},
+    PolytopeFacesRegressor: {"n_atoms": 10},
+    FeatureWidths: {"max_iter": 5},
 }
-SMALLER |= {make: make(n_atoms=3, epochs=1) for make in (RefinedKMPRegressor, RefinedKMPClassifier)}
-SMALLER |= {PolytopeFacesRegressor: PolytopeFacesRegressor(n_atoms=10), FeatureWidths: FeatureWidths(max_iter=5)}
+
+
+def smaller(estimator):
+    """An estimator that fits fast: the same, or in a setting of `SMALLER` where it is as its constructor makes it."""
+    is_default = any(estimator is default for default in DEFAULTS)
+    return clone(estimator).set_params(**SMALLER.get(type(estimator), {})) if is_default else estimator
 
 
 def few_atoms(estimator):
     """The same with as few atoms as it can have, for tests of how data are taken in and given out."""
-    values = {"n_atoms": 3, "n_components": 2, "max_atoms": 2, "cv": 2, "gammas": [1.0], "epochs": 1, "max_iter": 1}
-    values |= {"n_landmarks": 5, "estimator": KMPRegressor(n_atoms=3)}
-    return clone(estimator).set_params(**{name: values[name] for name in values if name in estimator.get_params()})
+    values = {"n_components": 2, "max_atoms": 2, "cv": 2, "gammas": [1.0], "epochs": 1, "max_iter": 1}
+    values |= {"n_atoms": 3, "n_landmarks": 5}
+    if isinstance(estimator, ConformalRegressor):
+        values["estimator"] = KMPRegressor(n_atoms=3)
+    params = estimator.get_params(deep=False)
+    return clone(estimator).set_params(**{name: values[name] for name in values if name in params})
 
 
-FEW_ATOMS = {type(estimator): few_atoms(estimator) for estimator in DEFAULTS}
+FEW_ATOMS = [few_atoms(estimator) for estimator in DEFAULTS]
 
 
 def label(estimator):

@@ -33,7 +33,6 @@ UNFINISHED = {
     ("estimators", "dask"),
     ("fitting", "dask"),
     ("refined", "dask"),
-    ("fitting", "search"),
 }
 OPTIONAL = {"matplotlib", "torch", "dask", "distributed", "pandas", "polars", "cupy", "jax", "triton"}
 OPTIONAL |= {"safetensors", "skops", "skrub", "onnx", "skl2onnx", "onnxruntime", "rich", "jinja2"}

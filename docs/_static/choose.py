@@ -10,7 +10,7 @@ ROWS = [
     (
         "rows with a number to predict",
         [
-            ("few terms, and I choose how many", "KMPRegressor", "KMPRegressorCV: searches width and number"),
+            ("few terms, and I choose how many", "KMPRegressor", "PursuitSearchCV: searches width and number"),
             ("the lowest error per term; nothing to tune", "RefinedKMPRegressor", "some hundred rows or more"),
             ("an interval around each prediction", "ConformalRegressor", "around any regressor"),
             ("weights with a small sum of absolute values", "PolytopeFacesRegressor", "a walk towards basis pursuit"),
@@ -19,9 +19,9 @@ ROWS = [
     (
         "rows with a class",
         [
-            ("few terms, and I choose how many", "KMPClassifier", "KMPClassifierCV: searches width and number"),
+            ("few terms, and I choose how many", "KMPClassifier", "PursuitSearchCV: searches width and number"),
             ("the lowest error per term; nothing to tune", "RefinedKMPClassifier", "with probabilities"),
-            ("directions that separate classes", "SparseKernelFDA", "SparseKernelFDACV; thousands of columns"),
+            ("directions that separate classes", "SparseKernelFDA", "thousands of columns"),
         ],
     ),
     ("rows in groups, with grades", [("the order inside each group", "KMPRanker", "as LightGBM's rankers")]),

@@ -6,16 +6,7 @@ from scipy.optimize import check_grad
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from kernelpursuit import (
-    KMPClassifier,
-    KMPClassifierCV,
-    KMPRegressor,
-    KMPRegressorCV,
-    RefinedKMPClassifier,
-    SparseKernelFDA,
-    SparseKernelFDACV,
-    losses,
-)
+from kernelpursuit import KMPClassifier, KMPRegressor, PursuitSearchCV, RefinedKMPClassifier, SparseKernelFDA, losses
 
 EACH = [KMPClassifier(5), KMPClassifier(5, loss="logistic")]
 
@@ -46,7 +37,9 @@ def test_class_weights_are_weights_of_rows(model):
 
 
 @pytest.mark.parametrize(
-    "model", [SparseKernelFDA(5), SparseKernelFDACV(5, gammas=[0.5], cv=3, one_standard_error=True)], ids=repr
+    "model",
+    [SparseKernelFDA(5), PursuitSearchCV(SparseKernelFDA(), max_atoms=5, gammas=[0.5], cv=3, one_standard_error=True)],
+    ids=repr,
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
@@ -54,19 +47,18 @@ def test_discriminants_move_their_thresholds(model, n_classes):
     X, y = unequal()
     y = np.where((n_classes == 3) & (X[:, 0] < -1), "third", y)
     plain = clone(model).fit(X, y)
-    np.testing.assert_array_equal(
-        plain.predict(X), clone(model).set_params(class_weight="balanced").fit(X, y).predict(X)
-    )
-    dear = clone(model).set_params(class_weight={"rare": 5.0}).fit(X, y)
+    name = "estimator__class_weight" if isinstance(model, PursuitSearchCV) else "class_weight"
+    np.testing.assert_array_equal(plain.predict(X), clone(model).set_params(**{name: "balanced"}).fit(X, y).predict(X))
+    dear = clone(model).set_params(**{name: {"rare": 5.0}}).fit(X, y)
     assert np.sum(dear.predict(X) == "rare") > np.sum(plain.predict(X) == "rare")
     place = plain.classes_.tolist().index("rare")
     odds, before = (np.exp(m.predict_log_proba(X)) for m in (dear, plain))
-    if len(dear.support_) == len(plain.support_):
+    if len(list(dear.staged_predict(X))) == len(list(plain.staged_predict(X))):  # as many atoms
         others = np.delete(np.arange(n_classes), place)
         ratio = odds[:, place] / odds[:, others].sum(axis=1) / (before[:, place] / before[:, others].sum(axis=1))
         np.testing.assert_allclose(ratio, 5.0, rtol=1e-6)
     with pytest.raises(ValueError, match="class_weight"):
-        clone(model).set_params(class_weight={"rare": -1.0}).fit(X, y)
+        clone(model).set_params(**{name: {"rare": -1.0}}).fit(X, y)
 
 
 def test_balance_counts_weights_and_not_rows_that_are_absent():
@@ -134,9 +126,11 @@ def test_weights_of_classes_make_no_rows():
 
 def test_a_search_knows_that_weights_of_classes_make_no_rows():
     X, y = unequal()
-    found = KMPClassifierCV(20, gammas=[0.5], cv=3, one_standard_error=True, class_weight="balanced").fit(X, y)
-    plain = KMPClassifier(found.best_n_atoms_, gamma=0.5, class_weight="balanced").fit(X, y)
-    assert found.alpha_ == pytest.approx(plain.alpha_, rel=1e-6)
+    found = PursuitSearchCV(
+        KMPClassifier(class_weight="balanced"), max_atoms=20, gammas=[0.5], cv=3, one_standard_error=True
+    ).fit(X, y)
+    plain = KMPClassifier(found.best_params_["n_atoms"], gamma=0.5, class_weight="balanced").fit(X, y)
+    assert found.best_estimator_.alpha_ == pytest.approx(plain.alpha_, rel=1e-6)
     np.testing.assert_allclose(found.predict_proba(X), plain.predict_proba(X), rtol=1e-5)
 
 
@@ -147,9 +141,9 @@ FEW_ROWS_OF_A_CLASS = np.repeat([0, 1, 2], [60, 57, 3])
 @pytest.mark.parametrize(
     "search",
     [
-        KMPClassifierCV(3, gammas=[0.5], cv=KFold(3)),
-        KMPClassifierCV(3, gammas=[0.5], cv=KFold(3), n_jobs=1, input_weights="learned"),
-        SparseKernelFDACV(3, gammas=[0.5], cv=KFold(3)),
+        PursuitSearchCV(KMPClassifier(), max_atoms=3, gammas=[0.5], cv=KFold(3)),
+        PursuitSearchCV(KMPClassifier(), max_atoms=3, gammas=[0.5], cv=KFold(3), n_jobs=1, input_weights="learned"),
+        PursuitSearchCV(SparseKernelFDA(), max_atoms=3, gammas=[0.5], cv=KFold(3)),
     ],
     ids=["kmp", "learned inputs", "fda"],
 )
@@ -157,12 +151,12 @@ def test_a_fold_without_a_class_that_has_a_weight(search):
     """Classes that are not named have weight 1 there, too."""
     y = FEW_ROWS_OF_A_CLASS
     X = np.random.default_rng(0).normal(size=(len(y), 2)) + y[:, None]
-    one = clone(search).set_params(class_weight={2: 5.0}).fit(X, y)
-    two = clone(search).set_params(class_weight={0: 1.0, 1: 1.0, 2: 5.0}).fit(X, y)
+    one = clone(search).set_params(estimator__class_weight={2: 5.0}).fit(X, y)
+    two = clone(search).set_params(estimator__class_weight={0: 1.0, 1: 1.0, 2: 5.0}).fit(X, y)
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     with pytest.raises(ValueError, match=r"class_weight names \[7\].*\[0, 1, 2\]"):
-        clone(search).set_params(class_weight={7: 5.0}).fit(X, y)
+        clone(search).set_params(estimator__class_weight={7: 5.0}).fit(X, y)
 
 
 @pytest.mark.parametrize("model", [*EACH, SparseKernelFDA(5), RefinedKMPClassifier(3, random_state=0)], ids=repr)
@@ -218,7 +212,9 @@ def test_medians_do_not_follow_outliers():
     same = KMPRegressor(8, loss="quantile").fit(X, y)
     np.testing.assert_array_equal(model.predict(X), same.predict(X))
     assert np.mean(np.abs(model.predict(X) - np.sin(X[:, 0]))) < 0.1
-    search = KMPRegressorCV(6, gammas=[0.5], cv=3, loss="absolute", one_standard_error=True).fit(X, y)
+    search = PursuitSearchCV(
+        KMPRegressor(loss="absolute"), max_atoms=6, gammas=[0.5], cv=3, one_standard_error=True
+    ).fit(X, y)
     assert np.mean(np.abs(search.predict(X) - np.sin(X[:, 0]))) < 0.2
 
 

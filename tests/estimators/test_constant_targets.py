@@ -8,8 +8,8 @@ from kernelpursuit import (
     FeatureWidths,
     KMPClassifier,
     KMPRegressor,
-    KMPRegressorCV,
     PursuitNystroem,
+    PursuitSearchCV,
     RefinedKMPRegressor,
 )
 
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_
         KMPRegressor(10, variant="basic"),
         KMPRegressor(5, loss="huber"),
         KMPRegressor(5, loss="absolute"),
-        KMPRegressorCV(6, gammas=[0.1, 0.4], cv=2),
-        KMPRegressorCV(6, gammas=[0.5, 2.0], cv=2, input_weights="learned", random_state=0),
+        PursuitSearchCV(KMPRegressor(), max_atoms=6, gammas=[0.1, 0.4], cv=2),
+        PursuitSearchCV(KMPRegressor(random_state=0), max_atoms=6, gammas=[0.5, 2.0], cv=2, input_weights="learned"),
         RefinedKMPRegressor(4, epochs=20, random_state=0),
     ],
     ids=lambda model: str(model).replace("\n", ""),
@@ -46,7 +46,7 @@ def test_the_others_are_fitted_as_without_it(model):
         values = found.predict(NEW)
         np.testing.assert_allclose(values[:, 0], alone.predict(NEW), rtol=1e-6, atol=1e-8)
         np.testing.assert_array_equal(values[:, 1], constant)
-        np.testing.assert_array_equal(found.dual_coef_[:, 1], 0)
+        np.testing.assert_array_equal(getattr(found, "best_estimator_", found).dual_coef_[:, 1], 0)
 
 
 def test_the_ridge_of_several_constants_and_of_weights():
@@ -77,11 +77,11 @@ def test_its_size_does_not_hide_the_others(dtype):
 @pytest.mark.parametrize("weights", [None, (np.arange(90) % 9 > 0).astype(float)], ids=["", "weights"])
 def test_scorers_do_not_take_its_rounding_for_an_error(constant, weights):
     """Predictions beside float32 rows are float32. R² divides the rounding of a constant by next to nothing."""
-    model = KMPRegressorCV(6, gammas=[0.02, 0.1, 0.4], cv=2, scoring="r2")
+    model = PursuitSearchCV(KMPRegressor(), max_atoms=6, gammas=[0.02, 0.1, 0.4], cv=2, scoring="r2")
     second = np.full(90, constant) if weights is None else np.where(weights > 0, constant, T)
     y = np.column_stack([T, second])
     alone, found = (clone(model).fit(X.astype(np.float32), one, sample_weight=weights) for one in (T, y))
-    assert (found.best_n_atoms_, found.gamma_) == (alone.best_n_atoms_, alone.gamma_)
+    assert found.best_params_ == alone.best_params_
     assert found.best_score_ == pytest.approx((alone.best_score_ + 1) / 2, rel=1e-5)
 
 

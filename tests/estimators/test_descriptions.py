@@ -36,7 +36,7 @@ def test_parameters_have_descriptions_and_defaults(kind):
     for name, parameter in signature.parameters.items():
         head, body = known[name]
         assert body, f"{name} of {kind.__name__} has no description"
-        if parameter.default is not None:
+        if parameter.default not in (None, parameter.empty):
             assert ast.literal_eval(head.split("default=")[1]) == parameter.default, head
 
 
@@ -47,9 +47,9 @@ def test_attributes_have_descriptions(kind):
 
 
 GROUPS = {
-    "what matters most": "n_atoms max_atoms gamma gammas gamma_x gamma_y alpha alphas input_weights",
-    "the task and the search": "loss quantile class_weight labels n_components contamination selection center "
-    "deflation signed release theta_tol guard cv scoring one_standard_error n_jobs",
+    "what matters most": "n_atoms gamma gamma_x gamma_y alpha",
+    "the task": "loss quantile class_weight labels n_components contamination selection center deflation signed "
+    "release theta_tol guard",
     "the kernel": "kernel kernel_x kernel_y degree coef0 kernel_params kernel_params_x kernel_params_y functions "
     "centers",
     "the pursuit": "variant refit_every shrinkage fit_intercept tol stop validation_fraction patience",
@@ -59,6 +59,7 @@ GROUPS = {
 GROUP_OF = {name: place for place, names in enumerate(GROUPS.values()) for name in names.split()}
 OWN_ORDER = {  # scikit-learn's of Nystroem, and estimators whose parameters are others
     "PursuitNystroem", "RefinedKMPRegressor", "RefinedKMPClassifier", "ConformalRegressor", "FeatureWidths",
+    "PursuitSearchCV",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tests.oracle.fisher as literal
-from kernelpursuit import SparseKernelFDA, SparseKernelFDACV
+from kernelpursuit import PursuitSearchCV, SparseKernelFDA
 from kernelpursuit.estimators.discriminant import weights_along_path
 from kernelpursuit.math.discriminants import feature_factor
 
@@ -167,8 +167,8 @@ def test_nothing_to_separate():
         model = SparseKernelFDA(3).fit(X, y)
     assert len(model.support_) == 0 and model.predict(X).tolist() == [0] * 10
     with pytest.warns(ConvergenceWarning):
-        search = SparseKernelFDACV(3, cv=2).fit(X, y)
-    assert 0.4 <= search.best_score_ <= 0.6 and len(search.support_) == 0
+        search = PursuitSearchCV(SparseKernelFDA(), max_atoms=3, cv=2).fit(X, y)
+    assert 0.4 <= search.best_score_ <= 0.6 and len(search.best_estimator_.support_) == 0
     rng = np.random.default_rng(0)
     for n in range(3, 40):  # the products of constant columns and labels are zero up to rounding
         with pytest.warns(ConvergenceWarning):
@@ -265,7 +265,7 @@ def test_search_equals_a_plain_loop():
     X, y = blobs(90, 3)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     gammas, most = [0.1, 1.0], 5
-    model = SparseKernelFDACV(most, gammas=gammas, cv=folds).fit(X, y)
+    model = PursuitSearchCV(SparseKernelFDA(), max_atoms=most, gammas=gammas, cv=folds).fit(X, y)
     table = np.array(
         [
             [
@@ -279,14 +279,16 @@ def test_search_equals_a_plain_loop():
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], mean.ravel())
     assert model.best_score_ == mean.max()
     k, width = np.argwhere(mean.T > mean.max() - 1e-12)[0]  # of several the fewest atoms
-    assert (model.gamma_, model.best_n_atoms_) == (gammas[width], k + 1)
+    assert model.best_params_ == {"gamma": gammas[width], "n_atoms": k + 1}
     plain = SparseKernelFDA(int(k) + 1, gamma=gammas[width]).fit(X, y)
     assert np.array_equal(model.transform(X), plain.transform(X))
     assert np.array_equal(model.decision_function(X), plain.decision_function(X))
-    scored = SparseKernelFDACV(most, gammas=gammas, cv=folds, scoring="accuracy").fit(X, y)
+    scored = PursuitSearchCV(SparseKernelFDA(), max_atoms=most, gammas=gammas, cv=folds, scoring="accuracy").fit(X, y)
     np.testing.assert_allclose(scored.cv_results_["mean_test_score"], mean.ravel())
-    fewer = SparseKernelFDACV(most, gammas=gammas, cv=folds, one_standard_error=True).fit(X, y)
-    assert fewer.best_n_atoms_ <= model.best_n_atoms_
+    fewer = PursuitSearchCV(SparseKernelFDA(), max_atoms=most, gammas=gammas, cv=folds, one_standard_error=True).fit(
+        X, y
+    )
+    assert fewer.best_params_["n_atoms"] <= model.best_params_["n_atoms"]
     assert fewer.truncate(1).predict(X).shape == y.shape
 
 
@@ -294,11 +296,11 @@ def test_search_equals_a_plain_loop():
 def test_search_of_precomputed_and_linear_kernels():
     X, y = blobs(60, 2)
     K = rbf_kernel(X, gamma=0.5)
-    model = SparseKernelFDACV(5, cv=3, kernel="precomputed").fit(K, y)
-    same = SparseKernelFDACV(5, cv=3, gammas=[0.5]).fit(X, y)
-    assert model.gamma_ is None and model.support_.tolist() == same.support_.tolist()
+    model = PursuitSearchCV(SparseKernelFDA(kernel="precomputed"), max_atoms=5, cv=3).fit(K, y)
+    same = PursuitSearchCV(SparseKernelFDA(), max_atoms=5, cv=3, gammas=[0.5]).fit(X, y)
+    assert model.best_estimator_.support_.tolist() == same.best_estimator_.support_.tolist()
     with pytest.raises(ValueError, match="gammas"):
-        SparseKernelFDACV(5, kernel="linear", gammas=[1.0]).fit(X, y)
+        PursuitSearchCV(SparseKernelFDA(kernel="linear"), max_atoms=5, gammas=[1.0]).fit(X, y)
 
 
 def test_wide_sparse_data_stay_sparse():

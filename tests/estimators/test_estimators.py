@@ -7,8 +7,8 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kernelpursuit import KMPClassifier, KMPRegressorCV, PursuitNystroem, SparseKernelFDA, SparseKernelFDACV
-from tests.registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, is_precomputed, label
+from kernelpursuit import KMPClassifier, PursuitNystroem, PursuitSearchCV, SparseKernelFDA
+from tests.registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, few_atoms, is_precomputed, label, smaller
 
 pytestmark = pytest.mark.filterwarnings(
     # Warnings that are asserted elsewhere. Some checks have fewer distinct rows than n_atoms,
@@ -184,22 +184,23 @@ def repeated_for(setting):
 
 def takes_matrices(setting):
     """Whether a setting stands for one way to take kernel matrices in: these classes do it by the code of others."""
-    repeats = KMPClassifier, KMPRegressorCV, PursuitNystroem, SparseKernelFDA, SparseKernelFDACV
-    return is_precomputed(setting) and not isinstance(setting, repeats)
+    repeats = KMPClassifier, PursuitNystroem, SparseKernelFDA
+    inner = setting.estimator if isinstance(setting, PursuitSearchCV) else setting
+    return is_precomputed(setting) and not isinstance(inner, repeats)
 
 
 def reads_rows_otherwise(setting):
     """Whether a setting has another kernel than the default, which may treat sparse rows otherwise, or picks rows."""
-    default, chosen = type(setting)().get_params(), setting.get_params()
+    inner = setting.estimator if isinstance(setting, PursuitSearchCV) else setting
+    default, chosen = type(inner)().get_params(), inner.get_params()
     return any(chosen[name] != default.get(name) for name in chosen if "kernel" in name or name == "candidates")
 
 
 def cases():
     for default in DEFAULTS:  # as its constructor makes it: what users have first
-        smaller = SMALLER.get(type(default), default)
         yield from checks_of(default, lambda name, _: name not in LONG)
-        yield from checks_of(smaller, lambda name, _: name in LONG and not of_data(name, ()))
-        smallest = FEW_ATOMS[type(default)] if type(default) in SMALLER else default
+        yield from checks_of(smaller(default), lambda name, _: name in LONG and not of_data(name, ()))
+        smallest = few_atoms(default) if type(default) in SMALLER else default
         yield from checks_of(smallest, lambda name, _: name in LONG and of_data(name, ()))
     for estimator in SETTINGS:
         yield from checks_of(estimator, repeated_for(estimator))
@@ -230,7 +231,7 @@ OF_TRANSFORMERS = [
 
 def more_cases():
     seen = []
-    for estimators, wanted in ((FEW_ATOMS.values(), lambda _: lambda *_: True), (SETTINGS, repeated_for)):
+    for estimators, wanted in ((FEW_ATOMS, lambda _: lambda *_: True), (SETTINGS, repeated_for)):
         for estimator in estimators:
             names = [*UNREACHED]
             names += OF_PREDICTORS if hasattr(estimator, "predict") else []

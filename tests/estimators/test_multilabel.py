@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelpursuit
-from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRegressor, RefinedKMPClassifier, SparseKernelFDA
+from kernelpursuit import KMPClassifier, KMPRegressor, PursuitSearchCV, RefinedKMPClassifier, SparseKernelFDA
 
 LOSSES = ["squared", "logistic", "exponential", "huber"]
 
@@ -110,7 +110,7 @@ def test_what_is_refused_says_why():
     with pytest.raises(ValueError, match=r"class_weight='balanced' is for classes of which each row has one"):
         KMPClassifier(class_weight="balanced").fit(X, Y)
     with pytest.raises(ValueError, match=r"class_weight='balanced' is for classes"):
-        KMPClassifierCV(class_weight="balanced").fit(X, Y)
+        PursuitSearchCV(KMPClassifier(class_weight="balanced")).fit(X, Y)
     with pytest.raises(ValueError, match=r"must be 0 and 1, whether a row has the label, got \[-1, 1\]"):
         KMPClassifier().fit(X, 2 * Y - 1)
     with pytest.raises(ValueError, match="1d array"):
@@ -123,13 +123,13 @@ def test_what_is_refused_says_why():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_search_counts_rows_with_all_labels_right():
     X, Y = data()
-    model = KMPClassifierCV(8, gammas=[0.01, 0.1], cv=3).fit(X, Y)
+    model = PursuitSearchCV(KMPClassifier(), max_atoms=8, gammas=[0.01, 0.1], cv=3).fit(X, Y)
     at_most = model.cv_results_["param_n_atoms"] == 8  # fewer have the ridge of all eight in the search
     for gamma, score in zip([0.01, 0.1], model.cv_results_["mean_test_score"][at_most], strict=True):
         predicted = cross_val_predict(KMPClassifier(8, gamma=gamma), X, Y, cv=3)
         assert score == pytest.approx(accuracy_score(Y, predicted), abs=0.005)  # folds differ in size by one
     assert model.predict(X).shape == Y.shape and model.predict_proba(X).shape == Y.shape
-    scored = KMPClassifierCV(4, gammas=[0.1], cv=3, scoring="f1_macro").fit(X, Y)
+    scored = PursuitSearchCV(KMPClassifier(), max_atoms=4, gammas=[0.1], cv=3, scoring="f1_macro").fit(X, Y)
     assert 0 < scored.best_score_ < 1
 
 

@@ -7,16 +7,16 @@ from kernelpursuit import (
     ConformalRegressor,
     KMPRanker,
     KMPRegressor,
-    KMPRegressorCV,
     PolytopeFacesRegressor,
+    PursuitSearchCV,
     RefinedKMPRegressor,
 )
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 TEXTS = np.array([f"{v:.2f}" for v in X[:, 0]])
 EACH = [
-    KMPRegressor(3), KMPRegressor(3, loss="absolute"), KMPRegressorCV(3, gammas=[0.5], cv=3),
-    KMPRegressorCV(3, gammas=[0.5], cv=3, scoring="r2"), PolytopeFacesRegressor(3),
+    KMPRegressor(3), KMPRegressor(3, loss="absolute"), PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.5], cv=3),
+    PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.5], cv=3, scoring="r2"), PolytopeFacesRegressor(3),
     RefinedKMPRegressor(3, epochs=2, random_state=0), KMPRanker(3), ConformalRegressor(random_state=0),
 ]  # fmt: skip
 
@@ -29,7 +29,9 @@ def test_texts_are_the_numbers_they_spell(model):
         np.testing.assert_array_equal(model.fit(X, y).predict(X), wanted)
 
 
-@pytest.mark.parametrize("model", [KMPRegressor(3), KMPRegressorCV(3), ConformalRegressor()], ids=str)
+@pytest.mark.parametrize(
+    "model", [KMPRegressor(3), PursuitSearchCV(KMPRegressor(), max_atoms=3), ConformalRegressor()], ids=str
+)
 @pytest.mark.parametrize(("text", "words"), [("nan", "NaN"), ("inf", "infinity"), ("a", "could not convert")])
 def test_other_texts_are_refused(model, text, words):
     y = np.where(np.arange(40) == 7, text, TEXTS)

@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import check_estimator
 
 import kernelpursuit
-from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, KMPRegressorCV
+from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, PursuitSearchCV
 from kernelpursuit.losses import LOG, Loss, poisson
 
 
@@ -113,8 +113,10 @@ def test_targets_that_have_no_mean_to_fit_are_refused():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_search_scores_by_the_deviance():
     X, y, _ = data()
-    model = KMPRegressorCV(6, loss="poisson", gammas=[0.3], cv=3).fit(X, y)
-    scored = KMPRegressorCV(6, loss="poisson", gammas=[0.3], cv=3, scoring="neg_mean_poisson_deviance").fit(X, y)
+    model = PursuitSearchCV(KMPRegressor(loss="poisson"), max_atoms=6, gammas=[0.3], cv=3).fit(X, y)
+    scored = PursuitSearchCV(
+        KMPRegressor(loss="poisson"), max_atoms=6, gammas=[0.3], cv=3, scoring="neg_mean_poisson_deviance"
+    ).fit(X, y)
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], scored.cv_results_["mean_test_score"], rtol=1e-6)
 
 
@@ -136,7 +138,7 @@ def test_saved_and_in_onnx(tmp_path):
     np.testing.assert_array_equal(kernelpursuit.load(tmp_path / "model").predict(X), model.predict(X))
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("skl2onnx")
-    for one in (model, KMPRegressorCV(3, loss="poisson", gammas=[0.3], cv=2).fit(X, y)):
+    for one in (model, PursuitSearchCV(KMPRegressor(loss="poisson"), max_atoms=3, gammas=[0.3], cv=2).fit(X, y)):
         graph = kernelpursuit.to_onnx(one)
         (values,) = runtime.InferenceSession(graph.SerializeToString()).run(None, {"X": X})
         np.testing.assert_allclose(values.ravel(), one.predict(X), rtol=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit import KMPRegressor, KMPRegressorCV, losses
+from kernelpursuit import KMPRegressor, PursuitSearchCV, losses
 from tests.pairwise import pairwise
 
 NOISES = {"normal": np.random.Generator.normal, "exponential": np.random.Generator.exponential}
@@ -92,12 +92,12 @@ def test_without_noise_the_fit_goes_on():
 @pytest.mark.parametrize("share", [0.1, 0.9])
 def test_a_search_is_scored_by_the_loss_without_rounding(share):
     X, y = rows(n=300)
-    model = KMPRegressorCV(10, gammas=[0.5], cv=2, loss="quantile", quantile=share).fit(X, y)
+    model = PursuitSearchCV(KMPRegressor(loss="quantile", quantile=share), max_atoms=10, gammas=[0.5], cv=2).fit(X, y)
     assert abs(share_below(model, X, y) - share) < 0.02
     half = len(y) // 2
     found = []
     for train, test in ((slice(half, None), slice(half)), (slice(half), slice(half, None))):
-        part = KMPRegressor(10, gamma=model.gamma_, loss="quantile", quantile=share).fit(X[train], y[train])
+        part = KMPRegressor(10, gamma=0.5, loss="quantile", quantile=share).fit(X[train], y[train])
         r = y[test] - list(part.staged_predict(X[test]))[-1]
         found.append(-2 * np.mean(np.maximum(share * r, (share - 1) * r)))
     np.testing.assert_allclose(model.cv_results_["mean_test_score"][-1], np.mean(found), rtol=1e-3)

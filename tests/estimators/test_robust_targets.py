@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import QuantileRegressor
 
-from kernelpursuit import KMPRegressor, KMPRegressorCV
+from kernelpursuit import KMPRegressor, PursuitSearchCV
 from kernelpursuit.criteria import gradient
 from kernelpursuit.math.medians import spreads, weighted_median
 
@@ -40,7 +40,7 @@ def test_a_constant_among_targets_is_predicted_and_changes_nothing(loss):
 
 def test_a_search_predicts_a_constant():
     X, _ = rows(40)
-    model = KMPRegressorCV(3, loss="quantile", quantile=0.9, cv=2).fit(X, np.full(40, 5.0))
+    model = PursuitSearchCV(KMPRegressor(loss="quantile", quantile=0.9), max_atoms=3, cv=2).fit(X, np.full(40, 5.0))
     np.testing.assert_allclose(model.predict(X), 5.0)
 
 

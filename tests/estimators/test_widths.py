@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor, KMPRegressorCV
+from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor, PursuitSearchCV
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit.estimators import widths as module
 from papers import s4_forest
@@ -78,7 +78,7 @@ def test_constant_columns():
 def test_new_rows_may_differ_in_a_constant_column():
     X, y = problem()
     model = make_pipeline(FeatureWidths(50, random_state=0), KMPRegressor(10, gamma=1.0))
-    search = KMPRegressorCV(10, gammas=[1.0], input_weights="learned", cv=2, random_state=0)
+    search = PursuitSearchCV(KMPRegressor(random_state=0), max_atoms=10, gammas=[1.0], input_weights="learned", cv=2)
     for one in (model, search):
         one.fit(np.column_stack([X, np.full(150, 7.0)]), y)
         seen, moved = (one.predict(np.column_stack([X, np.full(150, value)])) for value in (7.0, 1e6))

@@ -70,7 +70,7 @@ def assert_parity(model, rows, dtype):
 
 
 def fitted(estimator):
-    estimator = registry.SMALLER.get(type(estimator), estimator)
+    estimator = registry.smaller(estimator)
     pairwise = registry.is_precomputed(estimator) or getattr(estimator, "kernel_x", None) == "precomputed"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,7 +78,9 @@ def fitted(estimator):
     return estimator, NEW @ X.T if pairwise else NEW
 
 
-@pytest.mark.parametrize("estimator", registry.DEFAULTS + registry.SETTINGS, ids=registry.label)
+@pytest.mark.parametrize(
+    "estimator", [*registry.DEFAULTS, *registry.SETTINGS, registry.FISHER_SEARCH], ids=registry.label
+)
 def test_every_estimator(estimator):
     if isinstance(estimator, ConformalRegressor) and registry.is_precomputed(estimator):
         with pytest.raises(ValueError, match="precomputed"):

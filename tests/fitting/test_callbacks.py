@@ -15,20 +15,19 @@ import kernelpursuit
 from kernelpursuit import (
     ConformalRegressor,
     KMPClassifier,
-    KMPClassifierCV,
     KMPRanker,
     KMPRegressor,
-    KMPRegressorCV,
+    PursuitSearchCV,
     RefinedKMPRegressor,
-    SparseKernelFDACV,
+    SparseKernelFDA,
     SparseKernelPCA,
 )
-from tests.registry import CLASSES, DEFAULTS, SMALLER, targets
+from tests.registry import CLASSES, DEFAULTS, smaller, targets
 
 callback = pytest.importorskip("sklearn.callback")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-ONE_OF_EACH = [SMALLER.get(type(one), one) for one in DEFAULTS]
+ONE_OF_EACH = [smaller(one) for one in DEFAULTS]
 
 
 class Heard:
@@ -217,7 +216,7 @@ def test_a_callback_does_not_end_the_fit_of_what_was_chosen():
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_a_search_says_widths_and_folds(loss):
     X, y = data()
-    model = KMPRegressorCV(4, gammas=[0.1, 1.0, 5.0], cv=3, loss=loss)
+    model = PursuitSearchCV(KMPRegressor(loss=loss), max_atoms=4, gammas=[0.1, 1.0, 5.0], cv=3)
     heard = Heard()
     model.set_callbacks(heard).fit(X, y)
     for gamma in ("gamma=0.1", "gamma=1", "gamma=5"):
@@ -233,20 +232,20 @@ def test_a_callback_ends_a_search(jobs):
     X, y = data()
     gammas = [0.1, 1.0, 5.0]
     stop = Heard(lambda context: context.task_name == "gamma=1")
-    with parallel_config(backend="threading"):
-        model = KMPRegressorCV(4, gammas=gammas, cv=3, n_jobs=jobs).set_callbacks(stop).fit(X, y)
+    model = PursuitSearchCV(KMPRegressor(), max_atoms=4, gammas=gammas, cv=3, n_jobs=jobs).set_callbacks(stop)
+    with parallel_config(backend="threading"), pytest.warns(ConvergenceWarning, match="after 6 of 9 paths: gamma="):
+        model.fit(X, y)
     assert sorted(set(model.cv_results_["param_gamma"])) == gammas[:2]
-    alone = KMPRegressorCV(4, gammas=gammas[:2], cv=3).fit(X, y)
-    assert model.gamma_ == alone.gamma_ and model.best_n_atoms_ == alone.best_n_atoms_
-    assert model.path_.reason == "callback" and "after 6 of 9 paths" in model.path_.sentence
+    alone = PursuitSearchCV(KMPRegressor(), max_atoms=4, gammas=gammas[:2], cv=3).fit(X, y)
+    assert model.best_params_ == alone.best_params_
 
 
 SEARCHES = [
-    KMPRegressorCV(6, gammas=[0.5, 2.0], cv=3),
-    KMPRegressorCV(6, gammas=[0.5, 2.0], cv=3, loss="huber"),
-    KMPRegressorCV(6, gammas=[0.5, 2.0], cv=3, scoring="r2"),
-    KMPClassifierCV(6, gammas=[0.5, 2.0], cv=3),
-    SparseKernelFDACV(6, gammas=[0.5, 2.0], cv=3),
+    PursuitSearchCV(KMPRegressor(), max_atoms=6, gammas=[0.5, 2.0], cv=3),
+    PursuitSearchCV(KMPRegressor(loss="huber"), max_atoms=6, gammas=[0.5, 2.0], cv=3),
+    PursuitSearchCV(KMPRegressor(), max_atoms=6, gammas=[0.5, 2.0], cv=3, scoring="r2"),
+    PursuitSearchCV(KMPClassifier(), max_atoms=6, gammas=[0.5, 2.0], cv=3),
+    PursuitSearchCV(SparseKernelFDA(), max_atoms=6, gammas=[0.5, 2.0], cv=3),
 ]
 
 
@@ -256,31 +255,31 @@ def test_a_search_ends_in_the_fold_at_hand(model, calls):
     """The paths that are complete decide, or the steps of the first one, and all rows are fitted with as many atoms."""
     X, y = data()
     stop = after(calls)
-    with pytest.warns(ConvergenceWarning, match="a callback ended the search"):
+    with pytest.warns(ConvergenceWarning, match="a callback ended the search after") as warned:
         one = clone(model).set_callbacks(stop).fit(X, targets(model, X, y))
-    assert one.path_.reason == "callback" and "a callback ended the search after" in one.path_.sentence
-    assert len(one.support_) == one.best_n_atoms_
-    in_folds = len(stop.begun("step")) - one.best_n_atoms_
-    assert calls <= in_folds <= -(-calls // 6) * 6  # a path of known atoms is finished
+    assert len(one.best_estimator_.support_) == one.best_params_["n_atoms"]
+    in_folds = len(stop.begun("step")) - one.best_params_["n_atoms"]
+    assert in_folds == calls
     done = in_folds // 6
-    assert f"after {done} of 6 paths" in one.path_.sentence
+    assert any(f"after {done} of 6 paths" in str(one.message) for one in warned)
     if done == 0:
-        assert one.best_n_atoms_ == in_folds == calls and np.isnan(one.best_score_)
+        assert one.best_params_["n_atoms"] == in_folds == calls and np.isnan(one.best_score_)
     else:
-        assert one.best_score_ == np.nanmax(one.cv_results_["mean_test_score"]) and one.gamma_ == 0.5
+        assert one.best_score_ == np.nanmax(one.cv_results_["mean_test_score"]) and one.best_params_["gamma"] == 0.5
     if done >= 3:  # the width that is complete
         alone = clone(model).set_params(gammas=[0.5]).fit(X, targets(model, X, y))
-        assert one.best_n_atoms_ == alone.best_n_atoms_
-        np.testing.assert_array_equal(one.support_, alone.support_)
+        assert one.best_params_["n_atoms"] == alone.best_params_["n_atoms"]
+        np.testing.assert_array_equal(one.best_estimator_.support_, alone.best_estimator_.support_)
 
 
 @pytest.mark.parametrize("calls", [1, 10, 21])
 @pytest.mark.parametrize("model", SEARCHES, ids=repr)
 def test_folds_side_by_side_end_too(model, calls):
     X, y = data()
-    with parallel_config(backend="threading"):
-        one = clone(model).set_params(n_jobs=2).set_callbacks(after(calls)).fit(X, targets(model, X, y))
-    assert one.path_.reason == "callback" and len(one.support_) == one.best_n_atoms_
+    one = clone(model).set_params(n_jobs=2).set_callbacks(after(calls))
+    with parallel_config(backend="threading"), pytest.warns(ConvergenceWarning, match="a callback ended the search"):
+        one.fit(X, targets(model, X, y))
+    assert len(one.best_estimator_.support_) == one.best_params_["n_atoms"]
 
 
 def test_a_search_without_a_score_yet_takes_the_steps_it_had():
@@ -288,9 +287,10 @@ def test_a_search_without_a_score_yet_takes_the_steps_it_had():
     X, y = data()
     weights = np.ones(len(y))
     weights[:20] = 0
-    model = KMPRegressorCV(6, gammas=[0.5], cv=3, loss="huber").set_callbacks(after(4))
-    model.fit(X, y, sample_weight=weights)
-    assert model.path_.reason == "callback" and model.best_n_atoms_ == len(model.support_) == 4
+    model = PursuitSearchCV(KMPRegressor(loss="huber"), max_atoms=6, gammas=[0.5], cv=3).set_callbacks(after(4))
+    with pytest.warns(ConvergenceWarning, match="a callback ended the search after 1 of 3 paths"):
+        model.fit(X, y, sample_weight=weights)
+    assert model.best_params_["n_atoms"] == len(model.best_estimator_.support_) == 4
 
 
 @pytest.mark.parametrize("model", SEARCHES, ids=repr)
@@ -300,15 +300,15 @@ def test_a_callback_that_asks_to_stop_when_all_is_scored_changes_nothing(model):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*callback")
         told = clone(model).set_callbacks(after(36)).fit(X, targets(model, X, y))
-    assert told.path_.reason == plain.path_.reason
-    np.testing.assert_array_equal(told.support_, plain.support_)
+    assert told.best_params_ == plain.best_params_
+    np.testing.assert_array_equal(told.best_estimator_.support_, plain.best_estimator_.support_)
 
 
 def test_a_search_in_a_pipeline_in_a_search():
     X, y = data()
     heard = Heard()
-    inner = make_pipeline(StandardScaler(), KMPRegressorCV(2, gammas=[0.5], cv=2))
-    search = GridSearchCV(inner, {"kmpregressorcv__variant": ["prefit", "backfit"]}, cv=2)
+    inner = make_pipeline(StandardScaler(), PursuitSearchCV(KMPRegressor(), max_atoms=2, gammas=[0.5], cv=2))
+    search = GridSearchCV(inner, {"pursuitsearchcv__estimator__variant": ["prefit", "backfit"]}, cv=2)
     search.set_callbacks(heard).fit(X, y)
     assert len(heard.begun("gamma=0.5")) == 2 * 2 + 1
     assert heard.events[0] == ("setup", "GridSearchCV")
@@ -357,7 +357,7 @@ def test_the_file_of_a_model_has_no_callbacks(tmp_path):
 def test_lines_stand_in_for_bars_where_there_is_no_terminal(capsys, monkeypatch):
     pytest.importorskip("rich")
     X, y = data()
-    model = KMPRegressorCV(3, gammas=[0.1, 1.0], cv=2)
+    model = PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.1, 1.0], cv=2)
     model.set_callbacks(callback.ProgressBar()).fit(X, y)
     said = capsys.readouterr().out
     assert "fold 2 of 2, gamma=1: best score" in said
@@ -376,7 +376,7 @@ def test_lines_stand_in_for_bars_where_there_is_no_terminal(capsys, monkeypatch)
 def test_long_searches_say_fold_width_and_best_so_far(capfd, jobs):
     X, y = data()
     with parallel_config(backend="threading"):
-        KMPRegressorCV(3, gammas=[1.0, 1e-4], cv=2, verbose=1, n_jobs=jobs).fit(X, y)
+        PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[1.0, 1e-4], cv=2, verbose=1, n_jobs=jobs).fit(X, y)
     lines = [line for line in capfd.readouterr().out.splitlines() if "mean score" in line]
     assert lines[0].startswith("[kernelpursuit] gamma=1: mean score") and lines[0].endswith("; the best so far")
     assert "gamma=0.0001: mean score" in lines[1] and "; best so far gamma=1: mean score" in lines[1]

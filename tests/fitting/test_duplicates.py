@@ -16,8 +16,8 @@ from kernelpursuit import (
     KMPClassifier,
     KMPRanker,
     KMPRegressor,
-    KMPRegressorCV,
     PursuitNystroem,
+    PursuitSearchCV,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
 )
@@ -56,7 +56,7 @@ CHOOSERS = {
     "ranker": KMPRanker(gamma=2.0),
     "ranker by groups": KMPRanker(gamma=2.0, stop="validation", random_state=0),
     "groups left out": KMPRanker(gamma=2.0, stop="leave_one_group_out"),
-    "search": KMPRegressorCV(max_atoms=40, gammas=[2.0], cv=3, scoring="neg_median_absolute_error"),
+    "search": PursuitSearchCV(KMPRegressor(), max_atoms=40, gammas=[2.0], cv=3, scoring="neg_median_absolute_error"),
     "landmarks": PursuitNystroem(n_components=10, selection="prefit", task="regression"),
     "refined": RefinedKMPRegressor(random_state=0),
     "refined classes": RefinedKMPClassifier(random_state=0),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, KMPRegressorCV
+from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, PursuitSearchCV
 from kernelpursuit.fitting.left_out import LeftOut
 
 GAMMA = 0.5
@@ -122,7 +122,7 @@ def test_other_forms_of_data_and_models():
         np.testing.assert_allclose(*ends, rtol=1e-8)
     two = KMPRegressor(5, kernel=[("rbf", {"gamma": 0.5}), ("rbf", {"gamma": 2.0})], functions=[lambda X: X])
     assert np.all(np.isfinite(ConformalRegressor(two, calibration_fraction=None).fit(X, y).predict_interval(X)))
-    searched = KMPRegressorCV(8, cv=3, one_standard_error=True)
+    searched = PursuitSearchCV(KMPRegressor(), max_atoms=8, cv=3, one_standard_error=True)
     assert ConformalRegressor(searched, calibration_fraction=None).fit(X, y).predict_interval(X).shape == (60, 2)
 
 

@@ -10,8 +10,8 @@ from kernelpursuit import (
     KMPClassifier,
     KMPRanker,
     KMPRegressor,
-    KMPRegressorCV,
     PolytopeFacesRegressor,
+    PursuitSearchCV,
     SparseKernelFDA,
 )
 
@@ -61,5 +61,5 @@ def test_the_constant_is_the_mean():
 
 @pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 def test_a_search_cut_to_nothing():
-    empty = KMPRegressorCV(max_atoms=3, gammas=[1.0], cv=3).fit(X, Y).truncate(0)
-    assert empty.best_n_atoms_ == 0 and len(empty.support_) == 0
+    empty = PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[1.0], cv=3).fit(X, Y).truncate(0)
+    assert empty.n_atoms == 0 and len(empty.support_) == 0

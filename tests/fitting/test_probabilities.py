@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import scale
 
-from kernelpursuit import KMPClassifier, KMPClassifierCV, SparseKernelFDA, SparseKernelFDACV
+from kernelpursuit import KMPClassifier, PursuitSearchCV, SparseKernelFDA
 from kernelpursuit.fitting.probabilities import log_softmax, sizes_to_calibrate
 from kernelpursuit.math.calibration import Calibration, fit_slope
 
@@ -218,7 +218,7 @@ def test_models_older_than_limits_have_none():
 
 def test_far_rows_in_a_search():
     X, y = few_values_and_far_rows(seed=3)
-    assert log_loss(y, SparseKernelFDACV(30, cv=3).fit(X, y).predict_proba(X)) < 0.6
+    assert log_loss(y, PursuitSearchCV(SparseKernelFDA(), max_atoms=30, cv=3).fit(X, y).predict_proba(X)) < 0.6
 
 
 def test_classes_of_unequal_size():
@@ -248,7 +248,8 @@ def test_weights_are_counts():
     [
         KMPClassifier(4, loss="squared_hinge"), KMPClassifier(4, variant="basic"), KMPClassifier(4, loss="huber"),
         KMPClassifier(4, loss="logistic"), KMPClassifier(4, stop="certificate", random_state=0),
-        KMPClassifierCV(4, cv=3, one_standard_error=True), SparseKernelFDA(4), SparseKernelFDACV(4, cv=3),
+        PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, one_standard_error=True), SparseKernelFDA(4),
+        PursuitSearchCV(SparseKernelFDA(), max_atoms=4, cv=3),
     ],
     ids=repr,
 )  # fmt: skip
@@ -275,7 +276,7 @@ def test_better_than_calibration_by_folds_on_two_real_sets():
 def test_log_loss_is_a_scoring_and_fits_are_repeatable():
     X, y = groups(120)
     assert np.all(cross_val_score(KMPClassifier(5), X, y, scoring="neg_log_loss") > -1)
-    search = KMPClassifierCV(5, gammas=[GAMMA], cv=3, scoring="neg_log_loss").fit(X, y)
+    search = PursuitSearchCV(KMPClassifier(), max_atoms=5, gammas=[GAMMA], cv=3, scoring="neg_log_loss").fit(X, y)
     assert -1 < search.best_score_ < 0
     one, two = (KMPClassifier(loss="logistic").fit(X, y).predict_proba(X) for _ in range(2))
     np.testing.assert_array_equal(one, two)

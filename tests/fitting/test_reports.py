@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.metrics import make_scorer, mean_squared_error
 from sklearn.model_selection import PredefinedSplit
@@ -71,21 +71,21 @@ def test_so_does_one_chosen_by_rows_of_one_class(n):
         kp.KMPRegressor(loss="huber").fit(X, np.ones(n))
 
 
-@pytest.mark.parametrize("make", [kp.KMPRegressorCV, kp.KMPClassifierCV, kp.SparseKernelFDACV])
-def test_a_search_that_ends_at_its_longest_path_says_so(make):
+@pytest.mark.parametrize("estimator", [kp.KMPRegressor(), kp.KMPClassifier(), kp.SparseKernelFDA()], ids=str)
+def test_a_search_that_ends_at_its_longest_path_says_so(estimator):
     X, y = data(noise=0)
-    y = y if make is kp.KMPRegressorCV else (y > 0).astype(int)
+    y = (y > 0).astype(int) if is_classifier(estimator) else y
     with pytest.warns(ConvergenceWarning, match=r"max_atoms=1, the largest.*Raise max_atoms"):
-        make(1, gammas=[0.3], cv=3).fit(X, y)
+        kp.PursuitSearchCV(estimator, max_atoms=1, gammas=[0.3], cv=3).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make(60, gammas=[3.0], cv=3, one_standard_error=True).fit(X, y)
+        kp.PursuitSearchCV(estimator, max_atoms=60, gammas=[3.0], cv=3, one_standard_error=True).fit(X, y)
 
 
 ON_RAW_UNITS = [
     kp.KMPRegressor(5), kp.KMPClassifier(5), kp.SparseKernelFDA(5), kp.SparseKernelPCA(5),
     kp.PursuitNystroem(n_components=5),
-    kp.SparseKernelNovelty(5), kp.PolytopeFacesRegressor(5), kp.KMPRegressorCV(3, cv=2),
+    kp.SparseKernelNovelty(5), kp.PolytopeFacesRegressor(5), kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=3, cv=2),
 ]  # fmt: skip
 
 
@@ -122,9 +122,9 @@ COUNTING = {  # where the sum of the weights is taken for a number of rows
     "absolute loss": kp.KMPRegressor(loss="absolute"),
     "two classes": kp.KMPClassifier(),
     "three classes": kp.KMPClassifier(alpha=0),
-    "search": kp.KMPRegressorCV(3, cv=2, gammas=[0.3]),
-    "search of classes": kp.KMPClassifierCV(3, cv=2, gammas=[0.3]),
-    "both": kp.KMPRegressorCV(3, cv=2, gammas=[1.0], input_weights="both"),
+    "search": kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=3, cv=2, gammas=[0.3]),
+    "search of classes": kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=3, cv=2, gammas=[0.3]),
+    "both": kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=3, cv=2, gammas=[1.0], input_weights="both"),
     "ranker": kp.KMPRanker(),
     "ranker by pairs": kp.KMPRanker(2, loss="logistic"),
     "refined": kp.RefinedKMPRegressor(3, epochs=2, random_state=0),
@@ -166,10 +166,10 @@ def test_weights_that_may_be_counts_are_not_remarked_on(name):
     "estimator",
     [
         kp.KMPRegressor(5, alpha=0),
-        kp.KMPRegressorCV(3, cv=2, gammas=[0.3], alpha=0),
+        kp.PursuitSearchCV(kp.KMPRegressor(alpha=0), max_atoms=3, cv=2, gammas=[0.3]),
         kp.KMPRanker(3, alpha=0),
         kp.SparseKernelFDA(5),
-        kp.SparseKernelFDACV(3, cv=2, gammas=[0.3]),
+        kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=3, cv=2, gammas=[0.3]),
         kp.SparseKernelPCA(5),
         kp.SparseKernelNovelty(5),
         kp.PursuitNystroem(n_components=5),
@@ -179,7 +179,7 @@ def test_weights_that_may_be_counts_are_not_remarked_on(name):
 )
 def test_a_common_factor_of_the_weights_changes_nothing_where_nothing_is_said(estimator):
     X, y = data()
-    y = y > 0 if isinstance(estimator, kp.SparseKernelFDA | kp.SparseKernelFDACV) else np.abs(y)
+    y = y > 0 if is_classifier(estimator) else np.abs(y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         plain, many = (clone(estimator).fit(X, y, sample_weight=weights) for weights in (None, np.full(len(X), 10.0)))
@@ -201,7 +201,7 @@ def test_a_common_factor_of_the_weights_changes_nothing_where_nothing_is_said(es
         lambda X, y: kp.PolytopeFacesRegressor(90, kernel="linear", theta_tol=0).fit(X, y),
         lambda X, y: kp.KMPRegressor(gamma=0).fit(X, y),
         lambda X, y: kp.KMPRegressor(5).fit(X * [1, 1e5, 1], y),
-        lambda X, y: kp.KMPRegressorCV(2, gammas=[0.3], cv=2).fit(X, y),
+        lambda X, y: kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=2, gammas=[0.3], cv=2).fit(X, y),
     ],
 )
 def test_warnings_point_at_the_line_of_the_user(fit):
@@ -244,7 +244,7 @@ def test_every_estimator_reports(estimator, capsys):
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
 def test_a_search_reports_folds_widths_and_what_came_out(capsys):
     X, y = data()
-    model = kp.KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, verbose=1).fit(X, y)
+    model = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=4, gammas=[0.1, 0.5], cv=3, verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert sum("best so far" in line for line in lines) == 2, "after each width"
     lines = [line for line in lines if "best so far" not in line]
@@ -252,14 +252,14 @@ def test_a_search_reports_folds_widths_and_what_came_out(capsys):
     table = np.stack([model.cv_results_[f"split{i}_test_score"] for i in range(3)]).reshape(3, 2, 4)
     np.testing.assert_allclose(np.reshape(scores, (2, 3)), table.max(axis=2).T, rtol=1e-3)
     assert "fold 1 of 3, gamma=0.1:" in lines[0] and "fold 3 of 3, gamma=0.5:" in lines[5]
-    assert f"chosen: gamma={model.gamma_:.4g}, {model.best_n_atoms_} atom" in lines[6]
+    assert f"chosen: gamma={model.best_params_['gamma']:.4g}, {model.best_params_['n_atoms']} atom" in lines[6]
     assert "stopped with" in lines[-1]
 
 
 # ---------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("make", [kp.KMPRegressor, kp.KMPClassifier, kp.KMPRegressorCV, kp.KMPClassifierCV])
+@pytest.mark.parametrize("make", [kp.KMPRegressor, kp.KMPClassifier])
 def test_an_unknown_parameter_is_refused_in_the_name_of_the_class(make):
     with pytest.raises(TypeError, match=rf"^{make.__name__}.__init__\(\) got an unexpected keyword argument 'depth"):
         make(depth=3)
@@ -319,10 +319,12 @@ def test_a_search_judges_by_the_loss_that_is_fitted():
     X, y = outliers()
     loss = kp.losses.huber(0.5)
     judge = make_scorer(lambda y, f: -np.mean(loss.value(y, f)))
-    own = kp.KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3).fit(X, y)
-    named = kp.KMPRegressorCV(8, loss=loss, alpha=0.0, gammas=[0.3, 1.0], cv=3, scoring=judge).fit(X, y)
+    own = kp.PursuitSearchCV(kp.KMPRegressor(loss=loss, alpha=0.0), max_atoms=8, gammas=[0.3, 1.0], cv=3).fit(X, y)
+    named = kp.PursuitSearchCV(
+        kp.KMPRegressor(loss=loss, alpha=0.0), max_atoms=8, gammas=[0.3, 1.0], cv=3, scoring=judge
+    ).fit(X, y)
     np.testing.assert_allclose(own.cv_results_["mean_test_score"], named.cv_results_["mean_test_score"])
-    model = kp.KMPRegressorCV(8, loss="huber", gammas=[0.3, 1.0], cv=3).fit(X, y)
+    model = kp.PursuitSearchCV(kp.KMPRegressor(loss="huber"), max_atoms=8, gammas=[0.3, 1.0], cv=3).fit(X, y)
     assert mean_squared_error(np.sin(2 * X[:, 0]), model.predict(X)) < 0.03
 
 
@@ -360,12 +362,14 @@ def test_a_score_that_is_nan_is_never_chosen():
     def scoring(model, X, y):
         return np.nan if len(model.support_) in (1, 4) else model.score(X, y)
 
-    model = kp.KMPRegressorCV(4, gammas=[0.1, 0.5], cv=3, scoring=scoring).fit(X, y)
-    assert model.best_n_atoms_ in (2, 3) and np.isfinite(model.best_score_)
+    model = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=4, gammas=[0.1, 0.5], cv=3, scoring=scoring).fit(X, y)
+    assert model.best_params_["n_atoms"] in (2, 3) and np.isfinite(model.best_score_)
     ranks, means = model.cv_results_["rank_test_score"], model.cv_results_["mean_test_score"]
     assert ranks[np.isnan(means)].min() > ranks[~np.isnan(means)].max()
     with pytest.raises(ValueError, match="every score is nan"):
-        kp.KMPRegressorCV(4, gammas=[0.1], cv=3, scoring=lambda model, X, y: np.nan).fit(X, y)
+        kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=4, gammas=[0.1], cv=3, scoring=lambda model, X, y: np.nan).fit(
+            X, y
+        )
 
 
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
@@ -378,10 +382,10 @@ def test_a_fold_of_one_class_does_not_decide():
     assert len(set(y[places == 2])) == 1 and UndefinedMetricWarning is not None
     options = {"gammas": [0.01, 0.5], "scoring": "roc_auc"}
     with pytest.warns(UserWarning, match=r"folds \[2\].*StratifiedKFold"):
-        model = kp.KMPClassifierCV(6, cv=PredefinedSplit(places), **options).fit(X, y)
+        model = kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=6, cv=PredefinedSplit(places), **options).fit(X, y)
     folds = [(np.flatnonzero(places != i), np.flatnonzero(places == i)) for i in (0, 1)]
-    two = kp.KMPClassifierCV(6, cv=folds, **options).fit(X, y)
-    assert (model.best_n_atoms_, model.gamma_) == (two.best_n_atoms_, two.gamma_)
+    two = kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=6, cv=folds, **options).fit(X, y)
+    assert model.best_params_ == two.best_params_
     assert model.best_score_ == pytest.approx(two.best_score_)
 
 
@@ -391,7 +395,9 @@ def test_a_fold_without_weight_does_not_decide():
     places = np.arange(len(X)) % 3
     weights = np.where(places == 1, 0.0, 1.0)
     with pytest.warns(UserWarning, match=r"folds \[1\]"):
-        model = kp.KMPRegressorCV(6, gammas=[0.3], cv=PredefinedSplit(places)).fit(X, y, sample_weight=weights)
+        model = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=6, gammas=[0.3], cv=PredefinedSplit(places)).fit(
+            X, y, sample_weight=weights
+        )
     assert np.isnan(model.cv_results_["split1_test_score"]).all() and np.isfinite(model.best_score_)
 
 
@@ -423,8 +429,10 @@ def test_a_truncated_model_says_what_it_is(estimator):
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
 def test_a_truncated_search_says_what_it_is():
     X, y = data()
-    model = kp.KMPRegressorCV(8, gammas=[0.3], cv=3).fit(X, y)
-    assert model.truncate(2).best_n_atoms_ == 2 and model.best_n_atoms_ > 2
+    model = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=8, gammas=[0.3], cv=3).fit(X, y)
+    short = model.truncate(2)
+    assert isinstance(short, kp.KMPRegressor) and short.n_atoms == len(short.support_) == 2
+    assert model.best_params_["n_atoms"] == len(model.best_estimator_.support_) > 2
 
 
 def test_a_path_prints_in_a_line_and_is_a_table():

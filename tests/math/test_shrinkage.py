@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import scale
 
-from kernelpursuit import KMPClassifier, KMPClassifierCV, KMPRanker, KMPRegressor, KMPRegressorCV
+from kernelpursuit import KMPClassifier, KMPRanker, KMPRegressor, PursuitSearchCV
 from kernelpursuit.math.shrinkage import evidence_ridge
 
 GAMMA = 0.5
@@ -114,11 +114,12 @@ def test_a_hundred_atoms_do_no_worse_than_tuned_kernel_ridge():
 
 def test_searches_and_other_losses_have_one():
     X, y = noisy(60)
-    search = KMPRegressorCV(8, gammas=[GAMMA], cv=3, one_standard_error=True).fit(X, y)
-    same = KMPRegressor(search.best_n_atoms_, gamma=GAMMA).fit(X, y)
-    assert search.alpha_ == same.alpha_ > 0
+    search = PursuitSearchCV(KMPRegressor(), max_atoms=8, gammas=[GAMMA], cv=3, one_standard_error=True).fit(X, y)
+    same = KMPRegressor(search.best_params_["n_atoms"], gamma=GAMMA).fit(X, y)
+    assert search.best_estimator_.alpha_ == same.alpha_ > 0
     labels = (y > 0).astype(int)
-    assert KMPClassifierCV(5, gammas=[GAMMA], cv=3, one_standard_error=True).fit(X, labels).alpha_ > 0
+    search.set_params(estimator=KMPClassifier(), max_atoms=5).fit(X, labels)
+    assert search.best_estimator_.alpha_ > 0
     for loss in ("logistic", "squared_hinge", "huber", "tanh", "doom2"):
         assert KMPClassifier(5, loss=loss).fit(X, labels).alpha_ > 0
     assert KMPRegressor(5, variant="basic").fit(X, y).alpha_ == 0

@@ -19,11 +19,10 @@ from sklearn.svm import SVC
 from kernelpursuit import (
     BoundDisplay,
     KMPClassifier,
-    KMPClassifierCV,
     KMPRegressor,
-    KMPRegressorCV,
     PursuitNystroem,
     PursuitPathDisplay,
+    PursuitSearchCV,
     ResidualTraceDisplay,
     SparseKernelPCA,
     SupportDisplay,
@@ -116,21 +115,21 @@ def test_cross_validated_regressor(diabetes, targets):
     A, a, B, b = diabetes
     if targets == 2:
         a, b = np.column_stack([a, a]), np.column_stack([b, b])
-    model = KMPRegressorCV(max_atoms=6, gammas=[0.1, 1.0], cv=3).fit(A, a)
+    model = PursuitSearchCV(KMPRegressor(), max_atoms=6, gammas=[0.1, 1.0], cv=3).fit(A, a)
     display = PursuitPathDisplay.from_estimator(model, B, b)
     curve = display.lines_["cross-validated error"]
     assert curve.get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
-    assert curve.get_ydata()[model.best_n_atoms_ - 1] == pytest.approx(-model.best_score_ * targets)
+    assert curve.get_ydata()[model.best_params_["n_atoms"] - 1] == pytest.approx(-model.best_score_ * targets)
     assert display.lines_["test error"].get_ydata()[-1] == pytest.approx(targets * np.mean((model.predict(B) - b) ** 2))
 
 
 @pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")
 def test_cross_validated_classifier(moons):
     A, a, B, b = moons
-    model = KMPClassifierCV(max_atoms=5, gammas=[0.1, 1.0], cv=3).fit(A, a)
+    model = PursuitSearchCV(KMPClassifier(), max_atoms=5, gammas=[0.1, 1.0], cv=3).fit(A, a)
     curve = PursuitPathDisplay.from_estimator(model, B, b).lines_["cross-validated error"]
     assert curve.get_ydata().min() == pytest.approx(1 - model.best_score_)
-    scored = KMPClassifierCV(max_atoms=5, gammas=[1.0], cv=3, scoring="balanced_accuracy").fit(A, a)
+    scored = PursuitSearchCV(KMPClassifier(), max_atoms=5, gammas=[1.0], cv=3, scoring="balanced_accuracy").fit(A, a)
     assert "cross-validated error" not in PursuitPathDisplay.from_estimator(scored, B, b).lines_
 
 

@@ -15,14 +15,12 @@ import sklearn
 from kernelpursuit import (
     ConformalRegressor,
     KMPClassifier,
-    KMPClassifierCV,
     KMPRegressor,
-    KMPRegressorCV,
     PolytopeFacesRegressor,
     PursuitNystroem,
+    PursuitSearchCV,
     SparseKernelCCA,
     SparseKernelFDA,
-    SparseKernelFDACV,
     SparseKernelNovelty,
     SparseKernelPCA,
 )
@@ -89,7 +87,7 @@ REGRESSORS = {
     "growing": KMPRegressor(10, candidates="growing", random_state=0),
     "validation": KMPRegressor(12, stop="validation", random_state=0),
     "bound": KMPRegressor(8, stop="bound"),
-    "cv": KMPRegressorCV(8, cv=2, gammas=[0.1, 0.5]),
+    "cv": PursuitSearchCV(KMPRegressor(), max_atoms=8, cv=2, gammas=[0.1, 0.5]),
     "faces": PolytopeFacesRegressor(10),
     "conformal": ConformalRegressor(KMPRegressor(10), random_state=0),
 }
@@ -97,9 +95,9 @@ CLASSIFIERS = {
     # The tails of two losses are flat: an intercept, which has no penalty, would run away.
     **{name: KMPClassifier(6, loss=name, alpha=0.1, fit_intercept=name not in ("tanh", "doom2")) for name in LOSSES},
     "validation": KMPClassifier(8, stop="validation", random_state=0),
-    "cv": KMPClassifierCV(6, cv=2, gammas=[0.1, 0.5]),
+    "cv": PursuitSearchCV(KMPClassifier(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
     "fda": SparseKernelFDA(8),
-    "fda-cv": SparseKernelFDACV(6, cv=2, gammas=[0.1, 0.5]),
+    "fda-cv": PursuitSearchCV(SparseKernelFDA(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
 }
 OTHERS = {
     "pca": SparseKernelPCA(12, n_components=4),
@@ -127,8 +125,7 @@ def three_classes(y):
 
 
 def support(model):
-    if hasattr(model, "estimator_"):
-        model = model.estimator_
+    model = getattr(model, "estimator_", getattr(model, "best_estimator_", model))
     return model.component_indices_ if isinstance(model, PursuitNystroem) else model.support_
 
 
@@ -167,7 +164,7 @@ def compare(estimator, X, y, move, atol=1e-10, **fit):
             np.testing.assert_allclose(there, here, rtol=1e-10, atol=atol * max(1.0, float(np.max(np.abs(here)))))
         if hasattr(expected, "staged_predict"):
             stages = list(model.staged_predict(X_there))
-            assert len(stages) == len(model.path_)
+            assert len(stages) == len(getattr(model, "best_estimator_", model).path_)
             np.testing.assert_allclose(on_host(stages[-1]), on_host(model.predict(X_there)), atol=1e-9)
     return model, expected, X_there
 
@@ -185,8 +182,9 @@ def test_regressors(name, data, space):
             same_place(interval, X)
             np.testing.assert_allclose(on_host(interval), expected.predict_interval(DATA[data]()[0]), atol=1e-8)
         else:
-            same_place(model.support_vectors_, X)
-            same_place(model.dual_coef_, X)
+            fitted = getattr(model, "best_estimator_", model)
+            same_place(fitted.support_vectors_, X)
+            same_place(fitted.dual_coef_, X)
 
 
 # Each classifier has two classes and three, each in one of the libraries; on a GPU both.
@@ -296,7 +294,11 @@ def test_labels_of_strings_beside_tensors(space):
     move = moved(space)
     expected = KMPClassifier(6).fit(X, names)
     with dispatch():
-        for make in (KMPClassifier(6), SparseKernelFDA(6), KMPClassifierCV(4, cv=3, gammas=[0.3])):
+        for make in (
+            KMPClassifier(6),
+            SparseKernelFDA(6),
+            PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, gammas=[0.3]),
+        ):
             model = make.fit(move(X), names)
             prediction = model.predict(move(X))
             assert isinstance(prediction, np.ndarray) and isinstance(model.classes_, np.ndarray)

@@ -27,7 +27,7 @@ from kernelpursuit import (
 )
 from kernelpursuit.pursuit import Stop
 from tests.processes import forking
-from tests.registry import CLASSES
+from tests.registry import DEFAULTS, label
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of Dask's own
 RNG = np.random.default_rng(0)
@@ -296,20 +296,20 @@ def test_predictions_are_lazy(model, y, methods):
 # Refusals
 
 
-@pytest.mark.parametrize("make", CLASSES, ids=lambda make: make.__name__)
-def test_nothing_is_brought_into_memory_unasked(make):
+@pytest.mark.parametrize("model", DEFAULTS, ids=label)
+def test_nothing_is_brought_into_memory_unasked(model):
     """What does not take collections says so, before a chunk is computed."""
     rows, column = uncomputed(300, 3), uncomputed(300)
-    model = make()
+    model = clone(model)
     y = Y > 0 if is_classifier(model) else Y
-    data = [(X, column)] if make in COLLECTING else [(rows, y), (X, column)]
+    data = [(X, column)] if type(model) in COLLECTING else [(rows, y), (X, column)]
     if "sample_weight" in signature(model.fit).parameters:
         data.append((X, y, column))
     reason = r"does not take Dask collections.*X\.compute\(\)"
-    if make in COLLECTING:
+    if type(model) in COLLECTING:
         reason = r"got a Dask collection beside an X that is none.*y\.compute\(\)"
     for given in data:
-        with pytest.raises(TypeError, match=rf"^{make.__name__}.fit {reason}"):
+        with pytest.raises(TypeError, match=rf"^{type(model).__name__}.fit {reason}"):
             model.fit(*given)
 
 

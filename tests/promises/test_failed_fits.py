@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import kernelpursuit as kp
-from tests.registry import CLASSES, FEW_ATOMS, targets
+from tests.registry import FEW_ATOMS, label, targets
 
 rng = np.random.default_rng(0)
 OLD, NEW = rng.normal(size=(50, 3)), rng.normal(size=(60, 4))
@@ -79,9 +79,8 @@ def unchanged(model, before):
     return vars(model).keys() == before.keys() and all(vars(model)[name] is before[name] for name in before)
 
 
-@pytest.mark.parametrize("make", CLASSES)
-def test_a_refit_that_fails_leaves_the_model_of_before_or_a_new_one(make):
-    estimator = FEW_ATOMS[make]
+@pytest.mark.parametrize("estimator", FEW_ATOMS, ids=label)
+def test_a_refit_that_fails_leaves_the_model_of_before_or_a_new_one(estimator):
     old, new = task(estimator, OLD), task(estimator, NEW)
     fitted, restored = clone(estimator).fit(*old), 0
     values = use(fitted, OLD)
@@ -98,9 +97,9 @@ def test_a_refit_that_fails_leaves_the_model_of_before_or_a_new_one(make):
     assert restored > 0
 
 
-@pytest.mark.parametrize("make", CLASSES)
-def test_a_first_fit_that_fails_leaves_nothing_or_a_model(make):
-    estimator, unfitted = FEW_ATOMS[make], 0
+@pytest.mark.parametrize("estimator", FEW_ATOMS, ids=label)
+def test_a_first_fit_that_fails_leaves_nothing_or_a_model(estimator):
+    unfitted = 0
     data = task(estimator, NEW)
     for place in places(estimator, data)[::2]:
         model = clone(estimator)

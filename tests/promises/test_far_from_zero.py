@@ -8,9 +8,9 @@ from sklearn.pipeline import make_pipeline
 from kernelpursuit import (
     FeatureWidths,
     KMPRegressor,
-    KMPRegressorCV,
     PolytopeFacesRegressor,
     PursuitNystroem,
+    PursuitSearchCV,
     RefinedKMPClassifier,
     RefinedKMPRegressor,
     load,
@@ -96,7 +96,9 @@ def test_refined_classes_and_tensors():
 def test_searches_that_learn_weights():
     X, y = problem([0, 1e5])
     found, wanted = (
-        KMPRegressorCV(8, gammas=[1.0], cv=2, alpha=1e-6, input_weights="learned").fit(X.astype(dtype), y)
+        PursuitSearchCV(KMPRegressor(alpha=1e-6), max_atoms=8, gammas=[1.0], cv=2, input_weights="learned").fit(
+            X.astype(dtype), y
+        )
         for dtype in (np.float32, np.float64)
     )
     np.testing.assert_allclose(found.predict(X), wanted.predict(X.astype(np.float64)), atol=5e-3)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
@@ -22,10 +23,10 @@ ESTIMATORS = {
     "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
     "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
     "classifier": (kp.KMPClassifier(10), CLASSES),
-    "regressor-cv": (kp.KMPRegressorCV(10, cv=3), Y),
-    "classifier-cv": (kp.KMPClassifierCV(10, cv=3), CLASSES),
+    "regressor-cv": (kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=10, cv=3), Y),
+    "classifier-cv": (kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=10, cv=3), CLASSES),
     "fda": (kp.SparseKernelFDA(10), CLASSES),
-    "fda-cv": (kp.SparseKernelFDACV(10, cv=3), CLASSES),
+    "fda-cv": (kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=10, cv=3), CLASSES),
     "faces": (kp.PolytopeFacesRegressor(10), Y),
     "pca": (kp.SparseKernelPCA(10), None),
     "nystroem": (kp.PursuitNystroem(n_components=10), None),
@@ -69,30 +70,31 @@ def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
     with pytest.raises(KeyboardInterrupt, match="interrupted after 3 steps"):
         model.fit(X, y)
     use(model)
-    inner = model.estimator_ if name == "conformal" else model
+    inner = getattr(model, "estimator_", getattr(model, "best_estimator_", model))
     assert inner.path_.reason == "interrupted" and len(inner.path_) + len(inner.path_.discarded) == STEPS
     assert interrupted["runs"] == 1 + name.endswith("cv")  # a search fits as many steps to all rows
 
 
 SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
-OWN_KERNELS = {"weakness": 1.0}, {"memory": 0}  # with a shared kernel matrix and without
+OPTIONS = {}, {"estimator__memory": 0}
 
 
-@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8], SEARCHES, OWN_KERNELS))
+@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8], SEARCHES, OPTIONS))
 def test_an_interrupt_in_a_search(name, done, options, interrupted):
     """The best of what is known is fitted to all rows."""
     widths = done // 3
     estimator, y = ESTIMATORS[name]
     gammas = [1e-4, 0.3, 1e-3]
-    model = type(estimator)(**estimator.get_params() | {"gammas": gammas} | options)
+    model = clone(estimator).set_params(gammas=gammas, **options)
     interrupted |= {"from": done + 1, "to": done + 1}
     with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 9 paths"):
         model.fit(X, y)
     use(model)
-    scores = model.cv_results_["mean_test_score"].reshape(3, 10)
-    assert np.isfinite(scores).all(axis=1).sum() == (widths if widths else bool(done))
-    assert model.gamma_ == gammas[int(np.argmax(np.nan_to_num(scores.max(axis=1), nan=-np.inf))) if done else 0]
-    assert len(model.path_) == (model.best_n_atoms_ if done else STEPS) and model.path_.reason == "interrupted"
+    scores = model.cv_results_["mean_test_score"].reshape(max(1, widths), 10)
+    assert np.all(np.isfinite(scores)) == bool(done)
+    assert model.best_params_["gamma"] == gammas[int(np.argmax(scores.max(axis=1))) if done else 0]
+    assert len(model.best_estimator_.path_) == model.best_params_["n_atoms"]
+    assert done or model.best_params_["n_atoms"] == STEPS
     assert np.isfinite(model.best_score_) == bool(done)
     assert interrupted["runs"] == done + 2
 
@@ -100,12 +102,13 @@ def test_an_interrupt_in_a_search(name, done, options, interrupted):
 @pytest.mark.parametrize("name", SEARCHES)
 def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
     estimator, y = ESTIMATORS[name]
-    model = type(estimator)(**estimator.get_params() | {"gammas": [0.3]})
+    model = clone(estimator).set_params(gammas=[0.3])
     interrupted |= {"from": 4, "steps": 1}
     with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
         model.fit(X, y)
     use(model)
-    assert len(model.path_) == 1 and model.gamma_ == 0.3 and np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+    assert len(model.best_estimator_.path_) == 1 and model.best_params_["gamma"] == 0.3
+    assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -115,7 +118,7 @@ def test_nothing_is_left_of_an_interrupt_before_the_first_step(name, interrupted
     interrupted |= {"steps": 0}
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
-    assert not hasattr(model, "path_") and not hasattr(model, "quantile_")
+    assert not [name for name in vars(model) if name.endswith("_")]
 
 
 def test_landmarks_chosen_by_y_outlive_an_interrupt_among_the_others(interrupted):

@@ -12,8 +12,8 @@ from kernelpursuit import (
     KMPClassifier,
     KMPRanker,
     KMPRegressor,
-    KMPRegressorCV,
     PolytopeFacesRegressor,
+    PursuitSearchCV,
     SparseKernelFDA,
     Squares,
 )
@@ -41,7 +41,7 @@ def held():
         (KMPRegressor(5, variant="basic"), Y, {}),
         (KMPRegressor(5, loss="huber"), Y, {}),
         (KMPClassifier(5), Y > 0, {}),
-        (KMPRegressorCV(5, cv=2), Y, {}),
+        (PursuitSearchCV(KMPRegressor(), max_atoms=5, cv=2), Y, {}),
         (SparseKernelFDA(5), Y > 0, {}),
         (PolytopeFacesRegressor(), Y, {}),
         (KMPRanker(5), Y, GROUP),

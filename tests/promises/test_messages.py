@@ -136,7 +136,9 @@ def test_new_rows_that_require_a_gradient():
         kp.KMPRegressor(3).fit(X, Y).predict(torch.asarray(X).requires_grad_())
 
 
-@pytest.mark.parametrize("model", [kp.KMPRegressor(5), kp.KMPRegressorCV(3, cv=2)], ids=["fixed", "search"])
+@pytest.mark.parametrize(
+    "model", [kp.KMPRegressor(5), kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=3, cv=2)], ids=["fixed", "search"]
+)
 def test_columns_weighted_on_purpose_are_told_what_to_do(model):
     """A fit cannot know where its columns come from: the warning speaks of both cases, and a width is an answer."""
     pipeline = make_pipeline(kp.FeatureWidths(random_state=0), model)

@@ -184,7 +184,9 @@ def test_other_arrays_and_weights(name):
 
 def test_a_search_weighs_its_fits_and_scores():
     weights = np.where(CLASSES == 0, 0.0, 1.0)
-    model = kp.SparseKernelFDACV(4, gammas=[0.5], cv=3).fit(X, CLASSES, sample_weight=weights)
+    model = kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=4, gammas=[0.5], cv=3).fit(
+        X, CLASSES, sample_weight=weights
+    )
     assert list(model.classes_) == [1, 2]
 
 

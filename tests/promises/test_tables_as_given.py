@@ -12,7 +12,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import has_fit_parameter
 
 from kernelpursuit import ConformalRegressor, KMPRanker, KMPRegressor, SparseKernelCCA
-from tests.registry import DEFAULTS, FEW_ATOMS
+from tests.registry import DEFAULTS, few_atoms
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["age", "income", "size"])
@@ -33,7 +33,7 @@ VALUES = {
 
 def few(model):
     """A quick setting, alike in every fit."""
-    model = clone(FEW_ATOMS[type(model)])
+    model = few_atoms(model)
     given = {"n_atoms": 5, "random_state": 0}
     return model.set_params(**{name: value for name, value in given.items() if name in model.get_params()})
 
@@ -45,7 +45,7 @@ def name(model):
 CLASSIFIERS = [few(model) for model in DEFAULTS if is_classifier(model)]
 REGRESSORS = [few(model) for model in DEFAULTS if is_regressor(model)]
 OTHERS = [few(model) for model in DEFAULTS if not (is_classifier(model) or is_regressor(model))]
-TRANSFORMERS = [few(model) for model in DEFAULTS if hasattr(model, "transform")]
+TRANSFORMERS = [few(model) for model in DEFAULTS if hasattr(model, "set_output")]
 ALL = CLASSIFIERS + REGRESSORS + OTHERS
 
 
@@ -55,7 +55,7 @@ def fitted(model, X, y):
 
 def each(models, kinds):
     """Every model with every kind, but those that take long to fit with the first only."""
-    slow = ("Refined", "FeatureWidths", "SparseKernelFDACV")
+    slow = ("Refined", "FeatureWidths")
     return [
         pytest.param(model, kind, id=f"{name(model)}-{kind}")
         for model in models

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelpursuit import KMPRegressor, KMPRegressorCV, losses
+from kernelpursuit import KMPRegressor, PursuitSearchCV, losses
 from kernelpursuit.math.medians import spreads
 from tests.pairwise import pairwise
 
@@ -146,9 +147,11 @@ def test_several_targets_move_one_by_one(loss):
 @pytest.mark.parametrize("loss", ["huber", "absolute"])
 def test_a_search_chooses_alike_in_all_units(loss):
     X, y = rows(60)
-    options = {"max_atoms": 6, "gammas": [0.3, 1.0], "cv": 2, "one_standard_error": True, **LOSSES[loss]}
-    model, other = (KMPRegressorCV(**options).fit(X, targets) for targets in (y, 700 * y + 1e5))
-    assert (other.gamma_, other.best_n_atoms_) == (model.gamma_, model.best_n_atoms_)
+    search = PursuitSearchCV(
+        KMPRegressor(**LOSSES[loss]), max_atoms=6, gammas=[0.3, 1.0], cv=2, one_standard_error=True
+    )
+    model, other = (clone(search).fit(X, targets) for targets in (y, 700 * y + 1e5))
+    assert other.best_params_ == model.best_params_
     np.testing.assert_allclose((other.predict(X) - 1e5) / 700, model.predict(X), atol=1e-6)
 
 

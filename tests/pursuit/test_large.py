@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone, is_classifier
 
 import kernelpursuit as kp
 from kernelpursuit.pursuit.candidates import growing_subset
@@ -21,8 +22,7 @@ def data(n=300, d=4, seed=0):
 def targets(estimator, X, y):
     if isinstance(estimator, kp.SparseKernelCCA):
         return np.stack([y, X[:, 0]], axis=1)
-    classes = isinstance(estimator, kp.KMPClassifier | kp.KMPClassifierCV | kp.SparseKernelFDA | kp.SparseKernelFDACV)
-    return np.searchsorted(np.quantile(y, [0.3, 0.7]), y) if classes else y
+    return np.searchsorted(np.quantile(y, [0.3, 0.7]), y) if is_classifier(estimator) else y
 
 
 PURSUITS = {
@@ -32,10 +32,10 @@ PURSUITS = {
     "ridge": kp.KMPRegressor(30, alpha=0.1),
     "huber": kp.KMPRegressor(6, loss="huber"),
     "classifier": kp.KMPClassifier(30),
-    "regressor-cv": kp.KMPRegressorCV(12, cv=3, gammas=[0.2]),
-    "classifier-cv": kp.KMPClassifierCV(12, cv=3, gammas=[0.2]),
+    "regressor-cv": kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=12, cv=3, gammas=[0.2]),
+    "classifier-cv": kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=12, cv=3, gammas=[0.2]),
     "fda": kp.SparseKernelFDA(20),
-    "fda-cv": kp.SparseKernelFDACV(8, cv=3, gammas=[0.2]),
+    "fda-cv": kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=8, cv=3, gammas=[0.2]),
     "pca": kp.SparseKernelPCA(30),
     "pca-diagonal": kp.SparseKernelPCA(30, selection="diagonal"),
     "pca-random": kp.SparseKernelPCA(30, selection="random", random_state=0),
@@ -48,8 +48,11 @@ PURSUITS = {
 
 def fit(name, **options):
     X, y = data()
-    estimator = PURSUITS[name]
-    return type(estimator)(**estimator.get_params() | options).fit(X, targets(estimator, X, y))
+    estimator = clone(PURSUITS[name])
+    inner = estimator.estimator if isinstance(estimator, kp.PursuitSearchCV) else estimator
+    inner.set_params(**options)
+    model = estimator.fit(X, targets(estimator, X, y))
+    return getattr(model, "best_estimator_", model)
 
 
 @pytest.mark.parametrize("name", PURSUITS)

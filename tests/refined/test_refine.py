@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from kernelpursuit import (
     KMPClassifier,
     KMPRegressor,
-    KMPRegressorCV,
     MovedCentersDisplay,
+    PursuitSearchCV,
     RefinedKMPRegressor,
     SparseKernelPCA,
     refine,
@@ -63,7 +63,7 @@ def test_values_of_another_loss_are_refused(loss):
     chosen = KMPRegressor(n_atoms=3, loss=loss).fit(SCALED, np.abs(Y))
     with pytest.raises(ValueError, match="which cannot be refined: a refined model fits values with loss='squared'"):
         refine(chosen, SCALED, np.abs(Y))
-    search = KMPRegressorCV(3, gammas=[0.5], loss=loss, cv=2).fit(SCALED, np.abs(Y))
+    search = PursuitSearchCV(KMPRegressor(loss=loss), max_atoms=3, gammas=[0.5], cv=2).fit(SCALED, np.abs(Y))
     with pytest.raises(ValueError, match="cannot be refined"):
         refine(search, SCALED, np.abs(Y))
 

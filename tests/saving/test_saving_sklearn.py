@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, KMPRegressorCV, ModelFileError, load, save
+from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, ModelFileError, PursuitSearchCV, load, save
 from kernelpursuit.saving.archive import trusted_types
 
 pytest.importorskip("skops")
@@ -40,7 +40,7 @@ ABSOLUTE = make_scorer(mean_absolute_error, greater_is_better=False)
         GridSearchCV(make_pipeline(SelectKBest(f_regression, k=1), KMPRegressor(3)), {"kmpregressor__gamma": [1.0]}),
         StackingRegressor([("pursuit", KMPRegressor(5))]),
         ConformalRegressor(GridSearchCV(KMPRegressor(5), WIDTHS, cv=3), random_state=0),
-        KMPRegressorCV(30, gammas=[0.5], cv=GroupKFold(3)),
+        PursuitSearchCV(KMPRegressor(), max_atoms=30, gammas=[0.5], cv=GroupKFold(3)),
         CalibratedClassifierCV(KMPClassifier(5), cv=2),
         CalibratedClassifierCV(KMPClassifier(5), method="isotonic", cv=2),
         TunedThresholdClassifierCV(KMPClassifier(5), cv=2),
@@ -50,7 +50,7 @@ ABSOLUTE = make_scorer(mean_absolute_error, greater_is_better=False)
 )
 def test_what_scikit_learn_builds_around_our_models_comes_back(model, tmp_path):
     classes = "Classifier" in type(model).__name__
-    options = {"groups": np.arange(60) % 4} if isinstance(model, KMPRegressorCV) else {}
+    options = {"groups": np.arange(60) % 4} if isinstance(model, PursuitSearchCV) else {}
     y = Y > 0 if classes else Y
     again = written_and_read(model.fit(X, y, **options), tmp_path)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))

@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
-from kernelpursuit import FeatureWidths, KMPClassifier, KMPClassifierCV, SparseKernelFDA, SparseKernelFDACV
+from kernelpursuit import FeatureWidths, KMPClassifier, PursuitSearchCV, SparseKernelFDA
 from kernelpursuit.fitting.training import with_class_weight
 
 COSTS = {0: 1.0, 1: 1.0, 2: 5.0}
@@ -35,10 +35,12 @@ def test_scores_are_those_of_a_grid(how, weights, scoring):
     options = {"alpha": 0.0 if how == "no ridge" else 0.1, "class_weight": weights}
     options |= {"loss": "logistic"} if how == "logistic" else {}
     jobs = 1 if how == "processes" else None
-    model = KMPClassifierCV(4, gammas=[0.5], cv=FOLDS, scoring=scoring, n_jobs=jobs, **options).fit(X, y)
+    model = PursuitSearchCV(
+        KMPClassifier(**options), max_atoms=4, gammas=[0.5], cv=FOLDS, scoring=scoring, n_jobs=jobs
+    ).fit(X, y)
     wanted, best = by_grid(KMPClassifier(gamma=0.5, **options), X, y, scoring)
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], wanted, rtol=1e-12)
-    assert model.best_n_atoms_ == best
+    assert model.best_params_["n_atoms"] == best
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -48,10 +50,12 @@ def test_scores_are_those_of_a_grid(how, weights, scoring):
 def test_scores_of_discriminants_are_those_of_a_grid(scoring, weights, n_classes):
     X, y = rows(n_classes)
     weights = {0: 3.0} if n_classes == 2 and weights is COSTS else weights
-    model = SparseKernelFDACV(4, gammas=[0.3], cv=FOLDS, scoring=scoring, class_weight=weights).fit(X, y)
+    model = PursuitSearchCV(
+        SparseKernelFDA(class_weight=weights), max_atoms=4, gammas=[0.3], cv=FOLDS, scoring=scoring
+    ).fit(X, y)
     wanted, best = by_grid(SparseKernelFDA(gamma=0.3, class_weight=weights), X, y, scoring)
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], wanted, rtol=1e-9)
-    assert model.best_n_atoms_ == best
+    assert model.best_params_["n_atoms"] == best
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -75,7 +79,9 @@ def test_rows_count_in_scores_and_classes_do_not():
             accuracy_score(y[b], clone(single).fit(X[a], y[a], w[a]).predict(X[b]), sample_weight=w[b])
             for a, b in FOLDS.split(X, y)
         ]
-        model = KMPClassifierCV(4, gammas=[0.5], alpha=0.1, cv=FOLDS, class_weight=class_weight)
+        model = PursuitSearchCV(
+            KMPClassifier(alpha=0.1, class_weight=class_weight), max_atoms=4, gammas=[0.5], cv=FOLDS
+        )
         found = model.fit(X, y, sample_weight=w).cv_results_
         assert found["mean_test_score"][3] == pytest.approx(np.mean(scores), rel=1e-12)
 
@@ -83,7 +89,9 @@ def test_rows_count_in_scores_and_classes_do_not():
 def test_learned_input_weights_know_the_classes_that_count():
     X, y = rows()
     options = {"alpha": 0.1, "class_weight": COSTS}
-    model = KMPClassifierCV(3, gammas=[1.0], cv=FOLDS, input_weights="learned", random_state=0, **options).fit(X, y)
+    model = PursuitSearchCV(
+        KMPClassifier(random_state=0, **options), max_atoms=3, gammas=[1.0], cv=FOLDS, input_weights="learned"
+    ).fit(X, y)
     scores = []
     for a, b in FOLDS.split(X, y):
         widths = FeatureWidths(task="classification", random_state=0)

@@ -11,13 +11,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-import kernelpursuit.search.search as search
 from kernelpursuit import (
     FeatureWidths,
     KMPClassifier,
-    KMPClassifierCV,
     KMPRegressor,
-    KMPRegressorCV,
+    PolytopeFacesRegressor,
+    PursuitSearchCV,
     load,
     refine,
     save,
@@ -40,8 +39,9 @@ def data(n=48):
     return X, np.sin(2e2 * X[:, 0]) + 0.05 * rng.normal(size=n)
 
 
-def learned(**options):
-    return KMPRegressorCV(MOST, **{"gammas": [0.5, 2.0], "cv": FOLDS, "input_weights": "learned"} | options)
+def learned(estimator=KMPRegressor(), **options):  # noqa: B008
+    given = {"max_atoms": MOST, "gammas": [0.5, 2.0], "cv": FOLDS, "input_weights": "learned"} | options
+    return PursuitSearchCV(estimator, **given)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_scores_are_those_of_a_loop(weighted):
     def of(rows):
         return {} if w is None else {"sample_weight": w[rows]}
 
-    model = learned(alphas=[0.0, 0.1], random_state=3).fit(X, y, sample_weight=w)
+    model = learned(KMPRegressor(random_state=3), alphas=[0.0, 0.1]).fit(X, y, sample_weight=w)
     table = np.empty((2, 2, 2, MOST))
     for fold, (train, test) in enumerate(FOLDS.split(X)):
         widths = FeatureWidths(random_state=3, task="regression").fit(X[train], y[train], **of(train))
@@ -74,15 +74,17 @@ def test_scores_are_those_of_a_loop(weighted):
     assert set(results["param_input_weights"]) == {"learned"}
     widths = FeatureWidths(random_state=3, task="regression").fit(X, y, sample_weight=w)
     np.testing.assert_array_equal(model.input_weights_, widths.weights_)
-    alone = KMPRegressor(model.best_n_atoms_, gamma=model.gamma_, alpha=model.alpha_)
+    best, chosen = model.best_estimator_, dict(model.best_params_)
+    assert chosen.pop("input_weights") == "learned"
+    alone = KMPRegressor(**chosen)
     alone.fit(widths.transform(X), y, sample_weight=w)
-    np.testing.assert_array_equal(model.support_, alone.support_)
-    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    np.testing.assert_array_equal(best.support_, alone.support_)
+    np.testing.assert_array_equal(best.support_vectors_, X[best.support_])
     np.testing.assert_allclose(model.predict(X), alone.predict(widths.transform(X)), rtol=1e-8)
     written_out = np.exp(
-        -model.gamma_ * np.sum(((X[:, None] - model.support_vectors_) * model.input_weights_) ** 2, axis=2)
+        -best.gamma_ * np.sum(((X[:, None] - best.support_vectors_) * model.input_weights_) ** 2, axis=2)
     )
-    np.testing.assert_allclose(model.predict(X), written_out @ model.dual_coef_ + model.intercept_, rtol=1e-7)
+    np.testing.assert_allclose(model.predict(X), written_out @ best.dual_coef_ + best.intercept_, rtol=1e-7)
 
 
 def test_rows_held_out_have_no_part_in_the_weights(monkeypatch):
@@ -126,7 +128,9 @@ def test_both_may_keep_equal_weights():
     y = np.sin(0.01 * np.sum(X, axis=1))
     model = learned(input_weights="both", gammas=[1e-5]).fit(X, y)  # suits these units, and not weights that suit 1
     np.testing.assert_array_equal(model.input_weights_, np.ones(3))
-    np.testing.assert_array_equal(model.predict(X), KMPRegressor(model.best_n_atoms_, gamma=1e-5).fit(X, y).predict(X))
+    np.testing.assert_array_equal(
+        model.predict(X), KMPRegressor(model.best_params_["n_atoms"], gamma=1e-5).fit(X, y).predict(X)
+    )
     assert set(model.cv_results_["param_input_weights"]) == {"equal", "learned"}
     assert len(_cross_validated(model, classifier=False)[0]) == MOST
 
@@ -138,15 +142,15 @@ def test_kinds_of_targets(targets):
     options = {"gammas": [1.0], "cv": 2, "input_weights": "learned"}
     if targets == "values":
         Y = np.stack([y[::3], X[:, 0]], axis=1)
-        assert KMPRegressorCV(5, **options).fit(X, Y).score(X, Y) > 0.5
+        assert PursuitSearchCV(KMPRegressor(), max_atoms=5, **options).fit(X, Y).score(X, Y) > 0.5
     elif targets == "labels":
         Y = np.stack([names == "a", names == "c"], axis=1).astype(int)
-        assert KMPClassifierCV(5, **options).fit(X, Y).score(X, Y) > 0.8
+        assert PursuitSearchCV(KMPClassifier(), max_atoms=5, **options).fit(X, Y).score(X, Y) > 0.8
     else:
-        model = KMPClassifierCV(8, **options).fit(X, names)
+        model = PursuitSearchCV(KMPClassifier(), max_atoms=8, **options).fit(X, names)
         assert model.score(X, names) > 0.9 and set(model.classes_) == {"a", "b", "c"}
         widths = FeatureWidths(random_state=0, task="classification").fit(X, names)
-        alone = KMPClassifier(model.best_n_atoms_, gamma=1.0).fit(widths.transform(X), names)
+        alone = KMPClassifier(model.best_params_["n_atoms"], gamma=1.0).fit(widths.transform(X), names)
         np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(widths.transform(X)), rtol=1e-6)
 
 
@@ -214,13 +218,19 @@ def test_as_onnx(fitted):
         ({"kernel": ["rbf"]}, "needs kernel='rbf'"),
         ({"functions": [np.sin]}, "cannot be combined with functions"),
         ({"centers": np.ones((2, 3))}, "needs centers=None or a number"),
-        ({"input_weights": "own"}, "'input_weights' parameter"),
     ],
     ids=str,
 )
 def test_what_does_not_go_together(options, message):
     with pytest.raises(ValueError, match=message):
-        learned(**options).fit(*data())
+        learned(KMPRegressor(**options)).fit(*data())
+
+
+def test_other_kinds_and_estimators_are_refused():
+    with pytest.raises(ValueError, match="'input_weights' parameter"):
+        learned(input_weights="own").fit(*data())
+    with pytest.raises(ValueError, match="is for KMPRegressor, KMPClassifier, SparseKernelFDA, got Polytope"):
+        learned(PolytopeFacesRegressor()).fit(*data())
 
 
 def test_sparse_rows_are_refused():
@@ -233,8 +243,8 @@ def test_sparse_rows_are_refused():
 
 def test_centres_drawn_at_random():
     X, y = data()
-    model = learned(centers=20, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    best = learned(KMPRegressor(centers=20, random_state=0)).fit(X, y).best_estimator_
+    np.testing.assert_array_equal(best.support_vectors_, X[best.support_])
 
 
 @pytest.mark.parametrize("calls", [0, 2])
@@ -252,11 +262,10 @@ def test_an_interrupt(calls, monkeypatch):
 
     monkeypatch.setattr(FeatureWidths, "fit", interrupting)
     model = learned()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="interrupted while input weights" if calls else None):
         model.fit(X, y)
-    assert hasattr(model, "path_") == (calls == 2)
+    assert hasattr(model, "best_estimator_") == (calls == 2)
     if calls == 2:
-        assert model.path_.reason == "interrupted" and "input weights" in model.path_.sentence
         assert np.all(np.isfinite(model.predict(X)))
 
 
@@ -266,4 +275,3 @@ def test_lines_say_which_weights(capsys):
     said = capsys.readouterr().out
     assert "fold 1 of 2, gamma=1:" in said and "fold 1 of 2, learned weights, gamma=1:" in said
     assert "chosen: learned weights, gamma=1" in said
-    assert search.Setting(0.5, 0.1, True) != search.Setting(0.5, 0.1)

@@ -74,7 +74,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         Probability with which a new target lies in its interval.
     calibration_fraction : float or None, default=0.25
         Share of the rows set aside. For a finite interval there must be ``coverage / (1 - coverage)`` of them at least.
-        None sets none aside, for `KMPRegressor` and `KMPRegressorCV` with the squared loss.
+        None sets none aside, for `KMPRegressor` with the squared loss, also in a search.
     adaptive : bool, default=False
         Whether intervals are wider where errors are larger. The same kind of model, with ``n_atoms="auto"``, is fitted
         to the logarithms of the left-out errors of the rows not set aside. Errors and widths are in units of the root
@@ -238,7 +238,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
             with without(UserWarning, DUPLICATES), inside(place_in(self, "fit"), estimator, X, y):
                 estimator.fit(X, y, **options)
         except KeyboardInterrupt as stopped:
-            if not hasattr(estimator, "path_"):  # no pursuit that left a model
+            if not (hasattr(estimator, "path_") or hasattr(estimator, "best_estimator_")):  # no model was left
                 raise
             return stopped
         return None
@@ -264,7 +264,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
 
     def _as_fitted(self, X: Any) -> Any:
         """X as the estimator itself sees it: an array of numbers."""
-        return check_new(self.estimator_, X, self.estimator_.kernel, self.estimator_.support_vectors_, "predict")
+        model = getattr(self.estimator_, "best_estimator_", self.estimator_)  # of a search
+        return check_new(model, X, model.kernel, model.support_vectors_, "predict")
 
     def predict(self, X: Any) -> Array:
         """Predictions of the estimator, the middle of the intervals.

@@ -11,7 +11,6 @@ from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.exporting.graphs import INT64, Graph, expansion_values, name_classes
 from kernelpursuit.fitting.classes import classification_loss, has_labels
 from kernelpursuit.refined.estimators import RefinedKMPClassifier
-from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
 
 
 def width_of_coef(model: Any) -> int:
@@ -98,7 +97,7 @@ def odds_of(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
     if isinstance(model, RefinedKMPClassifier):
         return np.ones(q), np.zeros(q), none, form
     log_odds = None
-    if not isinstance(model, (SparseKernelFDA, SparseKernelFDACV)):
+    if not isinstance(model, SparseKernelFDA):
         log_odds = classification_loss(model.loss).log_odds
     if log_odds is None:
         slope, bias, limit = model._line(q)

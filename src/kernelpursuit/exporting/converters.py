@@ -42,8 +42,6 @@ from kernelpursuit.fitting.values import link_of
 from kernelpursuit.kernels.kernels import SHIFT_INVARIANT
 from kernelpursuit.losses import LOG
 from kernelpursuit.refined.estimators import RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
-from kernelpursuit.search.path_cv import KMPClassifierCV, KMPRegressorCV
 
 DTYPES = {"float64": "Double", "float32": "Float"}  # names of tensors in skl2onnx
 
@@ -161,7 +159,7 @@ def one_output(width: Any) -> Any:
 def convert_expansion(graph: Graph, X: str, model: Any, operator: Any) -> None:
     """Regressors and transformers that are nothing but an expansion."""
     values = expansion_values(graph, X, model._expansion)
-    link = link_of(model.loss) if isinstance(model, (KMPRegressor, KMPRegressorCV)) else None
+    link = link_of(model.loss) if isinstance(model, KMPRegressor) else None
     if link is not None:
         if link is not LOG:
             raise ValueError(f"loss={model.loss!r}: its link has no form in ONNX here")
@@ -256,8 +254,8 @@ def convert_conformal(graph: Graph, middle: str, model: Any, operator: Any) -> N
     graph.finish(graph.op("Concat", *ends, axis=1), operator.outputs[1])
 
 
-REGRESSORS = (KMPRegressor, KMPRegressorCV, KMPRanker, RefinedKMPRegressor, PolytopeFacesRegressor)
-CLASSIFIERS = (KMPClassifier, KMPClassifierCV, RefinedKMPClassifier, SparseKernelFDA, SparseKernelFDACV)
+REGRESSORS = (KMPRegressor, KMPRanker, RefinedKMPRegressor, PolytopeFacesRegressor)
+CLASSIFIERS = (KMPClassifier, RefinedKMPClassifier, SparseKernelFDA)
 CONVERTERS: dict[Any, tuple[Any, Any]] = {
     **dict.fromkeys((*REGRESSORS, SparseKernelPCA, PursuitNystroem), (one_output(width_of_coef), convert_expansion)),
     **dict.fromkeys(CLASSIFIERS, (class_outputs, convert_classifier)),

@@ -15,7 +15,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
-from kernelpursuit.search.discriminant_cv import SparseKernelFDACV
+from kernelpursuit.search.search import PursuitSearchCV
 
 FITTED_INSIDE = ("best_estimator_", "calibrated_classifiers_", "estimators_", "estimator_", "regressor_")
 
@@ -37,6 +37,8 @@ class NumberImputer(StandIn):
 
 def convertible(model: Any) -> Any:
     """Copy of a model in which stand-ins take the place of what skl2onnx gets wrong; ValueError where there is none."""
+    if isinstance(model, PursuitSearchCV):
+        return convertible(model.best_estimator_)
     if isinstance(model, Pipeline):
         *before, (name, last) = model.steps
         steps = [(name, convertible_transformer(step)) for name, step in before]
@@ -58,7 +60,7 @@ def convertible_transformer(step: Any) -> Any:
     """A step before others: a discriminant analysis there gives its coordinates."""
     step = convertible(step)
     last = last_step(step)
-    if isinstance(last, (SparseKernelFDA, SparseKernelFDACV)):
+    if isinstance(last, SparseKernelFDA):
         return with_last_step(step, DiscriminantCoordinates(last))
     return step
 

@@ -9,11 +9,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from kernelpursuit._sklearn import CALLBACKS_UNDER_WAY, shows_bars
 from kernelpursuit.pursuit.loop import Path
 
+_stop_requests: ContextVar[list[str] | None] = ContextVar("stop_requests", default=None)
 Snapshot = Callable[[Path, Any], dict[str, Any]]  # attributes of the model after the steps of a path, and its criterion
 
 
@@ -35,7 +37,7 @@ class FitTask:
 
     def __init__(self, estimator: Any, X: Any, y: Any, metadata: dict[str, Any] | None):
         self.estimator = estimator
-        self.noted: list[str] | None = getattr(estimator, "_stops_noted", None)
+        self.noted: list[str] | None = _stop_requests.get()
         self.given = {"X": X, "y": y, "metadata": metadata}
         self.context: Any = None
 
@@ -212,10 +214,12 @@ def inside(place: tuple[Any, Any] | None, model: Any, X: Any, y: Any, *, settled
         yield noted
         return
     context, estimator = place
-    if settled:
-        model._stops_noted = noted
-    with context.propagate_callback_context(model):
-        context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-        yield noted
+    token = _stop_requests.set(noted if settled else None)
+    try:
+        with context.propagate_callback_context(model):
+            context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+            yield noted
+    finally:
+        _stop_requests.reset(token)
     if context.call_on_fit_task_end(estimator=estimator, X=X, y=y):
         noted.append("fit")

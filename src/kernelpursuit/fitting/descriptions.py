@@ -53,12 +53,6 @@ DESCRIPTIONS = {
         of the squared one, in the proportion of the curvatures at its fit; in a regressor each target has its own. The
         basic variant and ``stop="bound"`` take "auto" for 0. The losses "tanh" and "doom2" become flat where values are
         large, and only a ridge keeps these small: with the basic variant give a number.""",
-    "search_alpha": """alpha : float or "auto", default="auto"
-        Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
-        eigenvalues below zero). "auto" chooses the atoms without a ridge, and then the ridge under which y is most
-        probable given these atoms. In a fold all numbers of atoms are scored with the ridge of its longest path; the
-        model that is fitted to all rows has that of its own atoms.""",
     "shrinkage": """shrinkage : float, default=1
         Share of the full step that the basic variant takes. The other variants ignore it.""",
     "fit_intercept": """fit_intercept : bool, default=True
@@ -108,26 +102,6 @@ DESCRIPTIONS = {
         as the rows that it has.""",
     "quantile": """quantile : float, default=0.5
         Which quantile of y ``loss="quantile"`` estimates. Other losses ignore it.""",
-    "gammas": """gammas : array-like, optional
-        Values of the kernel's gamma to try. By default there are five, a factor 4 apart, from 1/64 to 4 times
-        ``gamma="scale"``. A kernel without gamma has one path for each fold.""",
-    "alphas": """alphas : array-like, optional
-        Values of the ridge `alpha` to try with every width. By default `alpha` alone.""",
-    "input_weights": """input_weights : {"equal", "learned", "both"}, default="equal"
-        What the inputs are multiplied by. "equal" takes them as they are. "learned" gives each a weight by
-        `FeatureWidths`, in a fold by its training rows alone, so that the units of X do not matter and inputs that say
-        nothing about y drop out. It needs a Gaussian kernel and dense X. The weights suit ``gamma=1``, and by default
-        1/4, 1, 4 and 16 are tried. "both" tries both and keeps the better.""",
-    "cv": """cv : int, splitter or iterable, default=None
-        Folds, as in scikit-learn. None is five of them. A splitter that needs groups gets those given to `fit`.""",
-    "n_jobs": """n_jobs : int, optional
-        Number of processes in which paths run at the same time. None is one process, in which, from 1,000 rows on, the
-        folds of a width run in as many threads as linear algebra may use.""",
-    "one_standard_error": """one_standard_error : bool, default=False
-        Whether to take the fewest atoms whose mean score is within one standard error of the best.""",
-    "search_verbose": """verbose : int, default=0
-        1 prints a line for each fold and width, after each width what is best so far, then what was chosen and how the
-        last fit goes. 2 also prints how the fits of the folds go.""",
     "path_": """path_ : Path
         Record of the pursuit: a `Step` for each atom taken, and why it ended.""",
     "n_features_in_": """n_features_in_ : int
@@ -140,24 +114,13 @@ DESCRIPTIONS = {
         Number of the kernel that each atom belongs to, for a list of kernels; -1 for a column of `functions`.""",
     "support_vectors_": """support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
         The points that the chosen kernel functions sit on. Empty for a precomputed kernel.""",
-    "best_n_atoms_": """best_n_atoms_ : int
-        The number of atoms chosen.""",
     "gamma_": """gamma_ : float, list or None
-        The number that `gamma` came to, or that was chosen. None for a kernel without one; a list for several.""",
+        The number that `gamma` came to. None for a kernel without one; a list for several.""",
     "alpha_": """alpha_ : float
-        The ridge: the number that `alpha` came to, or that was chosen among `alphas`.""",
+        The ridge: the number that `alpha` came to.""",
     "target_alpha_": """alpha_ : float or ndarray of shape (n_targets,)
-        The ridge: the number that `alpha` came to, or that was chosen among `alphas`. For several targets and a loss
+        The ridge: the number that `alpha` came to. For several targets and a loss
         other than the squared one "auto" comes to an array, NumPy's, of the ridge of each target.""",
-    "input_weights_": """input_weights_ : array of shape (n_features,)
-        What each input is multiplied by, 1 where the weights are equal. The model applies them itself: an atom is
-        ``exp(-gamma_ * sum(input_weights_**2 * (x - z)**2))``.""",
-    "best_score_": """best_score_ : float
-        Mean score of that choice over the folds.""",
-    "cv_results_": """cv_results_ : dict of ndarrays
-        Scores of every width, ridge and number of atoms, in the layout of scikit-learn's searches: ``param_gamma``,
-        ``param_alpha`` (with `alphas`), ``param_input_weights`` (where they are learned), ``param_n_atoms``,
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``split0_test_score``, ...""",
     "kernels": """kernel : str, callable, (str, dict), list of these or None, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
         KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
@@ -182,9 +145,6 @@ default="squared"
         "huber" grows linearly from a residual of 1 on (``losses.huber`` takes another number).""",
     "parameter_groups": """The first three parameters matter most. Then come those of the task, of the kernel (from
     `kernel` on), of the pursuit itself (from `variant` on) and of large data (from `candidates` on).""",
-    "search_groups": """The first parameters, on the number of atoms, the widths and the ridge, matter most. Then come
-    those of the task and of the search, of the kernel (from `kernel` on), of the pursuit itself and of large data (from
-    `candidates` on).""",
     "chosen_support_": """support_ : ndarray of shape (k,)
         Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Kernel i of a list
         counts from ``i * n_centers`` on, and the columns of `functions` come after the last kernel.""",
@@ -196,22 +156,13 @@ default="squared"
         first t atoms. Larger values prefer smooth functions.""",
     "label_tol": """tol : float, default=1e-10
         Stop when the atoms explain all but this share of the variance of the labels.""",
-    "class_scoring": """scoring : str, callable or None, default=None
-        None is the accuracy, computed for all numbers of atoms at once. A scorer of scikit-learn is called for each
-        number.""",
     "validation_fraction": """validation_fraction : float, default=0.2
         Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
         model is fitted to all rows.""",
     "candidates_seed": """random_state : int, RandomState or None, default=None
         Seed for `candidates`.""",
-    "search_seed": """random_state : int, RandomState or None, default=None
-        Seed for `centers` and `candidates`, and for learned `input_weights`.""",
     "fit_seed": """random_state : int, RandomState or None, default=None
         Seed for `centers`, `candidates` and the rows held out.""",
-    "refitted_support_": """support_ : ndarray of shape (k,)
-        Atoms of the model that is fitted to all rows with this choice: indices of training rows, or of `centers` if
-        those were given. Kernel i of a list counts from ``i * n_centers`` on, and the columns of `functions` come after
-        the last kernel.""",
     "target_dual_coef_": """dual_coef_ : ndarray of shape (k,) or (k, n_targets)
         Weights of the atoms.""",
     "target_intercept_": """intercept_ : float or ndarray of shape (n_targets,)

@@ -61,7 +61,7 @@ def warn_of_duplicates(
         warn(
             f"{n - distinct} of {n} rows {DUPLICATES}, targets and all. Noise that comes back looks like signal, so "
             "that the model may fit it, and errors of held-out rows look too small: leave out duplicate rows, or "
-            "choose by a search (KMPRegressorCV, KMPClassifierCV) with `groups` that keep them together"
+            "choose by a search (PursuitSearchCV) with `groups` that keep them together"
         )
 
 

@@ -31,13 +31,14 @@ class LeftOut(NamedTuple):
     errors: np.ndarray  # (n,): |e_i|, more for atoms that were searched for
 
     @classmethod
-    def of(cls, model: PursuitModel, X: Any, y: np.ndarray, weights: np.ndarray | None = None) -> LeftOut:
-        """From a fitted model and the rows that it was fitted to, with the weights that they had.
+    def of(cls, model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None = None) -> LeftOut:
+        """From a fitted model, or the best one of a search, and the rows that it was fitted to with their weights.
 
         Leaving a row out of the weights says nothing of the search for the atoms, which saw it. As in generalised
         cross-validation an atom is charged two degrees of freedom instead of one: errors are larger by
         ``(1 - (1 + k) / n) / (1 - (1 + 2 k) / n)``.
         """
+        model = getattr(model, "best_estimator_", model)  # of a search
         roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, None]
         A, n = roots * columns(model, X), len(y)
         penalty = np.zeros((0, A.shape[1]))
@@ -96,11 +97,13 @@ def inner_products(model: PursuitModel, X: Any) -> np.ndarray:
 
 def check_leaves_out(model: Any, asked: str) -> None:
     """Refuse models whose left-out residuals have no closed form; `asked` is the parameter that needs them."""
+    if hasattr(model, "estimator") and hasattr(model, "cv"):  # a search
+        model = model.estimator
     known = isinstance(model, PursuitModel) and hasattr(model, "alpha")
     if not known or getattr(model, "loss", "") != "squared" or model.variant == "basic":
         raise ValueError(
-            f"{asked} needs left-out residuals in closed form, which KMPRegressor and KMPRegressorCV "
-            f"have with loss='squared' and variant 'prefit' or 'backfit'; got {model!r}"
+            f"{asked} needs left-out residuals in closed form, which KMPRegressor "
+            f"has with loss='squared' and variant 'prefit' or 'backfit'; got {model!r}"
         )
     if getattr(model, "stop", None) == "certificate":
         raise ValueError(f"{asked} needs a model of all rows, which stop='certificate' does not give")

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport
 from kernelpursuit.arrays import Array, from_host
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.placement import check_new, follow, host_dtype, is_precomputed
-from kernelpursuit.kernels.kernels import gamma_of
+from kernelpursuit.fitting.placement import check_new, follow, host_dtype, is_precomputed, take_rows
+from kernelpursuit.kernels.kernels import gamma_of, make_kernel
 from kernelpursuit.math.calibration import Calibration, no_surer
 from kernelpursuit.math.weights import KeptWeights, WeightPath
 from kernelpursuit.pursuit.loop import Path
@@ -80,8 +80,6 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
 
     def _says_that_it_has(self, k: int) -> None:
         """Parameters and attributes of a truncated model; a clone of it takes as many steps."""
-        if hasattr(self, "best_n_atoms_"):
-            self.best_n_atoms_ = k
         if hasattr(self, "n_atoms"):
             self.n_atoms, self.stop = k, None
 
@@ -146,3 +144,31 @@ def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
     model._set(fitted)
     model._fit_task = None  # which holds the data
     return {name: value for name, value in vars(model).items() if value is not vars(estimator).get(name)}
+
+
+def with_input_weights(model: PursuitModel, X: Any, input_weights: np.ndarray, names: Any = None) -> PursuitModel:
+    """Model of the inputs X themselves, from one with a Gaussian kernel that was fitted to X times `input_weights`.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : array of shape (n_samples, n_features)
+        All rows of the fit, without weights.
+    input_weights : ndarray of shape (n_features,)
+    names : ndarray of str, optional
+        Names of the columns of X.
+
+    Returns
+    -------
+    estimator
+        A fitted copy.
+    """
+    taken, kernel = model._taken, make_kernel("rbf", X, gamma=model.gamma_)
+    expansion = replace(
+        taken.expansion, centers=take_rows(X, taken.support), kernels=[kernel], input_weights=input_weights
+    )
+    model = copy.copy(model)
+    model._set(taken._replace(expansion=expansion))
+    if names is not None:
+        model.feature_names_in_ = names
+    return model

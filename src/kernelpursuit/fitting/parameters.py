@@ -42,14 +42,6 @@ STOP_CONSTRAINTS: dict[str, list] = {
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
     "patience": [_AT_LEAST_ONE],
 }
-SEARCH_CONSTRAINTS: dict[str, list] = {
-    "max_atoms": [_AT_LEAST_ONE],
-    "gammas": ["array-like", None],
-    "cv": ["cv_object"],
-    "scoring": [str, callable, None],
-    "n_jobs": [Integral, None],
-    "one_standard_error": ["boolean"],
-}
 
 
 class OwnConstructor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, namespace
 from kernelpursuit.atoms.tiles import spans
@@ -19,7 +20,7 @@ from kernelpursuit.criteria.rayleigh import SELECTIONS, Elsewhere, Rayleigh
 from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, SEARCH_CONSTRAINTS
+from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, run
 from kernelpursuit.fitting.placement import model_precision, rows_between, widest
 from kernelpursuit.fitting.training import TrainingData, refuse_weights
@@ -29,7 +30,7 @@ from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
 
 SPAN_CONSTRAINTS: dict[str, list] = {
-    "n_atoms": SEARCH_CONSTRAINTS["max_atoms"],
+    "n_atoms": [Interval(Integral, 1, None, closed="left")],
     "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},

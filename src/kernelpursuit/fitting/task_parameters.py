@@ -1,4 +1,4 @@
-"""Constructors of kernel matching pursuit, for classes and for values, and of the searches."""
+"""Constructors of kernel matching pursuit, for classes and for values."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from kernelpursuit.fitting.parameters import (
     GOING_ON,
     KERNEL_CONSTRAINTS,
     PURSUIT_CONSTRAINTS,
-    SEARCH_CONSTRAINTS,
     STOP_CONSTRAINTS,
     OwnConstructor,
 )
-from kernelpursuit.search.input_weights import KINDS
 
 CLASS_CONSTRAINTS: dict[str, list] = {"class_weight": [StrOptions({"balanced"}), dict, None]}
 VALUE_CONSTRAINTS: dict[str, list] = {"quantile": [Interval(Real, 0, 1, closed="neither")]}
 FIT_CONSTRAINTS = STOP_CONSTRAINTS | PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS | GOING_ON
-PATH_CONSTRAINTS: dict[str, list] = {
-    **SEARCH_CONSTRAINTS,
-    "alphas": ["array-like", None],
-    "input_weights": [StrOptions(set(KINDS))],
-    **{name: rule for name, rule in (PURSUIT_CONSTRAINTS | KERNEL_CONSTRAINTS).items() if name != "gamma"},
-}
 
 
 class ClassPursuitParameters(OwnConstructor):
@@ -145,135 +137,5 @@ class ValuePursuitParameters(OwnConstructor):
         self.weakness = weakness
         self.memory = memory
         self.resume = resume
-        self.random_state = random_state
-        self.verbose = verbose
-
-
-class ClassSearchParameters(OwnConstructor):
-    """Constructor of a search for classes."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = PATH_CONSTRAINTS | CLASS_CONSTRAINTS
-
-    def __init__(
-        self,
-        max_atoms=100,
-        *,
-        gammas=None,
-        alpha="auto",
-        alphas=None,
-        input_weights="equal",
-        loss="squared",
-        class_weight=None,
-        cv=None,
-        scoring=None,
-        one_standard_error=False,
-        n_jobs=None,
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        variant="prefit",
-        refit_every=1,
-        shrinkage=1.0,
-        fit_intercept=True,
-        tol=1e-10,
-        candidates=None,
-        weakness=1.0,
-        memory=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.max_atoms = max_atoms
-        self.gammas = gammas
-        self.alpha = alpha
-        self.alphas = alphas
-        self.input_weights = input_weights
-        self.loss = loss
-        self.class_weight = class_weight
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.n_jobs = n_jobs
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.variant = variant
-        self.refit_every = refit_every
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.candidates = candidates
-        self.weakness = weakness
-        self.memory = memory
-        self.random_state = random_state
-        self.verbose = verbose
-
-
-class ValueSearchParameters(OwnConstructor):
-    """Constructor of a search for values."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = PATH_CONSTRAINTS | VALUE_CONSTRAINTS
-
-    def __init__(
-        self,
-        max_atoms=100,
-        *,
-        gammas=None,
-        alpha="auto",
-        alphas=None,
-        input_weights="equal",
-        loss="squared",
-        quantile=0.5,
-        cv=None,
-        scoring=None,
-        one_standard_error=False,
-        n_jobs=None,
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        functions=None,
-        centers=None,
-        variant="prefit",
-        refit_every=1,
-        shrinkage=1.0,
-        fit_intercept=True,
-        tol=1e-10,
-        candidates=None,
-        weakness=1.0,
-        memory=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.max_atoms = max_atoms
-        self.gammas = gammas
-        self.alpha = alpha
-        self.alphas = alphas
-        self.input_weights = input_weights
-        self.loss = loss
-        self.quantile = quantile
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.n_jobs = n_jobs
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.functions = functions
-        self.centers = centers
-        self.variant = variant
-        self.refit_every = refit_every
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.candidates = candidates
-        self.weakness = weakness
-        self.memory = memory
         self.random_state = random_state
         self.verbose = verbose

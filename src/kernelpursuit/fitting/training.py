@@ -70,10 +70,8 @@ def check_training(
     checked = validated(estimator, X, y, **x_options(estimator.kernel, X), **options)
     X = checked if isinstance(y, str) else checked[0]
     check_square(X, estimator.kernel)
-    gamma = getattr(estimator, "gamma", getattr(estimator, "gammas", None))
-    if getattr(estimator, "input_weights", "equal") == "equal":  # learned weights absorb the units
-        names = getattr(estimator, "feature_names_in_", None)
-        warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names)
+    gamma, names = getattr(estimator, "gamma", None), getattr(estimator, "feature_names_in_", None)
+    warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names)
     return checked
 
 

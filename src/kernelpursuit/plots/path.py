@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import to_host
 from kernelpursuit.plots.drawing import (
     PURSUIT,
     Curve,
@@ -109,7 +108,7 @@ class PursuitPathDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            With `path_` and `staged_predict`, or a pipeline that ends with one. Of a cross-validated one the errors of
+            With `path_` and `staged_predict`, or a pipeline that ends with one. Of a `PursuitSearchCV` the errors of
             cross-validation are drawn too.
         X, y : array-like, optional
             New data, for the test error.
@@ -137,6 +136,7 @@ class PursuitPathDisplay:
         known, measure = measure is None, measure_of(estimator, measure, _squared_error)
         if baseline is not None and hasattr(baseline, "predict"):
             baseline = (type(baseline).__name__, measure(y, baseline.predict(X)))
+        search = getattr(estimator, "steps", [("", estimator)])[-1][1]
         estimator, X, X_train = model_and_data(estimator, X, X_train)
         check_has(estimator, "path_", PURSUIT)
         path = estimator.path_
@@ -149,8 +149,8 @@ class PursuitPathDisplay:
             curves["training error + penalty" if penalised else "training error"] = _losses(path)
         if X is not None:
             curves["test error"] = staged_errors(estimator, X, y, measure)
-        if getattr(estimator, "scoring", "") is None:
-            curves["cross-validated error"] = _cross_validated(estimator, classifier)
+        if hasattr(search, "max_atoms") and search.scoring is None and known and (classifier or same_units):
+            curves["cross-validated error"] = _cross_validated(search, classifier)
         if trivial is None:
             trivial = 1.0 if classifier else _error_of_constant(curves)
         return cls(
@@ -271,18 +271,14 @@ def staged_errors(estimator: Any, X: Any, y: Any, measure: Callable[[Any, Any], 
     return np.arange(first, first + len(values)), np.array(values)
 
 
-def _cross_validated(estimator: Any, classifier: bool) -> Curve:
-    """Mean error of the folds for the kernel width and ridge chosen."""
-    results = estimator.cv_results_
-    chosen = results["param_gamma"] == estimator.gamma_
-    if "param_alpha" in results:
-        chosen &= results["param_alpha"] == estimator.alpha_
-    if "param_input_weights" in results:
-        learned = bool(np.any(to_host(estimator.input_weights_) != 1))
-        chosen &= (results["param_input_weights"] == "learned") == learned
-    score = results["mean_test_score"][chosen]
-    targets = 1 if np.ndim(estimator.dual_coef_) == 1 else estimator.dual_coef_.shape[1]  # the score is their mean
-    return results["param_n_atoms"][chosen], 1 - score if classifier else -score * targets
+def _cross_validated(search: Any, classifier: bool) -> Curve:
+    """Mean error of the folds for the setting that was chosen."""
+    first = search.best_index_ - search.best_index_ % search.max_atoms
+    chosen = slice(first, first + search.max_atoms)
+    score = search.cv_results_["mean_test_score"][chosen]
+    weights = search.best_estimator_.dual_coef_
+    targets = 1 if np.ndim(weights) == 1 else weights.shape[1]  # the score is their mean
+    return search.cv_results_["param_n_atoms"][chosen], 1 - score if classifier else -score * targets
 
 
 def _error_of_constant(curves: Mapping[str, Curve]) -> float | None:

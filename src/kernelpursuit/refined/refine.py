@@ -31,9 +31,9 @@ def refine(
     Parameters
     ----------
     estimator : fitted estimator
-        A regressor or classifier of this package with one Gaussian kernel: `KMPRegressor`, `KMPClassifier`, their
-        searches, `PolytopeFacesRegressor`, a refined model. It is left as it is. Its loss must be one that refinement
-        fits: squared for values, squared or logistic for classes. Its `class_weight` is used.
+        A regressor or classifier of this package with one Gaussian kernel: `KMPRegressor`, `KMPClassifier`,
+        `PolytopeFacesRegressor`, a search of these, a refined model. It is left as it is. Its loss must be one that
+        refinement fits: squared for values, squared or logistic for classes. Its `class_weight` is used.
     X, y, sample_weight
         Rows to refine on, as for `fit`: those of the first fit, or others.
     epochs, random_state, verbose

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -14,17 +15,15 @@ HOMES = {
     "ConformalRegressor": "estimators.conformal",
     "FeatureWidths": "estimators.widths",
     "KMPClassifier": "estimators.classification",
-    "KMPClassifierCV": "search.path_cv",
     "KMPRanker": "estimators.ranker",
     "KMPRegressor": "estimators.regression",
-    "KMPRegressorCV": "search.path_cv",
     "PolytopeFacesRegressor": "estimators.faces",
     "PursuitNystroem": "estimators.landmarks",
+    "PursuitSearchCV": "search.search",
     "RefinedKMPClassifier": "refined.estimators",
     "RefinedKMPRegressor": "refined.estimators",
     "SparseKernelCCA": "estimators.cca",
     "SparseKernelFDA": "estimators.discriminant",
-    "SparseKernelFDACV": "search.discriminant_cv",
     "SparseKernelNovelty": "estimators.novelty",
     "SparseKernelPCA": "estimators.pca",
     "Atoms": "refined.atoms",
@@ -90,7 +89,7 @@ def restore(kind: type, state: dict[str, Any]) -> Any:
             raise ValueError(f"{kind.__name__} has no field {sorted(unknown)}")
         return kind(**state)
     params, fitted = state["params"], state["fitted"]
-    if unknown := set(params) - set(kind().get_params(deep=False)):
+    if unknown := set(params) - set(signature(kind).parameters):
         raise ValueError(f"{kind.__name__} has no parameter {sorted(unknown)}")
     estimator = kind(**params)
     for name, value in fitted.items():

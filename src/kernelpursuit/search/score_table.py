@@ -1,65 +1,51 @@
-"""Scores of a search, (settings, folds, numbers of atoms): which are the best, and how they are shown."""
+"""The table of scores of a search, (settings, folds, numbers of atoms): which are best, and how they are shown."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from kernelpursuit._warning import warn
 from kernelpursuit.pursuit.loop import count
+from kernelpursuit.search.settings import Setting
 
 _ROUNDING = 1e-12  # share of the scores by which equal ones may differ
 
 
-class Setting(NamedTuple):
-    """What a path is fitted with."""
-
-    gamma: float | None  # None where the kernel has none
-    alpha: float | None = None  # None where the ridge is not searched for
-    learned: bool = False  # whether inputs have weights
-
-    def __str__(self) -> str:
-        width = "one width" if self.gamma is None else f"gamma={self.gamma:.4g}"
-        said = ["learned weights"] * self.learned + [width]
-        return ", ".join(said if self.alpha is None else [*said, f"alpha={self.alpha:.4g}"])
-
-
-def check_classes(
-    estimator: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[tuple[np.ndarray, np.ndarray]]
+def refuse_folds_of_one_class(
+    search: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[tuple[np.ndarray, np.ndarray]]
 ) -> None:
     """Refuse folds whose training rows are of one class where the rows are of several."""
     counted = np.ones(len(y), dtype=bool) if weights is None else weights > 0
     classes, sizes = np.unique(y[counted], return_counts=True)
-    for number, (train, _) in enumerate(folds, 1):
+    for number, (train, _) in enumerate(folds, start=1):
         left = np.unique(y[train][counted[train]])
         if len(left) != 1 or len(classes) < 2:
             continue
         other = int(np.argmax(classes != left[0]))
-        rows, single = count(int(sizes[other]), "row"), type(estimator).__name__.removesuffix("CV")
+        if sizes[other] > 1:
+            advice = "StratifiedKFold(2), or more folds up to that number, which has rows of all classes in every fold"
+        else:
+            advice = f"more rows of that class, or take {type(search.estimator).__name__}, which needs no folds"
         raise ValueError(
-            f"cv={estimator.cv!r}: the training rows of fold {number} of {len(folds)} are all of class {left[0]}. "
-            f"Class {classes[other]} of y has {rows}, none of them there. Give "
-            + (
-                "StratifiedKFold(2), or more folds up to that number, which has rows of all classes in every fold"
-                if sizes[other] > 1
-                else f"more rows of that class, or take {single}, which needs no folds"
-            )
+            f"cv={search.cv!r}: the training rows of fold {number} of {len(folds)} are all of class {left[0]}. Class "
+            f"{classes[other]} of y has {count(int(sizes[other]), 'row')}, none of them there. Give {advice}"
         )
 
 
-def without_undefined_folds(table: np.ndarray) -> np.ndarray:
-    """Scores, with a warning where a fold has none at all; an error where no fold has any."""
+def check_folds(table: np.ndarray) -> None:
+    """Warn where a fold has no score at all; an error where no fold has any."""
     undefined = np.all(np.isnan(table), axis=(0, 2))
     if undefined.all():
         raise ValueError("every score is nan: the folds have too few classes or no weight, or scoring does not fit")
     if undefined.any():
-        places = [int(fold) for fold in np.flatnonzero(undefined)]
         warn(
-            f"the scores of folds {places} (counted from 0) are all nan, so the others alone decide: they have one "
-            "class only, no weight, or scoring does not fit them. Use other folds (StratifiedKFold, fewer of them)"
+            f"the scores of folds {np.flatnonzero(undefined).tolist()} (counted from 0) are all nan, so the others "
+            "alone decide: they have one class only, no weight, or scoring does not fit them. Use other folds "
+            "(StratifiedKFold, fewer of them)"
         )
-    return table
 
 
 def defined_folds(table: np.ndarray) -> np.ndarray:
@@ -80,13 +66,12 @@ def mean_scores(table: np.ndarray) -> np.ndarray:
            [0.3, 0.4]])
     """
     folds = defined_folds(table)
-    mean, size = folds.mean(axis=1), np.abs(folds).mean(axis=1)
-    order = np.argsort(-mean, axis=None)
-    order = order[np.isfinite(mean.flat[order])]
-    falling, rounding = mean.flat[order], _ROUNDING * size.flat[order]
-    apart = -np.diff(falling) > np.maximum(rounding[1:], rounding[:-1])
-    largest = np.flatnonzero(np.concatenate([[True], apart])[: len(order)])  # of each set of equal ones
-    mean.flat[order] = np.repeat(falling[largest], np.diff([*largest, len(order)]))
+    mean = folds.mean(axis=1)
+    rounding = _ROUNDING * np.abs(folds).mean(axis=1)
+    best_first = [place for place in np.argsort(-mean, axis=None) if np.isfinite(mean.flat[place])]
+    for better, next_best in pairwise(best_first):
+        if mean.flat[better] - mean.flat[next_best] <= max(rounding.flat[better], rounding.flat[next_best]):
+            mean.flat[next_best] = mean.flat[better]
     return mean
 
 
@@ -109,32 +94,24 @@ def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
     return setting, k + 1
 
 
-def cv_results(table: np.ndarray, settings: list[Setting]) -> dict[str, np.ndarray]:
-    """Scores in the layout of scikit-learn's searches."""
-    n_settings, n_folds, longest = table.shape
+def cv_results(table: np.ndarray, settings: list[Setting], unit: float = 1.0) -> dict[str, Any]:
+    """Scores in the layout of scikit-learn's searches, those of `table` times the square of `unit`."""
+    _, n_folds, longest = table.shape
     mean = mean_scores(table).ravel()
     ranked = np.nan_to_num(-mean, nan=np.inf)  # nan comes last
-    gammas, alphas, learned = zip(*settings, strict=True)
-    results = {"param_gamma": np.repeat(np.array(gammas, dtype=object if gammas[0] is None else np.float64), longest)}
-    if alphas[0] is not None:
-        results["param_alpha"] = np.repeat(alphas, longest)
-    if any(learned):
-        results["param_input_weights"] = np.repeat(np.where(learned, "learned", "equal"), longest)
-    results |= {
-        "param_n_atoms": np.tile(np.arange(1, longest + 1), n_settings),
+    columns: list[dict[str, Any]] = [setting.parameters for setting in settings]
+    if any(setting.input_weights == "learned" for setting in settings):
+        columns = [one | {"input_weights": s.input_weights} for one, s in zip(columns, settings, strict=True)]
+    parameters = [{"n_atoms": k, **column} for column in columns for k in range(1, longest + 1)]
+    results: dict[str, Any] = {f"param_{name}": np.array([one[name] for one in parameters]) for name in parameters[0]}
+    scores = {
         "mean_test_score": mean,
         "std_test_score": defined_folds(table).std(axis=1).ravel(),
-        "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,
+        **{f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)},
     }
-    return results | {f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)}
-
-
-def accuracy(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
-    """Share of rows whose class is right, or all of whose labels are.
-
-    scikit-learn's checks of its arguments would take longer than the fit.
-    """
-    right = y == prediction
-    if sample_weight is None and right.ndim == 1:
-        return np.count_nonzero(right) / len(right)
-    return float(np.average(right.all(axis=1) if right.ndim == 2 else right, weights=sample_weight))
+    with np.errstate(over="ignore", under="ignore"):
+        results |= {name: values * unit * unit for name, values in scores.items()}
+    return results | {
+        "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,
+        "params": parameters,
+    }
