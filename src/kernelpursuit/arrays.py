@@ -147,6 +147,6 @@ def in_span_limit(x: Array) -> float:
 WIDEST_TIE = 1e-8
 
 
-def tie_tolerance(x: Array) -> float:
+def narrowest_tie(x: Array) -> float:
     """Relative difference under which two scores are equal: blocks and threads must not change a choice."""
     return 1e-12 if eps(x) < 1e-10 else 1e-5

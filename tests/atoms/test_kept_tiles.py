@@ -133,7 +133,7 @@ def test_pools_that_do_not_pay_are_left_for_a_while(monkeypatch):
     for longest in (0, lookahead._LONGEST_REST):
         monkeypatch.setattr(lookahead, "_LONGEST_REST", longest)
         run = Squares(KernelDictionary(X, X, kernel, storage="tiles"), y)
-        run.rehearse = lambda J, rehearse=run.rehearse: tried.append(len(paths)) or rehearse(J)
+        run.simulate = lambda J, simulate=run.simulate: tried.append(len(paths)) or simulate(J)
         paths.append(pursue(run, n_atoms(60), lookahead="auto"))
     assert paths[0].atoms.tolist() == paths[1].atoms.tolist()
     assert all(step.weakness == 1 for path in paths for step in path.steps)

@@ -64,7 +64,7 @@ def test_running_moments_equal_their_definition(problem, deflation, signed):
         if not (block := propose(run)):
             break
         list(run.take(block))
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         if step > 3 and step % 3:  # a running number that has gone wrong stays wrong
             continue
         running, true = run.running_moments(J), run.moments(J)
@@ -83,7 +83,7 @@ def test_definition_is_that_of_the_overwritten_matrices(problem, deflation):
     run = criterion(Kx, Ky, deflation=deflation)
     path = pursue(run, n_atoms(3))
     X, Y = ref.sparse_cca(Kx, Ky, 3, deflation=deflation, path=path.atoms).matrices[-1]
-    J = np.flatnonzero(run.alive)
+    J = np.flatnonzero(run.available)
     part = run.moments(J)
     np.testing.assert_allclose(part.cross, np.sum(X * Y, axis=0)[J], atol=1e-9 * np.abs(Kx).max() * np.abs(Ky).max())
     np.testing.assert_allclose(part.squared, [(X**2).sum(axis=0)[J], (Y**2).sum(axis=0)[J]], rtol=1e-8)
@@ -112,7 +112,7 @@ def test_sampled_candidates_score_like_all(problem, deflation, signed):
     everyone = np.arange(len(Kx))
     for _ in range(6):
         np.testing.assert_allclose(sampled.scores(everyone), full.scores(), rtol=1e-6)
-        assert np.array_equal(sampled.alive, full.alive)
+        assert np.array_equal(sampled.available, full.available)
         if not (block := propose(full)):
             break
         (one,), (two,) = full.take(block), sampled.take(block)
@@ -161,7 +161,7 @@ def test_blocks_end_at_the_first_that_is_not_best():
     run = criterion(Kx, Ky)
     run.scores()
     assert [step.atom for step in run.take(atoms[:3])] == atoms[:3]
-    worst = int(np.argmin(np.where(run.alive, run.scores(), np.inf)))
+    worst = int(np.argmin(np.where(run.available, run.scores(), np.inf)))
     assert list(run.take([worst])) == []
     (step,) = run.take([worst], weakness=0.0)
     assert 0 < step.weakness < 1
@@ -198,7 +198,7 @@ def test_an_atom_in_a_span_is_refused_and_leaves_no_trace(swap, deflation):
     run, other = criterion(*views, deflation=deflation), criterion(*views, deflation=deflation)
     for one in (run, other):
         assert [step.atom for step in one.take([0])] == [0]
-    assert list(run.take([51])) == [] and not run.alive[51]
+    assert list(run.take([51])) == [] and not run.available[51]
     assert [step.atom for step in run.take([3])] == [step.atom for step in other.take([3])] == [3]
     J = np.arange(4, 51)
     for mine, theirs in zip(run.moments(J), other.moments(J), strict=True):
@@ -218,7 +218,7 @@ def test_moments_are_recomputed_where_cancellation_bites(deflation):
     fallen = 1.0
     while block := propose(run):
         list(run.take(block))
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         if len(J) == 0:
             break
         running, true = run.running_moments(J), run.moments(J)

@@ -62,7 +62,7 @@ def test_running_moments_equal_their_definition(problem, n_classes, labels):
         if not (block := propose(run)):
             break
         list(run.take(block))
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         if not len(J):
             break
         (a, eta, nu), (a_true, eta_true, nu_true) = run.running_moments(J), run.moments(J)
@@ -167,8 +167,8 @@ def test_sampled_candidates_score_like_all(n_classes):
     assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
     np.testing.assert_allclose(full.discriminants(8, 1e-8).axes, sampled.discriminants(8, 1e-8).axes, rtol=1e-5)
     run = Fisher(DenseDictionary(D), index)
-    path = pursue(run, n_atoms(5), random_subset(10, np.random.default_rng(0)), follow=False)
-    samples = np.sum(~run.alive)  # one for each step; another where atoms of one lie in the span
+    path = pursue(run, n_atoms(5), random_subset(10, np.random.default_rng(0)), track_scores=False)
+    samples = np.sum(~run.available)  # one for each step; another where atoms of one lie in the span
     assert len(path) == 5 and path.passes <= samples * 11 / D.shape[1] + 1e-9
 
 
@@ -180,10 +180,10 @@ def test_blocks_take_what_plain_greedy_takes():
     run.scores()
     assert [s.atom for s in run.take(atoms[:4])] == atoms[:4]
     assert run.passes == 2
-    worst = int(np.argmin(np.where(run.alive, run.scores(), np.inf)))
+    worst = int(np.argmin(np.where(run.available, run.scores(), np.inf)))
     assert [s.atom for s in run.take([atoms[4], worst, atoms[5]])] == [atoms[4]]
     assert [s.atom for s in run.take([worst, atoms[5]], weakness=0.0)] == [worst, atoms[5]]
-    J = np.flatnonzero(run.alive)
+    J = np.flatnonzero(run.available)
     for running, true in zip(run.running_moments(J), run.moments(J), strict=True):
         np.testing.assert_allclose(running, true, rtol=1e-7, atol=1e-10)
 

@@ -89,7 +89,7 @@ def test_running_moments_equal_their_definition(problem):
     run.scores()
     while block := propose(run):
         list(run.take(block))
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         if not len(J):
             break
         (h, d), (h_true, d_true) = run.running_moments(J), run.moments(J)
@@ -107,7 +107,7 @@ def test_running_norms_survive_cancellation():
     steps = 0
     while block := propose(run):
         steps += len(list(run.take(block)))
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         if len(J):
             np.testing.assert_allclose(run.running_moments(J)[0], run.moments(J)[0], rtol=1e-5)
     assert 40 < steps < 200
@@ -183,7 +183,7 @@ def test_a_sample_takes_the_best_of_what_it_sees():
         seen.append(draw(alive))
         return seen[-1]
 
-    path = pursue(Rayleigh(dictionary(K)), n_atoms(10), look, follow=False)
+    path = pursue(Rayleigh(dictionary(K)), n_atoms(10), look, track_scores=False)
     _, all_scores, _, _ = ref.deflation(K, 10, path=path.atoms.tolist())
     for step, J, scores in zip(path.steps, seen, all_scores, strict=True):
         assert step.atom == J[np.argmax(scores[J])]
@@ -197,12 +197,12 @@ def test_blocks_take_what_plain_greedy_takes():
     run.scores()
     assert [s.atom for s in run.take(atoms[:3])] == atoms[:3]
     assert run.passes == 2
-    worst = int(np.argmin(np.where(run.alive, run.scores(), np.inf)))
+    worst = int(np.argmin(np.where(run.available, run.scores(), np.inf)))
     assert [s.atom for s in run.take([atoms[3], worst, atoms[4]])] == [atoms[3]]
     assert [s.atom for s in run.take([worst, atoms[4]], weakness=0.0)] == [worst, atoms[4]]
     A = [*atoms[:4], worst, atoms[4]]
     np.testing.assert_allclose(run.factor() @ run.factor().T, ref.nystroem(K, A), atol=1e-8 * K.max())
-    J = np.flatnonzero(run.alive)
+    J = np.flatnonzero(run.available)
     np.testing.assert_allclose(run.running_moments(J)[0], run.moments(J)[0], rtol=1e-6)
     assert list(run.take([atoms[0]], weakness=0.0)) == []  # in the span already
 

@@ -80,7 +80,7 @@ def test_running_moments_equal_their_definition(problem, alpha, variant):
         if not (block := propose(run)):
             break
         list(run.take(block))
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         if step > 3 and step % 3:  # a running number that has gone wrong stays wrong
             continue
         if not len(J):
@@ -104,7 +104,7 @@ def test_leave_one_out_equals_n_refits(problem, alpha, weighted, variant):
     D, Y, G = PROBLEMS[problem]
     w = row_weights(len(D), weighted)
     run = Squares(DenseDictionary(D, gram=G), Y, alpha=alpha, variant=variant, weights=w)
-    start = run.start()
+    start = run.initial_step()
     steps = [start, *(step for _ in range(8) for step in run.take(propose(run)))]
     A = [step.atom for step in steps[1:]]
     ones = np.ones(len(D)) if w is None else w
@@ -181,7 +181,7 @@ def test_blocks_take_what_plain_greedy_takes(variant):
     taken = list(run.take(atoms[:4]))
     assert run.passes == passes + 1
     assert [s.atom for s in taken] == atoms[:4] and all(s.weakness == pytest.approx(1) for s in taken)
-    worst = int(np.argmin(np.where(run.alive, run.scores(), np.inf)))
+    worst = int(np.argmin(np.where(run.available, run.scores(), np.inf)))
     assert [s.atom for s in run.take([atoms[4], worst, atoms[5]])] == [atoms[4]]
     assert [s.atom for s in run.take([worst, atoms[5]], weakness=0.0)] == [worst, atoms[5]]
     A = [*atoms[:5], worst, atoms[5]]
@@ -239,8 +239,8 @@ def test_wrong_arguments_are_named(criterion):
 def test_an_atom_in_the_span_is_barred_and_adds_nothing(criterion):
     D = np.column_stack([np.zeros(4), np.arange(4.0), 2 * np.arange(4.0)])
     run = criterion(DenseDictionary(D), np.array([1.0, 0.0, 2.0, 1.0]), intercept=False)
-    assert list(run.take([0], weakness=0.0)) == [] and not run.alive[0]
+    assert list(run.take([0], weakness=0.0)) == [] and not run.available[0]
     assert [step.atom for step in run.take([1], weakness=0.0)] == [1]
     run.scores()
-    assert list(run.take([2], weakness=0.0)) == [] and not run.alive[2]
+    assert list(run.take([2], weakness=0.0)) == [] and not run.available[2]
     assert pursue(run, n_atoms(3)).reason == "exhausted"

@@ -136,16 +136,16 @@ def test_a_target_in_other_units_has_the_ridge_of_these(scale, loss):
 def test_weights_that_do_not_minimise_the_loss_are_named(monkeypatch):
     """With an optimiser that gives up at once, until the fit is over."""
     X, Y = price_and_rate(0, 60)
-    unsettled = gradient.Gradient.unsettled
+    unconverged = gradient.Gradient.unconverged
 
     def impatient(*given, options, **more):
         return minimize(*given, options=options | {"maxiter": 1}, **more)
 
     def asked(criterion):
         monkeypatch.setattr(gradient, "minimize", minimize)
-        return unsettled(criterion)
+        return unconverged(criterion)
 
     monkeypatch.setattr(gradient, "minimize", impatient)
-    monkeypatch.setattr(gradient.Gradient, "unsettled", asked)
+    monkeypatch.setattr(gradient.Gradient, "unconverged", asked)
     with pytest.warns(ConvergenceWarning, match="do not minimise the loss of column [01] of y"):
         KMPRegressor(15, loss="absolute", alpha=0.0).fit(X, Y)

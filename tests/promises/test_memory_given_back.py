@@ -77,5 +77,5 @@ def test_only_two_pieces_of_a_pool_are_there(monkeypatch):
         return found
 
     monkeypatch.setattr(dictionary, "columns", columns)
-    assert criterion.rehearse(np.arange(0, 150, 2)) is not None
+    assert criterion.simulate(np.arange(0, 150, 2)) is not None
     assert len(alive) > 10 and max(alive) == 1  # beside the one that is made

@@ -20,7 +20,7 @@ class Watched(Squares):
         score, share = super()._certify(atom)
         scores = self.scores()
         assert score == scores[atom]
-        assert share == certificate(scores, self.tie, atom, self.origin)
+        assert share == certificate(scores, self.tie_tolerance, atom, self.baseline)
         return score, share
 
 
@@ -74,7 +74,7 @@ def test_a_rule_that_reads_more_than_the_loss_says_nothing_ahead():
 
 def test_one_atom_that_is_left_is_not_rehearsed(monkeypatch):
     D, y = problem()
-    monkeypatch.setattr(Squares, "rehearse", None)  # not to be called
+    monkeypatch.setattr(Squares, "simulate", None)  # not to be called
     assert len(pursue(Squares(D, y), n_atoms(1), lookahead=16, weakness=0.5)) == 1
 
 

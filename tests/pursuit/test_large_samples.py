@@ -75,7 +75,7 @@ def test_the_best_of_the_same_samples_is_taken(seed, size, variant, alpha, weigh
     weights = rng.uniform(0.5, 2, 40) if weighted else None
     run = Squares(DenseDictionary(G, gram=G), targets, variant=variant, alpha=alpha, weights=weights)
     atoms = [step.atom for step in sampled_path(run, size, 7).steps]
-    assert run.follows
+    assert run.tracks_all_scores
     given = {"weights": weights, "intercept": True, "alpha": alpha, "G": G, "path": atoms}
     found = getattr(reference, variant)(G, targets, None, **given)
     assert atoms == list(literal_choices(size, found.all_scores))
@@ -90,8 +90,8 @@ def test_so_it_is_for_other_losses(name, variant):
     run = Gradient(DenseDictionary(G, gram=G), y, LOSSES[name], variant=variant, alpha=0.1)
     slow = Gradient(DenseDictionary(G, gram=G), y, LOSSES[name], variant=variant, alpha=0.1)
     atoms = [step.atom for step in sampled_path(run, 9, 6).steps]
-    assert atoms == [step.atom for step in sampled_path(slow, 9, 6, follow=False).steps]
-    assert run.follows and not slow.follows
+    assert atoms == [step.atom for step in sampled_path(slow, 9, 6, track_scores=False).steps]
+    assert run.tracks_all_scores and not slow.tracks_all_scores
 
 
 @pytest.mark.parametrize("candidates", [15, 60, 149, "growing"])

@@ -18,7 +18,7 @@ from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.loop import Stop, certificate
-from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
+from kernelpursuit.pursuit.pool_matrices import LowRankDifference, pairs_of_pieces
 
 PROBLEMS = ("wide", "narrow", "linear", "duplicates")
 
@@ -112,7 +112,7 @@ def assert_same(path, other, rtol=1e-6):
 def assert_running(run):
     """Running moments of the atoms left equal their definition, to the digits that down-dating leaves near the rank."""
     rtol = 1e-5
-    J = np.flatnonzero(run.alive)
+    J = np.flatnonzero(run.available)
     if not len(J):
         return
     running, true = run.running_moments(J), run.moments(J)
@@ -130,7 +130,7 @@ def assert_running(run):
 def begun(run):
     """The criterion with running moments, and the size of its products when it began."""
     run.scores()
-    run.largest = np.abs(run.running_moments(np.arange(len(run.alive)))[0]).max()
+    run.largest = np.abs(run.running_moments(np.arange(len(run.available)))[0]).max()
     return run
 
 
@@ -203,10 +203,10 @@ def test_a_block_that_is_cut_leaves_no_trace(name, problem):
     """A wrong atom ends its block; what comes after goes on as if the rest had never been proposed."""
     right = atoms_of(plain(name, problem))[:4]
     run, other = begun(criterion(name, problem)), begun(criterion(name, problem))
-    worst = int(np.argmin(np.where(run.alive, run.scores(), np.inf)))
-    alive = run.alive.copy()
+    worst = int(np.argmin(np.where(run.available, run.scores(), np.inf)))
+    alive = run.available.copy()
     assert list(run.take([worst, *right])) == []
-    np.testing.assert_array_equal(run.alive, alive)
+    np.testing.assert_array_equal(run.available, alive)
     assert atoms_of_steps(run.take([*right[:2], worst, *right[2:]])) == right[:2]
     assert atoms_of_steps(other.take(right[:2])) == right[:2]
     assert_running(run)
@@ -214,7 +214,7 @@ def test_a_block_that_is_cut_leaves_no_trace(name, problem):
         for one, two in zip(run.take(block), other.take(block), strict=True):
             np.testing.assert_allclose(one[1:5], two[1:5], rtol=1e-7, atol=1e-12)
         assert_running(run)
-    np.testing.assert_array_equal(run.alive, other.alive)
+    np.testing.assert_array_equal(run.available, other.available)
 
 
 def atoms_of_steps(steps):
@@ -228,11 +228,11 @@ def test_an_atom_in_the_span_of_its_block_is_not_barred(name):
     free, twin = 5, n - n // 4 + 5
     best = int(np.argmax(run.scores()))
     list(run.take([best, free, twin], weakness=1.0))
-    assert run.alive[twin] or free == best
+    assert run.available[twin] or free == best
     scores = run.scores()
     assert scores[twin] == pytest.approx(scores[free], rel=1e-6)
     assert atoms_of_steps(run.take([free, twin], weakness=0.0)) == [free]
-    assert not run.alive[twin]
+    assert not run.available[twin]
 
 
 @pytest.mark.parametrize("name", CRITERIA)
@@ -246,8 +246,8 @@ def assert_ended(name, keep):
     runs = [criterion(name, "narrow") for _ in range(2)]
     paths = [pursue(run, n_atoms(keep), lookahead=lookahead) for run, lookahead in zip(runs, (16, 1), strict=True)]
     assert_same(*paths)
-    J = np.flatnonzero(runs[1].alive)
-    np.testing.assert_array_equal(runs[0].alive, runs[1].alive)
+    J = np.flatnonzero(runs[1].available)
+    np.testing.assert_array_equal(runs[0].available, runs[1].available)
     for mine, theirs in zip(runs[0].moments(J), runs[1].moments(J), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-8, atol=1e-10)
     if name in SQUARES:
@@ -326,7 +326,7 @@ def test_little_memory_does_not_make_pools_quadratic(name):
     for _ in run.take([int(np.argmax(run.scores()))]):
         pass
     loaded.clear()
-    run.rehearse(np.arange(0, 90, 2))
+    run.simulate(np.arange(0, 90, 2))
     views = 2 if name.startswith("cca") else 1
     assert sum(loaded) <= views * (45 + 90)
 
@@ -357,7 +357,7 @@ def test_a_pool_in_pieces_gives_the_same_matrices(name):
         x, y = (DenseDictionary(K, gram=K, tile=tile) for K in (Kx, Ky))
         run = begun(CRITERIA[name](x, y, Y, classes))
         list(run.take(atoms_of(plain(name, "narrow"))[:3]))
-        rehearsals.append(run.rehearse(np.flatnonzero(run.scores() > 0)[::3]))
+        rehearsals.append(run.simulate(np.flatnonzero(run.scores() > 0)[::3]))
     whole, pieces = rehearsals
     for _ in range(6):
         np.testing.assert_allclose(pieces.scores(), whole.scores(), rtol=1e-9, atol=1e-12)
@@ -371,7 +371,7 @@ def test_a_rehearsal_on_all_atoms_is_the_criterion(name):
     run = begun(criterion(name, "narrow"))
     list(run.take(atoms_of(plain(name, "narrow"))[:3]))
     before = run.scores().copy()
-    rehearsal = run.rehearse(np.arange(90))
+    rehearsal = run.simulate(np.arange(90))
     for _ in range(12):
         rehearsed, true = rehearsal.scores(), run.scores()
         np.testing.assert_array_equal(np.isneginf(rehearsed), np.isneginf(true))
@@ -387,12 +387,12 @@ def test_no_rehearsal_where_it_would_save_nothing():
         K = problem_data("narrow")[0]
         run = Rayleigh(DenseDictionary(K, gram=K), selection=selection, rng=np.random.default_rng(0))
         run.scores()
-        assert run.rehearse(np.arange(10)) is None
+        assert run.simulate(np.arange(10)) is None
         assert pursue(run, n_atoms(9), lookahead=4).passes == 0
     for name in FEW:  # moments do not run before all atoms were looked at
-        assert criterion(name, "narrow").rehearse(np.arange(10)) is None
+        assert criterion(name, "narrow").simulate(np.arange(10)) is None
         sample = random_subset(20, np.random.default_rng(0))
-        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4, follow=False)
+        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4, track_scores=False)
         assert len(path) == 6 and path.passes < 2
 
 
@@ -420,12 +420,12 @@ def test_downdated_matrix():
     rng = np.random.default_rng(0)
     A, K, u, a = rng.normal(size=(6, 6)), rng.normal(size=(9, 6)), rng.normal(size=9), rng.normal(size=6)
     x, y = rng.normal(size=(2, 6))
-    lazy = Downdated(A.copy())
+    lazy = LowRankDifference(A.copy())
     lazy.subtract(x, y)
     lazy.subtract(y, x)
     expected = A - np.outer(x, y) - np.outer(y, x)
-    form = Downdated(K.T @ K)
-    form.deflate(a, K.T @ u, u @ u)
+    form = LowRankDifference(K.T @ K)
+    form.subtract_form(a, K.T @ u, u @ u)
     rest = K - np.outer(u, a)
     for i in range(6):
         np.testing.assert_allclose(lazy.column(i), expected[:, i])
@@ -437,7 +437,7 @@ def test_pairs_cover_the_square_once():
     J = np.array([3, 1, 4, 15, 9])
     for width in (1, 2, 5, 9):
         count = np.zeros((5, 5), dtype=int)
-        for one, two, mine, theirs in pairs(J, width, 1000, lambda part: part):
+        for one, two, mine, theirs in pairs_of_pieces(J, width, 1000, lambda part: part):
             assert np.array_equal(mine, J[one]) and np.array_equal(theirs, J[two])
             count[one, two] += 1
             if one != two:

@@ -20,12 +20,12 @@ def test_repeated_rows_in_float32_end(seed):
 class Refuses:
     """Takes nothing, and bars nothing."""
 
-    tie, passes, in_memory, origin = 1e-12, 0, True, 0.0
+    tie_tolerance, passes, in_memory, baseline = 1e-12, 0, True, 0.0
 
     def __init__(self):
-        self.alive = np.ones(3, dtype=bool)
+        self.available = np.ones(3, dtype=bool)
 
-    def start(self):
+    def initial_step(self):
         return Step(atom=-1)
 
     def scores(self, J=None):
@@ -63,8 +63,8 @@ def test_a_sample_is_drawn_once_a_step(name, known):
     draws = []
     draw = random_subset(5, np.random.default_rng(0))
 
-    def candidates(alive):
-        draws.append(draw(alive))
+    def candidates(available):
+        draws.append(draw(available))
         return draws[-1]
 
     path = pursue(run, n_atoms(20), candidates)

@@ -218,7 +218,7 @@ def test_sample_of_all_atoms_is_plain_greedy(problem, criterion, variant):
     plain = pursue(criterion(D, Y, variant=variant), n_atoms(8))
     for follow, most in ((True, plain.passes), (False, 8 * (D.shape[1] + 1) / D.shape[1])):
         sample = random_subset(D.shape[1], np.random.default_rng(0))
-        sampled = pursue(criterion(D, Y, variant=variant), n_atoms(8), sample, follow=follow)
+        sampled = pursue(criterion(D, Y, variant=variant), n_atoms(8), sample, track_scores=follow)
         assert [s.atom for s in plain.steps] == [s.atom for s in sampled.steps]
         assert 0 < sampled.passes <= most
 

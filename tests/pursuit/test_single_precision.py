@@ -88,7 +88,7 @@ def test_passes_go_over_to_float64_where_the_kernel_is_wide(storage, alpha):
         run = make(gamma)
         pursue(run, n_atoms(20), lookahead="auto", weakness=0.5)
         assert run.atoms.D.columns(first).dtype == dtype
-        J = np.flatnonzero(run.alive)
+        J = np.flatnonzero(run.available)
         products, norms = run.moments(J)
         running, running_norms = run.running_moments(J)
         np.testing.assert_allclose(running_norms, norms, rtol=1e-3 if dtype is np.float32 else 1e-6)

@@ -31,7 +31,7 @@ def test_products_are_recomputed_when_the_residual_is_small(scale):
     run = Squares(DenseDictionary(D), scale * (D[:, :4] @ rng.normal(size=4) + 1e-13 * D[:, 7]), intercept=False)
     run.scores()
     atoms = [step.atom for _ in range(4) for step in run.take(propose(run))]
-    J = np.flatnonzero(run.alive)
+    J = np.flatnonzero(run.available)
     a_true = D[:, J].T @ run.residual()
     assert sorted(atoms) == [0, 1, 2, 3]
     np.testing.assert_allclose(run.running_moments(J)[0], a_true, atol=1e-8 * np.abs(a_true).max())

@@ -6,14 +6,14 @@ from kernelpursuit.atoms.dense import DenseDictionary
 from kernelpursuit.atoms.kernel import KernelDictionary
 from kernelpursuit.atoms.protocol import Dictionary, exact_columns, pieces, sweep
 from kernelpursuit.atoms.stacked import StackedDictionary
-from kernelpursuit.atoms.weighted import WeighedDictionary
+from kernelpursuit.atoms.weighted import WeightedDictionary
 
 __all__ = [
     "DenseDictionary",
     "Dictionary",
     "KernelDictionary",
     "StackedDictionary",
-    "WeighedDictionary",
+    "WeightedDictionary",
     "exact_columns",
     "pieces",
     "sweep",

@@ -13,10 +13,10 @@ from scipy import sparse
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
 from kernelpursuit.atoms.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
+from kernelpursuit.atoms.devices import check_same_device
 from kernelpursuit.atoms.fused import FusedPass
 from kernelpursuit.atoms.kept import KeptTiles
 from kernelpursuit.atoms.passes import WithSquares, kept_moments, side_of_tiles, symmetric_pass, tiled_pass
-from kernelpursuit.atoms.places import check_same_place
 from kernelpursuit.atoms.tiles import (
     FEW_ENTRIES,
     MIB,
@@ -84,7 +84,7 @@ class KernelDictionary:
         storage: str = "auto",
         shared: dict[str, Any] | None = None,
     ):
-        check_same_place(X, Z)
+        check_same_device(X, Z)
         self.kernel = kernel
         self._memory, self._storage = memory, storage
         self.dtype = X.dtype

@@ -9,7 +9,7 @@ import numpy as np
 from kernelpursuit.arrays import Array, from_host
 
 
-class WeighedDictionary:
+class WeightedDictionary:
     """A kernel matrix K of points with weights, as the matrix SKS with S the roots of the weights.
 
     A pursuit then works as if each row were repeated as many times as its weight says, in feature space and in every
@@ -29,7 +29,7 @@ class WeighedDictionary:
     >>> import numpy as np
     >>> from kernelpursuit.atoms import DenseDictionary
     >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> D = WeighedDictionary(DenseDictionary(K, gram=K), np.array([4.0, 1.0]))
+    >>> D = WeightedDictionary(DenseDictionary(K, gram=K), np.array([4.0, 1.0]))
     >>> D.columns(np.array([0, 1])), D.gram_diagonal(None)
     (array([[4., 1.],
            [1., 1.]]), array([4., 1.]))

@@ -1,4 +1,4 @@
-"""What all criteria do alike: take atoms in order, each after its score was compared with those of all others."""
+"""Base classes of the criteria: atoms are taken in order, each once its score was compared with those of the others."""
 
 from __future__ import annotations
 
@@ -8,46 +8,60 @@ from typing import Any
 
 import numpy as np
 
+from kernelpursuit.arrays import Array
+from kernelpursuit.atoms.protocol import Dictionary
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step, certificate
 
+VARIANTS = ("prefit", "backfit", "basic")
 _NO_TIE = 0.05  # share of the best score by which another one is lower that is no tie, however uncertain both are
 
 
-class Taking(ABC):
-    """The part of a criterion that takes blocks of atoms. Scores are kept until the next step.
+class Criterion(ABC):
+    """Base class of the criteria. Takes blocks of atoms, each at one pass over the data.
 
-    A criterion has the attributes `alive` and `tie` of `Criterion`, and says what is its own in five methods. Running
-    numbers are those that it keeps up to date for all atoms, at one pass over the data for each block.
+    `scores` asks `_evaluate` for scores that it does not know. `take` asks `_prepare` what the atoms of a block add,
+    then `_accept` for one atom after the other while their scores are high enough, and at last `_give_back` to forget
+    the rest. Running numbers are those that a criterion keeps up to date for all atoms.
 
     Attributes
     ----------
-    origin : float
+    available : ndarray of bool, shape (n_atoms,)
+        Atoms that may still be taken.
+    tie_tolerance : float or ndarray of shape (n_atoms,)
+        Relative difference under which two scores are equal.
+    baseline : float
         Scores at or below this say that an atom changes nothing. Ties are relative to the distance from it.
+    ends_early_in_float32 : bool
+        Whether float32 refuses atoms that float64 would still tell from the span.
+    mostly_passes : bool
+        Whether a step does little else than a pass over the data, so that BLAS needs no threads beside it.
     """
 
-    origin = 0.0
-    alive: Any  # an attribute, or a property of those who build on a `Deflation`
-    tie: Any
-    _scores: np.ndarray | None = None  # of all atoms
-    _looked: dict[int, float] | None = None  # of a sample of atoms
+    baseline = 0.0
+    ends_early_in_float32 = False
+    mostly_passes = False
+    available: Any  # an attribute, or a property of those who build on a `Deflation`
+    tie_tolerance: Any
+    _scores: np.ndarray | None = None  # of all atoms, until the next step
+    _sampled: dict[int, float] | None = None  # of a sample of atoms, until the next step
 
     @property
     @abstractmethod
-    def follows(self) -> bool:
+    def tracks_all_scores(self) -> bool:
         """Whether running numbers are kept, so that the score of every atom is known."""
-
-    @property
-    def could_follow(self) -> bool:
-        """Whether they are not kept yet, and a pass would only read a matrix that is kept."""
-        return self.in_memory and not self.follows
 
     @property
     @abstractmethod
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix that is kept."""
+
+    @property
+    def can_track_cheaply(self) -> bool:
+        """Whether scores of all atoms, not tracked yet, could be by one pass over a kept matrix at each step."""
+        return self.in_memory and not self.tracks_all_scores
 
     @abstractmethod
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -61,15 +75,18 @@ class Taking(ABC):
         """
 
     @abstractmethod
-    def _accept(self, waiting: Any, place: int, atom: int, score: float) -> Step:
-        """Change the model, and all running numbers, by what atom number `place` of the block adds."""
+    def _accept(self, prepared: Any, index: int, atom: int, score: float) -> Step:
+        """Change the model, and all running numbers, by what atom number `index` of the block adds."""
 
     @abstractmethod
-    def _give_back(self, waiting: Any, taken: int) -> None:
+    def _give_back(self, prepared: Any, taken: int) -> None:
         """Forget what the atoms after the first `taken` would add."""
 
-    def rehearse(self, J: np.ndarray) -> Any:
-        """A copy that knows atoms `J` only, where choices can be tried out; None where each needs a pass of its own."""
+    def _finish_block(self) -> None:  # noqa: B027
+        """Called after a block, when its scores are known no more."""
+
+    def simulate(self, J: np.ndarray) -> Any:
+        """A `Simulation` of this criterion on atoms `J` alone; None where each choice needs a pass of its own."""
         return None
 
     def scores(self, J: np.ndarray | None = None) -> np.ndarray:
@@ -79,78 +96,82 @@ class Taking(ABC):
                 self._scores = self._evaluate(None)
             return self._scores
         J = np.asarray(J)
-        if self.follows:
+        if self.tracks_all_scores:
             return self._evaluate(J)
-        if self._looked is None:
-            self._looked = {}
-        new = np.array([j for j in J.tolist() if j not in self._looked], dtype=np.intp)
+        if self._sampled is None:
+            self._sampled = {}
+        new = np.array([j for j in J.tolist() if j not in self._sampled], dtype=np.intp)
         if len(new):
-            self._looked |= zip(new.tolist(), self._evaluate(new).tolist(), strict=True)
-        return np.array([self._looked[j] for j in J.tolist()])
+            self._sampled |= zip(new.tolist(), self._evaluate(new).tolist(), strict=True)
+        return np.array([self._sampled[j] for j in J.tolist()])
 
     def take(self, block: list[int], weakness: float = 1.0) -> Iterator[Step]:
         """Take atoms in order at one pass over the data, each while its score is at least `weakness` times the best."""
-        atoms, waiting = self._prepare(block)
+        atoms, prepared = self._prepare(block)
         if not atoms:  # only the first is known to add nothing: the others may do so because of those before them
-            self.alive[block[0]] = False
-            self._forget()
+            self.available[block[0]] = False
+            self._forget_scores()
         taken = 0
         try:
-            for place, atom in enumerate(atoms):
+            for index, atom in enumerate(atoms):
                 score, share = self._certify(atom)
                 if share < weakness or score == -np.inf:
                     break
-                self._forget()
-                step = self._accept(waiting, place, atom, score)
+                self._forget_scores()
+                step = self._accept(prepared, index, atom, score)
                 taken += 1
                 yield step._replace(weakness=share)
         finally:
-            self._give_back(waiting, taken)
-        self._check_precision()
-
-    def _check_precision(self) -> None:  # noqa: B027
-        """Compute running numbers in float64 from now on where passes of fewer digits have lost too many of them."""
+            self._give_back(prepared, taken)
+        self._finish_block()
 
     def _certify(self, atom: int) -> tuple[float, float]:
         """Score of `atom` now, and its share of the best of all where that is known."""
-        if not self.follows:
-            known = (self._looked or {}).get(atom)
+        if not self.tracks_all_scores:
+            known = (self._sampled or {}).get(atom)
             return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
         scores = self.scores()
         score, best = float(scores[atom]), float(scores.max())
-        if 0 <= self.origin < best < np.inf and score < (1 - _NO_TIE) * best:
+        if 0 <= self.baseline < best < np.inf and score < (1 - _NO_TIE) * best:
             return score, max(score / best, 0.0)
-        return score, certificate(scores, self.tie, atom, self.origin)
+        return score, certificate(scores, self.tie_tolerance, atom, self.baseline)
 
-    def _forget(self) -> None:
-        """Scores are to be computed anew."""
-        self._scores = self._looked = None
+    def _forget_scores(self) -> None:
+        self._scores = self._sampled = None
 
 
-class TakingDirections(Taking):
-    """The same for criteria that build on a `Deflation`, called `atoms`: each atom adds a direction.
+class OrthogonalCriterion(Criterion):
+    """Base class of the criteria whose atoms each add a direction to a `Deflation`, called `atoms`.
 
-    What waits, for them, is a pair: the directions, and what the criterion computed of them.
+    What `_prepare` hands to `_accept` is a pair: the directions, and what the criterion computed of them.
     """
 
     atoms: Deflation
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
     _refreshed_at: float  # loss when these were last computed from the definition
 
+    @abstractmethod
+    def _products(self, part: Deflated) -> np.ndarray:
+        """Products of deflated atoms with what is left to explain: the definition of the running products."""
+
+    @abstractmethod
+    def _loss(self) -> float:
+        """Loss of the model now."""
+
     @property
-    def follows(self) -> bool:
-        """Whether the score of every atom is known."""
+    def tracks_all_scores(self) -> bool:
+        """Whether running products are kept, so that the score of every atom is known."""
         return self._a is not None
 
     @property
-    def tie(self) -> Any:
+    def tie_tolerance(self) -> Any:
         """Relative difference under which two scores are equal."""
-        return self.atoms.tie
+        return self.atoms.tie_tolerance
 
     @property
-    def alive(self) -> np.ndarray:
+    def available(self) -> np.ndarray:
         """Atoms that may still be taken."""
-        return self.atoms.alive
+        return self.atoms.available
 
     @property
     def in_memory(self) -> bool:
@@ -159,7 +180,7 @@ class TakingDirections(Taking):
 
     @property
     def pass_cost(self) -> float:
-        """What a pass for one vector costs, in inner products of two atoms for each atom; 0 where it is not known."""
+        """Cost of a pass for one vector, in inner products of two atoms for each atom; 0 where it is not known."""
         return getattr(self.atoms.D, "pass_cost", 0.0)
 
     @property
@@ -177,41 +198,41 @@ class TakingDirections(Taking):
         if self.atoms.orthogonal:
             self.atoms.basis.reserve(1 + atoms + MOST)
 
-    def start(self) -> Step:
+    def initial_step(self) -> Step:
         """State before the first atom."""
         return Step(atom=-1, loss=self._loss())
 
-    @abstractmethod
-    def _loss(self) -> float:
-        """Loss of the model now."""
-
-    def _renew(self, J: np.ndarray, part: Deflated) -> None:
-        """Compute the running products of atoms `J` from the definition, given these atoms outside the span."""
-        assert self._a is not None
-        self._a[J] = self._products(part)
-
-    @abstractmethod
-    def _products(self, part: Deflated) -> np.ndarray:
-        """Products of deflated atoms with what is left to explain: the definition of what runs."""
-
-    def _check_precision(self) -> None:
-        if self._a is not None and self.atoms.ends_block():
-            for J, part in self.atoms.raise_precision():
-                self._renew(J, part)
-            self._refreshed_at = self._loss()
-            self._forget()
-
-    def _first_alone(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
+    def _prepare_first(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         """`_prepare` for criteria that know what an atom adds only once those before it are in the fit."""
         directions = self.atoms.extend(block[:1])
         return [direction.atom for direction in directions], (directions, None)
 
-    def _give_back(self, waiting: tuple[list[Direction], Any], taken: int) -> None:
-        self.atoms.give_back(waiting[0][taken:])
+    def _give_back(self, prepared: tuple[list[Direction], Any], taken: int) -> None:
+        self.atoms.give_back(prepared[0][taken:])
+
+    def _recompute(self, J: np.ndarray, part: Deflated) -> None:
+        """Compute the running products of atoms `J` from the definition, given these atoms deflated."""
+        assert self._a is not None
+        self._a[J] = self._products(part)
+
+    def _finish_block(self) -> None:
+        """Go over to passes in float64 where those of fewer digits have lost too many."""
+        if self._a is not None and self.atoms.needs_float64:
+            for J, part in self.atoms.raise_precision():
+                self._recompute(J, part)
+            self._refreshed_at = self._loss()
+            self._forget_scores()
 
     def _lost_digits(self, loss: float) -> bool:
-        """Whether what is left to explain has lost half of its digits by cancellation: so have all products with it."""
+        """Whether cancellation took half of the digits of what is left to explain, and so of all products with it."""
         lost = loss < self._refreshed_at * np.sqrt(self.atoms.eps)
         if lost:
             self._refreshed_at = loss
         return lost
+
+
+def deflation_of_variant(variant: str, dictionary: Dictionary, targets: Array, **options: Any) -> Deflation:
+    """The atoms that targets are fitted by, which join the span when they are chosen, unless the variant is basic."""
+    if variant not in VARIANTS:
+        raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
+    return Deflation(dictionary, targets, orthogonal=variant != "basic", **options)

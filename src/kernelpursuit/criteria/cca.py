@@ -2,33 +2,220 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelpursuit.arrays import Array, eps, gather, namespace, tie_tolerance, to_host
+from kernelpursuit.arrays import (
+    Array,
+    eps,
+    from_host,
+    gather,
+    in_span_limit,
+    namespace,
+    narrowest_tie,
+    squared_norms,
+    to_host,
+)
 from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
-from kernelpursuit.criteria.base import Taking
-from kernelpursuit.criteria.deflated_kernels import FeatureSpace, OutputSpace, View
+from kernelpursuit.criteria.base import Criterion
+from kernelpursuit.math.basis import Basis
+from kernelpursuit.math.cholesky import PartialCholesky, pivot_limit
 from kernelpursuit.pursuit.loop import Step
-from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
-from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.pool_matrices import LowRankDifference, PoolSimulation, pairs_of_pieces
+from kernelpursuit.pursuit.rounding import stale, tie_tolerances
 
 DEFLATIONS = ("symmetric", "projection")
 
 
+def known_column_limit(x: Array) -> float:
+    """Share of its squared norm that must be left of a kernel column, so that three digits of it are known.
+
+    The entries of K − UUᵀ are wrong by about eps times those of K, and so is their norm: (1000 eps)².
+    """
+    return (1000 * eps(x)) ** 2
+
+
+class DeflatedColumns(NamedTuple):
+    """Some columns of a deflated kernel matrix K̃."""
+
+    columns: Array  # (n, b)
+    squared: np.ndarray  # (b,), their squared norms
+    size: np.ndarray  # (b,), what is left of them: the diagonal of K̃, or their squared norms
+    raw: np.ndarray  # (b,), their size in K
+    norm: np.ndarray  # (b,), squared norms of the columns of K
+
+
+class View(Protocol):
+    """A square kernel matrix K, and what is left of it, K̃, after deflation by the atoms taken.
+
+    Taking an atom with direction u changes column j of K̃ by −a_j u. The two kinds of deflation differ in the
+    coefficients a, and in what counts as the size of a column. The directions of a block of atoms wait until their
+    atoms are accepted: before that K̃ does not know of them.
+    """
+
+    D: Dictionary
+    limit: float  # share of its first size below which a column lies in the span
+    norm_limit: float  # the same for its squared norm
+
+    def deflate(self, J: np.ndarray) -> DeflatedColumns:
+        """Columns `J` of K̃, from the definition."""
+
+    def extend(self, block: list[int]) -> int:
+        """Compute the directions of the atoms of `block` in order, and keep them waiting. Returns how many there are.
+
+        The block ends before the first atom that lies in the span of those before it.
+        """
+
+    def waiting(self, count: int) -> Array:
+        """The first `count` directions that wait, (n, count)."""
+
+    def accept(self) -> None:
+        """Take the direction that has waited longest out of K̃."""
+
+    def give_back(self) -> None:
+        """Forget the directions that wait."""
+
+    def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
+        """K̃ᵀu and K̃ᵀv, (n, b) each, for the waiting directions u in `own` and as many v in `other`.
+
+        For each pair K̃ is what it will be when its turn comes: all directions before u are accepted then. This takes
+        one pass over the data.
+        """
+
+    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
+        """What each column of K̃ loses along the directions `own`, given its products with them."""
+
+    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        """Sizes of all columns after a step, given what they were and the new squared norms."""
+
+
+class FeatureSpace:
+    """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
+
+    The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
+    """
+
+    def __init__(self, dictionary: Dictionary):
+        self.D = dictionary
+        like = dictionary.columns(np.array([0]))
+        self._dtype = like.dtype
+        self.limit, self.norm_limit = pivot_limit(eps(like)), known_column_limit(like)
+        self._xp = namespace(like)
+        self._cholesky = PartialCholesky(like)
+        self._taken = 0  # rows in use; others may wait behind them
+
+    def deflate(self, J: np.ndarray) -> DeflatedColumns:
+        """Columns `J` of K − UUᵀ."""
+        columns = self.D.columns(J)
+        norm = squared = squared_norms(columns)
+        raw = size = _diagonal(columns, J)
+        if self._taken:
+            left = self._cholesky.left(columns, J, self._taken)
+            squared, size = squared_norms(left), _diagonal(left, J)
+            columns = self._xp.astype(left, self._dtype)
+        return DeflatedColumns(columns, squared, size, raw, norm)
+
+    def extend(self, block: list[int]) -> int:
+        """Next columns of the Cholesky factor, u = τ / √τ_i."""
+        columns = self.D.columns(np.array(block))
+        return len(self._cholesky.extend(columns, block, self.limit * _diagonal(columns, np.array(block))))
+
+    def waiting(self, count: int) -> Array:
+        """Columns of the factor beyond those taken."""
+        return self._cholesky.rows[self._taken : self._taken + count, :].T
+
+    def accept(self) -> None:
+        """One more column of the factor is taken."""
+        self._taken += 1
+
+    def give_back(self) -> None:
+        """Forget the columns beyond those taken."""
+        self._cholesky.truncate(self._taken)
+
+    def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
+        """(K − UUᵀ)[own, other], U the columns before each of `own`."""
+        b = own.shape[1]
+        products = self.D.correlate(self._xp.astype(self._xp.concat([own, other], axis=1), self._dtype))
+        explained = [to_host(self._cholesky.explained(V, self._taken)) for V in (own, other)]
+        return products[:, :b] - explained[0], products[:, b:] - explained[1]
+
+    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
+        """Entries of the new columns of the factor."""
+        return to_host(own)
+
+    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        """Diagonal of K − UUᵀ."""
+        return size - coefficients**2
+
+
+class OutputSpace:
+    """Projection K̃ ← (I − τ τᵀ / τᵀτ) K̃ with τ = K̃ e_i, which keeps K̃ = (I − U Uᵀ) K, U orthonormal.
+
+    The size of a column is its squared norm.
+    """
+
+    def __init__(self, dictionary: Dictionary):
+        self.D = dictionary
+        like = dictionary.columns(np.array([0]))
+        self.limit = self.norm_limit = in_span_limit(like)
+        self._basis = Basis(like)
+        self._taken = 0  # directions in use; others may wait behind them
+
+    def deflate(self, J: np.ndarray) -> DeflatedColumns:
+        """Columns `J` of (I − UUᵀ) K."""
+        columns = self.D.columns(J)
+        norm = squared = squared_norms(columns)
+        if self._taken:
+            columns, _, _ = self._basis.complement(columns, np.zeros((len(J), 0)), rounds=1, size=self._taken)
+            squared = squared_norms(columns)
+        return DeflatedColumns(columns, squared, squared, norm, norm)
+
+    def extend(self, block: list[int]) -> int:
+        """Unit vectors along τ."""
+        return self._basis.extend(self.D.columns(np.array(block)))
+
+    def waiting(self, count: int) -> Array:
+        """Directions beyond those taken."""
+        return self._basis.directions[self._taken : self._taken + count, :].T
+
+    def accept(self) -> None:
+        """One more direction is taken."""
+        self._taken += 1
+
+    def give_back(self) -> None:
+        """Forget the directions beyond those taken."""
+        self._basis.truncate(self._taken)
+
+    def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Kᵀ[own, (I − UUᵀ) other], U the directions before each of `own`, to which `own` is orthogonal."""
+        b = own.shape[1]
+        U = self._basis.directions[: self._taken + b, :]
+        other = other - U.T @ from_host(np.triu(to_host(U @ other), 1 - self._taken), U)
+        products = self.D.correlate(namespace(own).concat([own, other], axis=1))
+        return products[:, :b], products[:, b:]
+
+    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
+        """Parts of the columns along the new directions."""
+        return products
+
+    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        """Squared norms."""
+        return squared
+
+
 class Moments(NamedTuple):
-    """What the scores are made of, for some atoms; rows are the views."""
+    """Numbers that the scores of some atoms are made of; rows are the views."""
 
     cross: np.ndarray  # (b,), χ = k̃ₓᵀ k̃ᵧ
     squared: np.ndarray  # (2, b), h = ‖k̃‖²
     size: np.ndarray  # (2, b), the diagonal of K̃, or h again
-    raw: np.ndarray  # (2, b), the same of K
+    raw: np.ndarray  # (2, b), their size in K
     norm: np.ndarray  # (2, b), ‖k‖²
 
 
 class Changes(NamedTuple):
-    """What directions u and v change in the two views; the first axis is the view, the last the direction."""
+    """Changes of the two views by directions u and v; the first axis is the view, the last the direction."""
 
     lost: np.ndarray  # (2, n, b), a: column j of K̃ loses a_j u
     own: np.ndarray  # (2, n, b), K̃ₓᵀu and K̃ᵧᵀv
@@ -37,7 +224,7 @@ class Changes(NamedTuple):
     inner: np.ndarray  # (b,), uᵀv
 
 
-class CanonicalCorrelation(Taking):
+class CanonicalCorrelation(Criterion):
     """Criterion of sparse kernel CCA: the object whose two kernel columns are most alike.
 
     With k̃ₓ and k̃ᵧ columns i of the two deflated matrices, an atom is worth its correlation
@@ -87,7 +274,8 @@ class CanonicalCorrelation(Taking):
     array([1, 2])
     """
 
-    origin = -2.0  # below all correlations, and far enough for ties that are relative to the distance from it
+    ends_early_in_float32 = True
+    baseline = -2.0  # below all correlations, and far enough for ties that are relative to the distance from it
 
     def __init__(self, x: Dictionary, y: Dictionary, *, deflation: str = "symmetric", signed: bool = True):
         if deflation not in DEFLATIONS:
@@ -98,34 +286,35 @@ class CanonicalCorrelation(Taking):
         self._views: tuple[View, View] = (kind(x), kind(y))
         self._signed = signed
         like = x.columns(np.array([0]))
-        self._eps, self._tie = eps(like), tie_tolerance(like)
+        self._eps, self._narrowest_tie = eps(like), narrowest_tie(like)
         self._limits = self._views[0].limit, self._views[0].norm_limit
         self._narrow = min(x, y, key=lambda dictionary: dictionary.tile)  # whose tiles both can hold
         n = x.shape[0]
-        self.alive = np.ones(n, dtype=bool)
+        self.available = np.ones(n, dtype=bool)
         self.passes = 0.0
         self._running: Moments | None = None
         self._error = np.zeros((2, n))  # rounding error of h / ‖k‖² since it was last computed from the definition
 
     @property
-    def tie(self) -> Any:
+    def tie_tolerance(self) -> Any:
         """Relative difference under which scores are equal; one for each atom where moments are kept up to date."""
         if self._running is None:
-            return self._tie
+            return self._narrowest_tie
         share = self._share_left()
-        return ties(self._tie * (np.sqrt(share) + self._error / self._eps), share, self.alive, self._tie).max(axis=0)
+        error = self._narrowest_tie * (np.sqrt(share) + self._error / self._eps)
+        return tie_tolerances(error, share, self.available, self._narrowest_tie).max(axis=0)
 
     @property
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix that is kept."""
         return all(view.D.in_memory for view in self._views)
 
-    def start(self) -> Step:
+    def initial_step(self) -> Step:
         """State before the first atom: nothing is correlated yet."""
         return Step(atom=-1, loss=1.0)
 
     def moments(self, J: np.ndarray) -> Moments:
-        """Definition of the running quantities of atoms `J`, from deflated columns."""
+        """Definition of the running numbers of atoms `J`, from deflated columns."""
         x, y = (view.deflate(J) for view in self._views)
         squared, size, raw, norm = (np.stack(pair) for pair in zip(x[1:], y[1:], strict=True))
         if not np.all(np.isfinite(norm)):
@@ -133,12 +322,12 @@ class CanonicalCorrelation(Taking):
         return Moments(_inner(x.columns, y.columns), squared, size, raw, norm)
 
     def running_moments(self, J: np.ndarray) -> Moments:
-        """The same as they are kept up to date."""
+        """Running numbers of atoms `J`, see `moments`."""
         assert self._running is not None, "moments run from the first call of scores() on"
         return Moments(*(part[..., J] for part in self._running))
 
     @property
-    def follows(self) -> bool:
+    def tracks_all_scores(self) -> bool:
         """Whether the score of every atom is known."""
         return self._running is not None
 
@@ -146,33 +335,33 @@ class CanonicalCorrelation(Taking):
         """Correlations; ``-inf`` for atoms in the span in either view."""
         if J is None and self._running is None:
             self._sweep()
-        indices = np.arange(len(self.alive)) if J is None else np.asarray(J)
+        indices = np.arange(len(self.available)) if J is None else np.asarray(J)
         if self._running is None:
             parts = [self._look(tile) for tile in pieces(self._narrow, indices)]
-            self.passes += len(indices) / len(self.alive)
+            self.passes += len(indices) / len(self.available)
             moments = Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
         else:
             moments = self.running_moments(indices)
-        return correlation_scores(moments, self.alive[indices], self._signed)
+        return correlation_scores(moments, self.available[indices], self._signed)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Changes | None]:
         count = min(view.extend(block) for view in self._views)
         return block[:count], self._changes(count)
 
-    def _accept(self, waiting: Changes | None, place: int, atom: int, score: float) -> Step:
-        self.alive[atom] = False
+    def _accept(self, prepared: Changes | None, index: int, atom: int, score: float) -> Step:
+        self.available[atom] = False
         for view in self._views:
             view.accept()
-        if waiting is not None:
-            self._downdate(waiting, place)
+        if prepared is not None:
+            self._downdate(prepared, index)
         return Step(atom, score=score, loss=1 - score)
 
-    def _give_back(self, waiting: Changes | None, taken: int) -> None:
+    def _give_back(self, prepared: Changes | None, taken: int) -> None:
         for view in self._views:
             view.give_back()
 
-    def rehearse(self, J: np.ndarray) -> CorrelationRehearsal | None:
-        """The criterion on atoms `J` alone."""
+    def simulate(self, J: np.ndarray) -> CorrelationSimulation | None:
+        """The choices of this criterion among atoms `J` alone."""
         if self._running is None:
             return None
         p = len(J)
@@ -181,7 +370,7 @@ class CanonicalCorrelation(Taking):
         def load(part: np.ndarray) -> list[Array]:
             return [view.deflate(part).columns for view in self._views]
 
-        for one, two, mine, theirs in pairs(J, self._narrow.tile, len(self.alive), load):
+        for one, two, mine, theirs in pairs_of_pieces(J, self._narrow.tile, len(self.available), load):
             for row in range(2):
                 own[row, one, two] = to_host(mine[row].T @ theirs[row])
                 own[row, two, one] = own[row, one, two].T
@@ -190,15 +379,10 @@ class CanonicalCorrelation(Taking):
             cross[one, two] = to_host(mine[0].T @ theirs[1])
             cross[two, one] = to_host(theirs[0].T @ mine[1])
             del mine, theirs
-        self.passes += p / len(self.alive)
-        return CorrelationRehearsal(
-            own,
-            inside if isinstance(self._views[0], FeatureSpace) else None,
-            cross,
-            self.running_moments(J),
-            limits=self._limits,
-            signed=self._signed,
-        )
+        self.passes += p / len(self.available)
+        symmetric = isinstance(self._views[0], FeatureSpace)
+        moments = self.running_moments(J)
+        return CorrelationSimulation(own, inside if symmetric else None, cross, moments, self._limits, self._signed)
 
     def _changes(self, count: int) -> Changes | None:
         """What the next `count` directions change in the moments of all atoms, where those are kept: one pass."""
@@ -211,20 +395,20 @@ class CanonicalCorrelation(Taking):
         lost = np.stack([view.coefficients(w, part) for view, w, part in zip(self._views, (u, v), own, strict=True)])
         return Changes(lost, own, np.stack([other_x, other_y]), np.stack([_inner(u, u), _inner(v, v)]), _inner(u, v))
 
-    def _downdate(self, changes: Changes, place: int) -> None:
+    def _downdate(self, changes: Changes, index: int) -> None:
         """Update the moments of all atoms for one direction, and recompute those that lost half their digits."""
         assert self._running is not None
         cross, squared, size, *_ = self._running
-        lost, own, other = changes.lost[:, :, place], changes.own[:, :, place], changes.other[:, :, place]
-        cross += -lost[0] * other[1] - lost[1] * other[0] + changes.inner[place] * lost[0] * lost[1]
-        squared += -2 * lost * own + changes.energy[:, place, None] * lost**2
+        lost, own, other = changes.lost[:, :, index], changes.own[:, :, index], changes.other[:, :, index]
+        cross += -lost[0] * other[1] - lost[1] * other[0] + changes.inner[index] * lost[0] * lost[1]
+        squared += -2 * lost * own + changes.energy[:, index, None] * lost**2
         # Products with u are wrong by about eps ‖k‖ ‖u‖.
-        norms = np.sqrt(np.where(self.alive, self._running.norm, np.inf))
-        self._error += 2 * self._eps * np.abs(lost) / norms * np.sqrt(changes.energy[:, place, None])
+        norms = np.sqrt(np.where(self.available, self._running.norm, np.inf))
+        self._error += 2 * self._eps * np.abs(lost) / norms * np.sqrt(changes.energy[:, index, None])
         for row, view in enumerate(self._views):
             size[row] = view.shrink(size[row], lost[row], squared[row])
         self._refresh()
-        self._bar(np.arange(len(self.alive)), self._running)
+        self._bar_in_span(np.arange(len(self.available)), self._running)
 
     def _refresh(self) -> None:
         """Recompute atoms from the definition where cancellation has eaten half the digits."""
@@ -232,24 +416,24 @@ class CanonicalCorrelation(Taking):
         # The definition itself is wrong by eps ‖k‖ ‖k̃‖: errors of a few times that are no reason to go back to it.
         share = self._share_left()
         allowed = np.maximum(max(1e-7, np.sqrt(self._eps)) * share, 32 * self._eps * np.sqrt(share))
-        lost = stale(allowed, np.where(self.alive, self._error, 0))
+        lost = stale(allowed, np.where(self.available, self._error, 0))
         for J in pieces(self._narrow, lost):
             part = self.moments(J)
             for whole, piece in zip(self._running, part, strict=True):
                 whole[..., J] = piece
             self._error[:, J] = 0
-        self.passes += len(lost) / len(self.alive)
+        self.passes += len(lost) / len(self.available)
 
     def _share_left(self) -> np.ndarray:
         """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not alive."""
         assert self._running is not None
-        squared, norm = (np.where(self.alive, part, 1.0) for part in (self._running.squared, self._running.norm))
+        squared, norm = (np.where(self.available, part, 1.0) for part in (self._running.squared, self._running.norm))
         return np.maximum(squared / norm, self._limits[1])
 
     def _look(self, J: np.ndarray) -> Moments:
         """Moments of atoms `J` from the definition; those in the span are barred."""
         part = self.moments(J)
-        self._bar(J, part)
+        self._bar_in_span(J, part)
         return part
 
     def _sweep(self) -> None:
@@ -262,18 +446,18 @@ class CanonicalCorrelation(Taking):
         self._running = Moments(*(field.T.copy() for field in sweep(self._narrow, tile)))
         self.passes += 1
 
-    def _bar(self, J: np.ndarray, part: Moments) -> None:
+    def _bar_in_span(self, J: np.ndarray, part: Moments) -> None:
         """Never look again at those of `J` that lie in the span in either view."""
-        self.alive[J] &= outside(part, *self._limits)
+        self.available[J] &= outside(part, *self._limits)
 
 
-class CorrelationRehearsal:
-    """`CanonicalCorrelation` on a pool of atoms, given the inner products of their deflated columns.
+class CorrelationSimulation:
+    """The choices of `CanonicalCorrelation` in a pool of atoms, given the inner products of their deflated columns.
 
-    Taking atom i with sᵢ = K̃ᵢᵢ (or ‖k̃ᵢ‖²) in each view makes u = k̃ᵢ / √sᵢ, so that uᵀk̃ⱼ, uᵀu and, in the symmetric
-    deflation, the coefficients a = u are entries of the matrices here over √sᵢ. With aₓ, oₓ = K̃ₓᵀu, fₓ = K̃ₓᵀv and so on
+    Each view is a `PoolSimulation`: of K̃ with the form K̃ᵀK̃ in the symmetric deflation, and of K̃ᵀK̃ in the other. With
+    aₓ, oₓ = K̃ₓᵀu and fₓ = K̃ₓᵀv, the products between the views change by
 
-        K̃ₓᵀK̃ₓ ← K̃ₓᵀK̃ₓ − aₓoₓᵀ − oₓaₓᵀ + uᵀu aₓaₓᵀ,    K̃ₓᵀK̃ᵧ ← K̃ₓᵀK̃ᵧ − aₓ (fᵧ − uᵀv aᵧ)ᵀ − fₓaᵧᵀ.
+        K̃ₓᵀK̃ᵧ ← K̃ₓᵀK̃ᵧ − aₓ (fᵧ − uᵀv aᵧ)ᵀ − fₓaᵧᵀ.
 
     Parameters
     ----------
@@ -296,41 +480,34 @@ class CorrelationRehearsal:
         inside: np.ndarray | None,
         cross: np.ndarray,
         moments: Moments,
-        *,
         limits: tuple[float, float],
         signed: bool,
     ):
-        self._own = [Downdated(part) for part in own]
-        self._inside = None if inside is None else [Downdated(part) for part in inside]
-        self._cross = Downdated(cross)
-        self._moments = Moments(*(part.copy() for part in moments))
+        self._views = [
+            PoolSimulation(own[row], moments.squared[row])
+            if inside is None
+            else PoolSimulation(inside[row], moments.size[row], form=own[row], energy=moments.squared[row])
+            for row in range(2)
+        ]
+        self._products, self._moments = LowRankDifference(cross), moments._replace(cross=moments.cross.copy())
         self._limits, self._signed = limits, signed
-        self._free = np.ones(len(cross), dtype=bool)
 
     def scores(self) -> np.ndarray:
         """Score of each atom of the pool."""
-        possible = self._free & outside(self._moments, *self._limits)
-        return correlation_scores(self._moments, possible, self._signed)
+        return correlation_scores(self._moments, outside(self._moments, *self._limits), self._signed)
 
     def take(self, i: int) -> None:
         """Take atom `i` of the pool."""
-        now = self._moments
-        roots = np.sqrt(now.size[:, i])
-        own = np.stack([part.column(i) for part in self._own]) / roots[:, None]
-        lost = own if self._inside is None else np.stack([part.column(i) for part in self._inside]) / roots[:, None]
-        other = np.stack([self._cross.column(i) / roots[1], self._cross.row(i) / roots[0]])  # K̃ₓᵀv and K̃ᵧᵀu
-        energy, inner = now.squared[:, i] / now.size[:, i], now.cross[i] / roots[0] / roots[1]
-        for row in range(2):
-            self._own[row].deflate(lost[row], own[row], energy[row])
-            if self._inside is not None:
-                self._inside[row].subtract(lost[row], lost[row])
-        self._cross.subtract(lost[0], other[1] - inner * lost[1])
-        self._cross.subtract(other[0], lost[1])
-        squared = now.squared - 2 * lost * own + energy[:, None] * lost**2
-        cross = now.cross - lost[0] * other[1] - lost[1] * other[0] + inner * lost[0] * lost[1]
-        size = squared if self._inside is None else now.size - lost**2
-        self._moments = now._replace(cross=cross, squared=squared, size=size)
-        self._free[i] = False
+        roots = np.sqrt([view.squared[i] for view in self._views])
+        other = self._products.column(i) / roots[1], self._products.row(i) / roots[0]  # K̃ₓᵀv and K̃ᵧᵀu
+        inner = self._moments.cross[i] / roots[0] / roots[1]
+        lost = [view.take(i)[0] for view in self._views]
+        self._products.subtract(lost[0], other[1] - inner * lost[1])
+        self._products.subtract(other[0], lost[1])
+        cross = self._moments.cross - lost[0] * other[1] - lost[1] * other[0] + inner * lost[0] * lost[1]
+        size = np.stack([view.squared for view in self._views])
+        squared = np.stack([view.squared if view.energy is None else view.energy for view in self._views])
+        self._moments = self._moments._replace(cross=cross, squared=squared, size=size)
 
 
 def outside(part: Moments, limit: float, norm_limit: float) -> np.ndarray:
@@ -338,11 +515,11 @@ def outside(part: Moments, limit: float, norm_limit: float) -> np.ndarray:
     return np.all((part.size > limit * part.raw) & (part.squared > norm_limit * part.norm), axis=0)
 
 
-def correlation_scores(part: Moments, alive: np.ndarray, signed: bool) -> np.ndarray:
-    """Cosines, or their absolute values; ``-inf`` for atoms not `alive`."""
-    norms = np.sqrt(np.where(alive, part.squared, 1.0))
+def correlation_scores(part: Moments, possible: np.ndarray, signed: bool) -> np.ndarray:
+    """Cosines, or their absolute values; ``-inf`` for atoms not `possible`."""
+    norms = np.sqrt(np.where(possible, part.squared, 1.0))
     rho = np.clip(part.cross / norms[0] / norms[1], -1, 1)
-    return np.where(alive, rho if signed else np.abs(rho), -np.inf)
+    return np.where(possible, rho if signed else np.abs(rho), -np.inf)
 
 
 def _inner(x: Array, y: Array) -> np.ndarray:
@@ -350,3 +527,8 @@ def _inner(x: Array, y: Array) -> np.ndarray:
     if namespace(x) is np:
         return to_host(np.einsum("ij,ij->j", x, y))
     return to_host(namespace(x).sum(x * y, axis=0))
+
+
+def _diagonal(columns: Array, J: np.ndarray) -> np.ndarray:
+    """Entries of columns `J` of a square matrix on its diagonal."""
+    return np.diagonal(to_host(gather(columns, J))).copy()

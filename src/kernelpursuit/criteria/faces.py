@@ -14,12 +14,12 @@ from kernelpursuit.arrays import (
     from_host,
     in_double,
     namespace,
+    narrowest_tie,
     squared_norms,
-    tie_tolerance,
     to_host,
 )
 from kernelpursuit.atoms.protocol import Dictionary
-from kernelpursuit.criteria.base import TakingDirections
+from kernelpursuit.criteria.base import OrthogonalCriterion
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step
@@ -32,7 +32,7 @@ class Stage(NamedTuple):
     coef: np.ndarray  # (1 + k,), the intercept first
 
 
-class Faces(TakingDirections):
+class Faces(OrthogonalCriterion):
     """Criterion of polytope faces pursuit, a greedy walk towards min ‖α‖₁ subject to Kα = y.
 
     The dual program is max yᵀc over the polytope ``|kᵢᵀc| <= 1``, one pair of faces for each atom. With A the active
@@ -99,6 +99,8 @@ class Faces(TakingDirections):
     array([0.  , 0.8 , 0.25])
     """
 
+    _a: np.ndarray  # (n_atoms, 2), products of all atoms with r and c
+
     def __init__(
         self,
         dictionary: Dictionary,
@@ -112,21 +114,21 @@ class Faces(TakingDirections):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension: faces pursuit fits one target, got shape {tuple(y.shape)}")
         self.atoms = Deflation(dictionary, y[:, None], intercept=intercept, weights=weights)
-        self._y = self.atoms.weigh(in_double(y[:, None]))
+        self._y = self.atoms.scale_rows(in_double(y[:, None]))
         self._release, self._guard = release, guard
-        self._close = tie_tolerance(y)
+        self._close = narrowest_tie(y)
         self.active: list[int] = []
         self._signs: list[float] = []
         self._banned: set[tuple[int, float]] = set()
         self._V: Array  # r and c, (n_samples, 2)
         self._coordinates: np.ndarray  # of y and c along the directions, (k, 2), the constant first
-        self._possible = self.atoms.alive.copy()
+        self._possible = self.atoms.available.copy()
         self._restart()
-        swept = self.atoms.sweep(self._first_look)
-        self._G, raw = swept[:, :2], np.sqrt(swept[:, 2])  # products of all atoms with r and c; norms
-        self._possible = self.atoms.alive.copy()
+        measured = self.atoms.measure_exactly(self._products_and_norms)
+        self._a, raw = measured[:, :2], np.sqrt(measured[:, 2])  # products of all atoms with r and c; norms
+        self._possible = self.atoms.available.copy()
         self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * raw
-        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.start, initial=0))
+        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.centred, initial=0))
         self.scale = self.atoms.unit * float(longest)
         self.floor = self.atoms.unit * float(np.max(self._noise, initial=0))
         self.theta: list[float] = []
@@ -135,12 +137,7 @@ class Faces(TakingDirections):
         self._record()
 
     @property
-    def follows(self) -> bool:
-        """Whether the score of every atom is known: always."""
-        return True
-
-    @property
-    def tie(self) -> np.ndarray:
+    def tie_tolerance(self) -> np.ndarray:
         """Relative uncertainty of each score: numerator and denominator may both be differences of larger numbers."""
         g, omega, gap = self._face()
         lost = (1 + np.abs(omega)) / np.maximum(np.abs(gap), self._close)
@@ -148,12 +145,12 @@ class Faces(TakingDirections):
         return np.clip(ties, self._close, max(self._close, WIDEST_TIE))
 
     def moments(self, J: np.ndarray) -> np.ndarray:
-        """Definition of the running quantities: kᵀr and kᵀc of atoms `J`, (len(J), 2)."""
+        """Definition of the running numbers of atoms `J`: kᵀr and kᵀc, (len(J), 2)."""
         return to_host(self.atoms.columns(J).T @ self._V)
 
     def running_moments(self, J: np.ndarray) -> np.ndarray:
-        """The same as they are kept up to date."""
-        return self._G[J]
+        """Running numbers of atoms `J`, see `moments`."""
+        return self._a[J]
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores; ``-inf`` for atoms active, in the span, banned, or beyond their face."""
@@ -161,17 +158,17 @@ class Faces(TakingDirections):
         met = np.abs(gap) <= self._close * (1 + np.abs(omega))
         ratio = np.abs(g) / np.where(met | (gap < 0), 1.0, gap)
         ratio = np.where(met, np.inf, np.where(gap < 0, np.inf if self._guard else -np.inf, ratio))
-        barred = ~self.alive | ~(np.abs(g) > self._noise)
+        barred = ~self.available | ~(np.abs(g) > self._noise)
         for atom, sign in self._banned:
             barred[atom] |= _sign(g[atom]) == sign
         scores = np.where(barred, -np.inf, ratio)
         return scores if J is None else scores[J]
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
-        return self._first_alone(block)  # a release changes what the next one would add
+        return self._prepare_first(block)  # a release changes what the next one would add
 
-    def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
-        length = self._add(waiting[0][place])
+    def _accept(self, prepared: tuple[list[Direction], None], index: int, atom: int, score: float) -> Step:
+        length = self._add(prepared[0][index])
         before = self.active
         released = self._negative() if self._release else []
         if released:
@@ -183,10 +180,10 @@ class Faces(TakingDirections):
 
     def _face(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""
-        g, omega = self._G[:, 0], self._G[:, 1]
+        g, omega = self._a[:, 0], self._a[:, 1]
         return g, omega, 1 - _sign(g) * omega
 
-    def _first_look(self, part: Deflated) -> np.ndarray:
+    def _products_and_norms(self, part: Deflated) -> np.ndarray:
         """Products of some atoms with r and c, and their squared norms."""
         return np.concatenate([self._products(part), part.raw[:, None]], axis=1)
 
@@ -196,14 +193,14 @@ class Faces(TakingDirections):
     def _add(self, direction: Direction) -> float:
         """Move r and c by the direction that an atom adds; returns the length for r."""
         atom, q, R = direction.atom, direction.sample, self.atoms.basis.R
-        sign = float(_sign(self._G[atom, 0]))
+        sign = float(_sign(self._a[atom, 0]))
         e = float(to_host(q @ self._V[:, 0]))
         z = (sign - float(R[:-1, -1] @ self._coordinates[:, 1])) / float(R[-1, -1])
         move = np.array([[-e, z]])
         self._V = self._V + q[:, None] * from_host(move, self._V)
-        self._G = self._G + self.atoms.correlate(q[:, None], np.zeros((0, 1))) * move
+        self._a = self._a + self.atoms.correlate(q[:, None], np.zeros((0, 1))) * move
         self._coordinates = np.concatenate([self._coordinates, [[e, z]]])
-        self.atoms.chosen(atom)
+        self.atoms.choose(atom)
         self.active.append(atom)
         self._signs.append(sign)
         if self._lost_digits(self._loss()):
@@ -239,13 +236,13 @@ class Faces(TakingDirections):
         """
         basis, signs = self.atoms.basis, dict(zip(self.active, self._signs, strict=True))
         basis.truncate(int(self.atoms.intercept) + unchanged)
-        self.atoms.alive[:] = self._possible
+        self.atoms.available[:] = self._possible
         kept, waiting = self.active[:unchanged], self.active[unchanged:]
         while waiting:
             taken = len(self.atoms.extend(waiting))
             kept, waiting = kept + waiting[:taken], waiting[max(1, taken) :]
         self.active, self._signs = kept, [signs[atom] for atom in kept]
-        self.atoms.alive[self.active] = False
+        self.atoms.available[self.active] = False
         r, _, inside = basis.complement(self._y, np.zeros((1, 0)))
         faces = np.concatenate([np.zeros(int(self.atoms.intercept)), self._signs])
         along = solve_triangular(basis.R, faces, trans="T") if basis.size else np.zeros(0)
@@ -253,21 +250,21 @@ class Faces(TakingDirections):
         self._coordinates = np.column_stack([inside[:, 0], along])
         self._V = namespace(self._y).concat([r, c], axis=1)
         dropped = [atom for atom in signs if atom not in self.active]
-        self.atoms.alive[dropped] = False
+        self.atoms.available[dropped] = False
         return dropped
 
     def _record(self) -> None:
         """Keep theta and the model of this moment."""
-        outside = np.ones(len(self._G), dtype=bool)
+        outside = np.ones(len(self._a), dtype=bool)
         outside[self.active] = False
-        self.theta.append(self.atoms.unit * float(np.max(np.abs(self._G[outside, 0]), initial=0)))
+        self.theta.append(self.atoms.unit * float(np.max(np.abs(self._a[outside, 0]), initial=0)))
         coef = solve_triangular(self.atoms.basis.R, self._coordinates[:, 0]) if self.atoms.basis.size else np.zeros(0)
         self.stages.append(Stage(tuple(self.active), coef if self.atoms.intercept else np.concatenate([[0.0], coef])))
 
     def _refresh(self) -> None:
         """Products of all atoms with r and c from their definition."""
         self._refreshed_at = self._loss()
-        self._G = self.atoms.correlate(self._V, np.zeros((0, 2)))
+        self._a = self.atoms.correlate(self._V, np.zeros((0, 2)))
 
     def _loss(self) -> float:
         return float(squared_norms(self._V[:, :1])[0] / self.atoms.total_weight)

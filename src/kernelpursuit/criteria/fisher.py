@@ -11,34 +11,35 @@ from kernelpursuit.arrays import (
     from_host,
     in_double,
     namespace,
+    narrowest_tie,
     squared_norms,
-    tie_tolerance,
     to_host,
 )
 from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
-from kernelpursuit.criteria.base import TakingDirections
+from kernelpursuit.criteria.base import OrthogonalCriterion
 from kernelpursuit.math.discriminants import LABELS, Discriminants, Within, check_index, class_codes
 from kernelpursuit.pursuit.ahead import Ahead
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step
-from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
-from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
+from kernelpursuit.pursuit.rounding import stale, tie_tolerances
 
 _FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
 _NO_TAIL = np.zeros((0, 1))
 
+Prepared = tuple[list[Direction], "Scattered"]
 
-class Turned(NamedTuple):
-    """What `Fisher` computes of directions q that wait: vectors w = (I − QQᵀ)Bq, and products of all atoms."""
 
-    vectors: list[Array]
+class Scattered(NamedTuple):
+    """Numbers that `Fisher` computes of directions q that wait, with the vectors w = (I − QQᵀ)Bq."""
+
     forms: list[tuple[Array, Array]]  # qᵀw = qᵀBq, as q ⊥ Q, and wᵀw
     products: np.ndarray | None  # (n_atoms, 2 b), with the q and then with the w; None without running moments
     ahead: Ahead | None  # where each number that is read has a long way
 
 
-class Fisher(TakingDirections):
+class Fisher(OrthogonalCriterion):
     """Criterion of matching pursuit kernel Fisher discriminant analysis.
 
     With d̃ the part of an atom d outside the span of the chosen ones and ũ that of the class codes, the score is
@@ -104,10 +105,10 @@ class Fisher(TakingDirections):
             )
         self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
         counts = None if weights is None else (weights if self._far else to_host(weights)) / self.atoms.unit
-        self._codes = self.atoms.weigh(from_host(class_codes(index, labels, counts), in_double(like)))
+        self._codes = self.atoms.scale_rows(from_host(class_codes(index, labels, counts), in_double(like)))
         self.within = Within(index, self._codes, counts)
         self._u = self._codes
-        self._tie = tie_tolerance(like)
+        self._narrowest_tie = narrowest_tie(like)
         # Running d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖²; `_a` is d̃ᵀũ, (n_atoms, T).
         self._eta = self._error = self._raw = np.zeros(0)
         self._steps: list[int] = []
@@ -120,27 +121,27 @@ class Fisher(TakingDirections):
         return (16 * self.atoms.eps) ** 2 * self._energy
 
     @property
-    def tie(self) -> Any:
+    def tie_tolerance(self) -> Any:
         """Relative difference under which two scores are equal, for each atom where moments are kept.
 
         A norm or scatter that is a share x of ‖d‖² is known 1/x times less well.
         """
         if self._a is None:
-            return self._tie
+            return self._narrowest_tie
         eta = np.maximum(self._eta, _FLOOR * self._raw)
-        kept = np.minimum(eta, self.atoms.squared)
+        left = np.minimum(eta, self.atoms.squared)
         if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
-            return ties(self._error, kept, self.alive, self._tie, most=1e-3)
-        return ties(self._tie * self._raw, kept, self.alive, self._tie)
+            return tie_tolerances(self._error, left, self.available, self._narrowest_tie, most=1e-3)
+        return tie_tolerances(self._narrowest_tie * self._raw, left, self.available, self._narrowest_tie)
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Definition of the running quantities: d̃ᵀũ, (len(J), T), d̃ᵀBd̃ and ‖d̃‖² of atoms `J`."""
+        """Definition of the running numbers of atoms `J`: d̃ᵀũ, (len(J), T), d̃ᵀBd̃ and ‖d̃‖²."""
         part = self.atoms.deflate(J)
         joined = self._joined(part)
         return joined[:, :-2], joined[:, -2], part.squared
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same as they are kept up to date."""
+        """Running numbers of atoms `J`, see `moments`."""
         assert self._a is not None, "moments run from the first call of scores() on"
         return self._a[J], self._eta[J], self.atoms.squared[J]
 
@@ -151,70 +152,73 @@ class Fisher(TakingDirections):
         if self._a is None:
             assert J is not None
             a, eta, raw = sweep(self.atoms.D, self._look, J)
-            self.atoms.passes += len(J) / len(self.alive)
+            self.atoms.passes += len(J) / len(self.available)
         else:
             which = slice(None) if J is None else J
             a, eta, raw = self._a[which], self._eta[which], self._raw[which]
-        alive = self.alive if J is None else self.alive[J]
-        ratio = fisher_ratio(a, eta, raw, alive, self._noise)
-        if not np.all(np.isfinite(ratio[alive])):
+        available = self.available if J is None else self.available[J]
+        ratio = fisher_ratio(a, eta, raw, available, self._noise)
+        if not np.all(np.isfinite(ratio[available])):
             raise ValueError(
                 "the products of atoms and labels are too large or too small for floating point: "
                 "scale X, or change kernel or gamma"
             )
         return ratio
 
-    def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], Turned]]:
+    def _prepare(self, block: list[int]) -> tuple[list[int], Prepared]:
         before = self.atoms.basis.size
         directions = self.atoms.extend(block)
-        turned = self._turn(directions, before)
-        forms = [(one.sample @ w, w @ w) for one, w in zip(directions, turned, strict=True)]
+        vectors = self._scatter(directions, before)
+        forms = [(one.sample @ w, w @ w) for one, w in zip(directions, vectors, strict=True)]
         ahead: Ahead | None = None
         if self._far and directions:
             ahead = Ahead(self._u, np.zeros((0, self._u.shape[1])), directions, 1.0, True)
-        products = self._correlate(directions, turned)  # this is read, and the others come along
+        products = self._correlate(directions, vectors)  # this is read, and the others come along
         if ahead is not None:
             ahead.go(self._u, None)
-        return [direction.atom for direction in directions], (directions, Turned(turned, forms, products, ahead))
+        return [direction.atom for direction in directions], (directions, Scattered(forms, products, ahead))
 
-    def _accept(self, waiting: tuple[list[Direction], Turned], place: int, atom: int, score: float) -> Step:
-        directions, (_, forms, products, ahead) = waiting
-        q = directions[place].sample
-        length = to_host(q @ self._u) if ahead is None else ahead.lengths[place]
+    def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
+        directions, (forms, products, ahead) = prepared
+        q = directions[index].sample
+        length = to_host(q @ self._u) if ahead is None else ahead.lengths[index]
         self._u = self._u - q[:, None] * from_host(length, self._u)[None, :]
-        known = None if ahead is None else ahead.energy(place)
+        known = None if ahead is None else ahead.energy(index)
         loss = self._loss() if known is None else known / self.atoms.total_weight
-        self.atoms.chosen(atom)
+        self.atoms.choose(atom)
         if products is not None:
-            p, g = products[:, place], products[:, len(directions) + place]
-            energy, squared = (float(to_host(form)) for form in forms[place])
+            p, g = products[:, index], products[:, len(directions) + index]
+            energy, squared = (float(to_host(form)) for form in forms[index])
             self._downdate(p, g, energy, squared, length)
             if self._lost_digits(loss):
                 self._a = self.atoms.correlate(self._u, _NO_TAIL)
         self._steps.append(atom)
         return Step(atom, score, loss=loss, weight=tuple(length.tolist()))
 
-    def rehearse(self, J: np.ndarray) -> FisherRehearsal | None:
-        """The criterion on atoms `J` alone."""
+    def simulate(self, J: np.ndarray) -> PoolSimulation | None:
+        """The choices of this criterion among atoms `J` alone."""
         if self._a is None:
             return None
-        p = len(J)
+        p, D = len(J), self.atoms.D
         gram, scatter = np.empty((p, p)), np.empty((p, p))
-        D = self.atoms.D
-        for one, two, mine, theirs in pairs(J, D.tile, D.shape[0], lambda part: self.atoms.deflate(part).columns):
+
+        def load(part: np.ndarray) -> Array:
+            return self.atoms.deflate(part).columns
+
+        for one, two, mine, theirs in pairs_of_pieces(J, D.tile, D.shape[0], load):
             reads = mine.T @ self.within.apply(theirs), mine.T @ theirs
             scatter[one, two], gram[one, two] = (to_host(read) for read in reads)
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
             del mine, theirs
-        self.atoms.passes += p / len(self.alive)
-        return FisherRehearsal(
-            gram,
-            scatter,
-            self.running_moments(J),
-            self._raw[J],
-            floor=self.atoms.floor(J),
-            noise=self._noise,
-        )
+        self.atoms.passes += p / len(self.available)
+        raw, noise = self._raw[J], self._noise
+
+        def score(pool: PoolSimulation, possible: np.ndarray) -> np.ndarray:
+            assert pool.products is not None and pool.energy is not None
+            return fisher_ratio(pool.products, pool.energy, raw, possible, noise)
+
+        a, eta, squared = self.running_moments(J)
+        return PoolSimulation(gram, squared, self.atoms.floor(J), score, products=a, form=scatter, energy=eta)
 
     def discriminants(self, n_steps: int, alpha: float) -> Discriminants:
         """Discriminant analysis in the span of the first `n_steps` atoms, see `Discriminants.in_span`."""
@@ -239,18 +243,18 @@ class Fisher(TakingDirections):
 
     def _begin(self) -> None:
         """Make the running moments, in one pass."""
-        joined = self.atoms.sweep(self._joined)
+        joined = self.atoms.measure_exactly(self._joined)
         self._a, self._eta, self._raw = joined[:, :-2].copy(), joined[:, -2].copy(), joined[:, -1].copy()
         self._error = np.zeros_like(self._eta)
 
     def _look(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Products, scatter and ‖d‖² of atoms `J` from the definition; those in the span are barred."""
         part = self.atoms.deflate(J)
-        self.atoms.bar(J, part)
+        self.atoms.bar_in_span(J, part)
         joined = self._joined(part)
         return joined[:, :-2], joined[:, -2], joined[:, -1]
 
-    def _turn(self, directions: list[Direction], before: int) -> list[Array]:
+    def _scatter(self, directions: list[Direction], before: int) -> list[Array]:
         """Vectors w = (I − QQᵀ)Bq of the directions q behind the first `before`. Q are all directions before q."""
         if not directions:
             return []
@@ -261,30 +265,29 @@ class Fisher(TakingDirections):
         W = W - Q.T @ from_host(inside, Q)
         return [W[:, t] for t in range(len(directions))]
 
-    def _correlate(self, directions: list[Direction], turned: list[Array]) -> np.ndarray | None:
+    def _correlate(self, directions: list[Direction], vectors: list[Array]) -> np.ndarray | None:
         """Products of all atoms with the directions q and then with the vectors w, where running moments are kept."""
         if self._a is None or not directions:
             return None
-        samples = [direction.sample for direction in directions] + turned
+        samples = [direction.sample for direction in directions] + vectors
         return self.atoms.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
 
     def _downdate(self, p: np.ndarray, g: np.ndarray, energy: float, squared: float, length: np.ndarray) -> None:
         """Take a direction q out of the running moments of all atoms; `energy` is qᵀw and `squared` is wᵀw."""
         assert self._a is not None
-        turned = squared**0.5
         self._a -= p[:, None] * length[None, :]
         # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
-        self._error += 2 * self.atoms.eps * np.sqrt(self._raw) * (np.abs(g) + np.abs(p) * (energy + turned))
+        self._error += 2 * self.atoms.eps * np.sqrt(self._raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))
         self._eta = np.maximum(self._eta - 2 * p * g + energy * p * p, 0)
         for J, part in self.atoms.downdate(p):
-            self._renew(J, part)
-        known = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * self._raw)
-        lost = stale(known, np.where(self.alive, self._error, 0))
+            self._recompute(J, part)
+        allowed = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * self._raw)
+        lost = stale(allowed, np.where(self.available, self._error, 0))
         for J in pieces(self.atoms.D, lost):
-            self._renew(J, self.atoms.deflate(J))
-        self.atoms.passes += len(lost) / len(self.alive)
+            self._recompute(J, self.atoms.deflate(J))
+        self.atoms.passes += len(lost) / len(self.available)
 
-    def _renew(self, J: np.ndarray, part: Deflated) -> None:
+    def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         assert self._a is not None
         joined = self._joined(part)
         self._a[J], self._eta[J], self._error[J] = joined[:, :-2], joined[:, -2], 0
@@ -293,8 +296,8 @@ class Fisher(TakingDirections):
         return float(np.sum(squared_norms(self._u)) / self.atoms.total_weight)
 
 
-def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, alive: np.ndarray, noise: float) -> np.ndarray:
-    """Scores ‖a‖² / η, a the products with the codes and η the scatter of each atom; ``-inf`` where not `alive`.
+def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, possible: np.ndarray, noise: float) -> np.ndarray:
+    """Scores ‖a‖² / η, a the products with the codes and η the scatter of each atom; ``-inf`` where not `possible`.
 
     Products below `noise` times ‖d‖² = `raw` are zero, and a scatter is at least 1e-12 ‖d‖². Scores are not finite
     where squares overflow, or where that share of ‖d‖² is no longer a number above zero.
@@ -302,55 +305,4 @@ def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, alive: np.ndar
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         gain = np.sum(a * a, axis=1)
         gain = np.where(gain <= noise * raw, 0.0, gain)
-        return np.where(alive, gain / np.where(alive, np.maximum(eta, _FLOOR * raw), 1.0), -np.inf)
-
-
-class FisherRehearsal:
-    """`Fisher` on a pool of atoms, given the inner products of the deflated atoms with and without the scatter B.
-
-    Taking atom i, with p = d̃ᵀd̃ᵢ / ‖d̃ᵢ‖ and g = d̃ᵀBd̃ᵢ / ‖d̃ᵢ‖ of the pool, changes d̃ᵀd̃ by -p pᵀ, d̃ᵀBd̃ by
-    -p gᵀ - g pᵀ + (d̃ᵢᵀBd̃ᵢ / ‖d̃ᵢ‖²) p pᵀ, and d̃ᵀũ by -p d̃ᵢᵀũ / ‖d̃ᵢ‖.
-
-    Parameters
-    ----------
-    gram, scatter : ndarray of shape (p, p)
-        d̃ᵀd̃ and d̃ᵀBd̃ of the pool.
-    moments : tuple of ndarray
-        d̃ᵀũ, (p, T), and the diagonals of `scatter` and `gram`, more exact.
-    raw : ndarray of shape (p,)
-        ‖d‖².
-    floor : ndarray of shape (p,)
-        ‖d̃‖² at which an atom lies in the span.
-    noise : float
-        Share of ‖d‖² below which a squared product with the codes is zero.
-    """
-
-    def __init__(
-        self,
-        gram: np.ndarray,
-        scatter: np.ndarray,
-        moments: tuple[np.ndarray, np.ndarray, np.ndarray],
-        raw: np.ndarray,
-        *,
-        floor: np.ndarray,
-        noise: float,
-    ):
-        self._gram, self._scatter = Downdated(gram), Downdated(scatter)
-        self._a, self._eta, self._squared = (part.copy() for part in moments)
-        self._raw, self._floor, self._noise = raw, floor, noise
-
-    def scores(self) -> np.ndarray:
-        """Score of each atom of the pool."""
-        return fisher_ratio(self._a, self._eta, self._raw, self._squared > self._floor, self._noise)
-
-    def take(self, i: int) -> None:
-        """Take atom `i` of the pool."""
-        length = np.sqrt(self._squared[i])
-        p, g = self._gram.column(i) / length, self._scatter.column(i) / length
-        energy = self._eta[i] / self._squared[i]
-        self._gram.subtract(p, p)
-        self._scatter.deflate(p, g, energy)
-        self._a = self._a - p[:, None] * (self._a[i] / length)
-        self._eta = np.maximum(self._eta - 2 * p * g + energy * p**2, 0)
-        self._squared = self._squared - p**2
-        self._squared[i] = 0.0
+        return np.where(possible, gain / np.where(possible, np.maximum(eta, _FLOOR * raw), 1.0), -np.inf)

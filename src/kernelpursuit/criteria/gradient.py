@@ -7,8 +7,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from kernelpursuit.arrays import Array, from_host, in_double, namespace, padded, to_host
 from kernelpursuit.atoms.protocol import Dictionary
-from kernelpursuit.criteria.base import TakingDirections
-from kernelpursuit.criteria.squares import atoms_of_variant
+from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant
 from kernelpursuit.losses import Loss
 from kernelpursuit.math.medians import in_ties, spreads
 from kernelpursuit.math.weights import KeptWeights, WeightPath
@@ -21,7 +20,7 @@ _ALIKE = 16  # times: losses of targets that differ in size by no more than this
 _DONE = 1e-5  # of the slope of a target where a descent begins: with less it is at its minimum
 
 
-class Gradient(TakingDirections):
+class Gradient(OrthogonalCriterion):
     """Criterion of kernel matching pursuit for a differentiable loss.
 
     With g the negative gradient of the loss at the fitted values and d̃ the part of an atom d outside the span of the
@@ -70,7 +69,7 @@ class Gradient(TakingDirections):
     >>> from kernelpursuit.losses import LOSSES
     >>> y = np.array([1.0, -1.0, 1.0, -1.0])
     >>> run = Gradient(DenseDictionary(np.eye(4)[:, :2]), y, LOSSES["logistic"], intercept=False)
-    >>> round(run.start().loss, 6)  # ln 2
+    >>> round(run.initial_step().loss, 6)  # ln 2
     0.693147
     """
 
@@ -90,13 +89,13 @@ class Gradient(TakingDirections):
         curvature: float | np.ndarray = 2.0,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        # L + alpha cᵀGc is bend times (L / bend + alpha / bend cᵀGc), whose loss bends as the squared one does.
+        # L + alpha cᵀGc is b (L / b + alpha / b cᵀGc). For b = curvature / 2, L / b is curved as the squared loss is.
         ridge = float(np.mean(alpha / (np.asarray(curvature) / 2)))
-        self._bend = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
-        given = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
-        self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
+        self._penalty = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
+        options = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
+        self.atoms = deflation_of_variant(variant, dictionary, targets, **options)
         targets = in_double(targets)
-        self._variant = variant
+        self._jointly = variant == "prefit"
         self._refit_every = refit_every if self.atoms.orthogonal else None
         self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage
         self._y = targets
@@ -110,7 +109,7 @@ class Gradient(TakingDirections):
         self._spreads = np.full(targets.shape[1], np.inf)  # of residuals, by which the loss is rounded off
         self._least_spreads = np.zeros(targets.shape[1])
         self._size = 1.0
-        self._settled = True  # whether the last refit came to the minimum
+        self._converged = True  # whether the last refit came to the minimum
         if intercept:
             self._start_at_mean()
         self._round_off()
@@ -126,14 +125,15 @@ class Gradient(TakingDirections):
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
-            self._a = self.atoms.sweep(self._products)
-        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
+            self._a = self.atoms.measure_exactly(self._products)
+        return self.atoms.scores(J, self._a, self._products, self._jointly)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
-        return self._first_alone(block)  # the gradient after it is not known before it is fitted
+        return self._prepare_first(block)  # the gradient after it is not known before it is fitted
 
-    def _accept(self, waiting: tuple[list[Direction], None], place: int, atom: int, score: float) -> Step:
-        _, sample, tail = waiting[0][place]
+    def _accept(self, prepared: tuple[list[Direction], None], index: int, atom: int, score: float) -> Step:
+        direction = prepared[0][index]
+        _, sample, tail = direction
         self._f_tail = padded(self._f_tail, max(len(tail), len(self._f_tail)))
         length, _ = self._minimise(sample[None, :], tail[None, :], np.zeros((1, self._y.shape[1])))
         length = self._shrinkage * length
@@ -144,13 +144,13 @@ class Gradient(TakingDirections):
             while self._round_off() or self._sharpen():
                 self._refit()
         else:
-            self._settled = True  # as far as it was meant to
+            self._converged = True  # as far as it was meant to
             self._round_off()
-        self.atoms.chosen(atom)
+        self.atoms.choose(atom)
         self._chosen.append(atom)
         self._thetas.append(self._theta)
         if self._a is not None:
-            self._update(waiting[0][place])
+            self._update(direction)
         weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
         return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight)
 
@@ -178,12 +178,12 @@ class Gradient(TakingDirections):
         """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
         return self._slope() / (self._first_slope or 1.0)
 
-    def unsettled(self) -> np.ndarray:
+    def unconverged(self) -> np.ndarray:
         """What one more refit takes off the loss of each target, as a share of what that was before the first atom.
 
         Above 0 where the last one gave up early.
         """
-        if self._settled:
+        if self._converged:
             return np.zeros(self._y.shape[1])
         before, model = self._losses(), (self._theta, self._f, self._f_tail)
         self._refit()
@@ -214,9 +214,9 @@ class Gradient(TakingDirections):
     def _start_at_mean(self) -> None:
         """Start at the mean of the targets, or what a link makes of it."""
         constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
-        mean = to_host(constant @ self.atoms.weigh(self._y))
+        mean = to_host(constant @ self.atoms.scale_rows(self._y))
         if self._form.link is not None:  # the constant whose mean is that of the targets
-            unit = to_host(self.atoms.unweigh(constant.T)[:1, :])  # what 1 along the direction is
+            unit = to_host(self.atoms.unscale_rows(constant.T)[:1, :])  # what 1 along the direction is
             mean = to_host(self._form.link.of_mean(mean * unit)) / unit
         self._move(constant, no_tail, mean)
         self._theta = mean
@@ -271,13 +271,13 @@ class Gradient(TakingDirections):
         """Minimise over all coordinates, from the current ones."""
         basis = self.atoms.basis
         tails = basis.tails[:, : len(self._f_tail)]
-        change, self._settled = self._minimise(basis.directions, tails, np.zeros((basis.size, self._y.shape[1])))
+        change, self._converged = self._minimise(basis.directions, tails, np.zeros((basis.size, self._y.shape[1])))
         self._theta = self._theta + change
-        self._f = self.atoms.unweigh(basis.directions.T @ from_host(self._theta, self._f))
+        self._f = self.atoms.unscale_rows(basis.directions.T @ from_host(self._theta, self._f))
         self._f_tail = tails.T @ self._theta
 
     def _move(self, directions: Array, tails: np.ndarray, change: np.ndarray) -> None:
-        self._f = self._f + self.atoms.unweigh(directions.T @ from_host(change, self._f))
+        self._f = self._f + self.atoms.unscale_rows(directions.T @ from_host(change, self._f))
         self._f_tail[: tails.shape[1]] += tails.T @ change
 
     def _minimise(self, directions: Array, tails: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -298,21 +298,21 @@ class Gradient(TakingDirections):
     def _descend(
         self, directions: Array, tails: np.ndarray, start: np.ndarray, some: slice, size: float, unit: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for `some` targets, and for each whether it is at its minimum.
+        """Change of the coordinates of `some` targets that minimises their objective, and where it is at its minimum.
 
         Losses are counted in `size`, and coordinates in `unit`.
         """
         y, now, tail_now = self._y[:, some], self._f[:, some], self._f_tail[: tails.shape[1], some]
-        bend = self._bend[some]
+        penalty = self._penalty[some]
         form = self._form if some.start is None else self._form.of_target(some.start)
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
             change = unit * flat.reshape(start.shape)
-            f = now + self.atoms.unweigh(directions.T @ from_host(change, now))
+            f = now + self.atoms.unscale_rows(directions.T @ from_host(change, now))
             tail = tail_now + tails.T @ change
-            slope = to_host(directions @ self.atoms.weigh(form.gradient(y, f)))
-            slope += 2 * tails @ (bend * tail)
-            value = self._value(form, y, f) + float(np.sum(bend * tail**2))
+            slope = to_host(directions @ self.atoms.scale_rows(form.gradient(y, f)))
+            slope += 2 * tails @ (penalty * tail)
+            value = self._value(form, y, f) + float(np.sum(penalty * tail**2))
             return value / size, slope.ravel() * (unit / size)
 
         # The directions are orthonormal, so the problem is as well conditioned as the loss allows.
@@ -327,15 +327,15 @@ class Gradient(TakingDirections):
 
         found = [least(start / unit)]
         if not form.convex and form.link is None:  # it may be flat here; at least squares it is not
-            squares = to_host(directions @ self.atoms.weigh(y - now)) - tails @ tail_now
+            squares = to_host(directions @ self.atoms.scale_rows(y - now)) - tails @ tail_now
             found.append(least(squares / unit))
         best = min(found, key=lambda result: result.fun)
         return unit * best.x.reshape(start.shape), best.done
 
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
-        slope = -self.atoms.weigh(self._form.gradient(self._y, self._f))
-        slope, tail, _ = self.atoms.basis.complement(slope, -2 * (self._bend * self._f_tail).T, size=self.atoms.size)
+        slope = -self.atoms.scale_rows(self._form.gradient(self._y, self._f))
+        slope, tail, _ = self.atoms.basis.complement(slope, -2 * (self._penalty * self._f_tail).T, size=self.atoms.size)
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:
@@ -347,30 +347,30 @@ class Gradient(TakingDirections):
         slopes = [Direction(-1, slope[:, t], slope_tail[:, t]) for t in range(slope.shape[1])]
         products = self.atoms.correlate(*side_by_side([new, *slopes]))
         self._a = products[:, 1:].copy()
-        if self._variant != "basic":
+        if self.atoms.orthogonal:
             for J, part in self.atoms.downdate(products[:, 0]):
-                self._renew(J, part)
+                self._recompute(J, part)
 
     def _slope(self) -> float:
         xp = namespace(self._f)
         return float(to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)))))
 
-    def _weighed(self, form: Loss, y: Array, f: Array) -> Array:
+    def _weighted(self, form: Loss, y: Array, f: Array) -> Array:
         """A loss of each row, times its weight."""
-        return self.atoms.weigh(self.atoms.weigh(form.value(y, f)))
+        return self.atoms.scale_rows(self.atoms.scale_rows(form.value(y, f)))
 
     def _value(self, form: Loss, y: Array, f: Array) -> float:
         """Weighted sum of a loss."""
-        return float(to_host(namespace(f).sum(self._weighed(form, y, f))))
+        return float(to_host(namespace(f).sum(self._weighted(form, y, f))))
 
     def _losses(self) -> np.ndarray:
         """Mean loss of each target, with its penalty."""
-        values = to_host(namespace(self._f).sum(self._weighed(self._form, self._y, self._f), axis=0))
-        return (values + self._bend * np.sum(self._f_tail**2, axis=0)) / self.atoms.total_weight
+        values = to_host(namespace(self._f).sum(self._weighted(self._form, self._y, self._f), axis=0))
+        return (values + self._penalty * np.sum(self._f_tail**2, axis=0)) / self.atoms.total_weight
 
     def _loss(self) -> float:
         value = self._value(self._form, self._y, self._f)
-        return (value + float(np.sum(self._bend * self._f_tail**2))) / self.atoms.total_weight
+        return (value + float(np.sum(self._penalty * self._f_tail**2))) / self.atoms.total_weight
 
 
 def _steepest(slope: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -6,22 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit.arrays import Array, energies, eps, namespace, squared_norms, tie_tolerance, to_host
-from kernelpursuit.atoms import WeighedDictionary
+from kernelpursuit.arrays import Array, energies, eps, namespace, narrowest_tie, squared_norms, to_host
+from kernelpursuit.atoms import WeightedDictionary
 from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
-from kernelpursuit.criteria.base import Taking
+from kernelpursuit.criteria.base import Criterion
 from kernelpursuit.math.cholesky import CholeskyApart, PartialCholesky, pivot_limit
 from kernelpursuit.pursuit.loop import Step
-from kernelpursuit.pursuit.rehearsal_matrices import Downdated, pairs
-from kernelpursuit.pursuit.rounding import stale, ties
+from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
+from kernelpursuit.pursuit.rounding import stale, tie_tolerances
 
 SELECTIONS = ("rayleigh", "diagonal", "random")
 _INDEFINITE = 30  # times the root of the limit of pivots: a share of k(x, x) that is no rounding error
 _MOST_REFUSED = 100  # atoms passed over one after the other, after which the rest is not tried
 
 
-class Waiting(NamedTuple):
-    """Directions l that atoms of a block add, and what their products with the kernel matrix are."""
+class Prepared(NamedTuple):
+    """Directions l that atoms of a block add, and their products with the kernel matrix."""
 
     directions: np.ndarray  # (b, n)
     raw: np.ndarray | None  # (b, n), Kl; None without running norms
@@ -30,15 +30,15 @@ class Waiting(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """What is known of rows that are elsewhere, of which the atoms are some."""
+    """Numbers that are known of rows on shards, of which the atoms are some."""
 
-    trace: float  # of the kernel matrix of all rows, weighed
-    rows: float  # how many there are, weighed
+    trace: float  # of the kernel matrix of all rows, weighted
+    rows: float  # how many there are, weighted
     unit: float  # mean weight
     roots: Array | None  # (n_rows, 1), roots of the weights over the unit, where the rows are
 
 
-class Rayleigh(Taking):
+class Rayleigh(Criterion):
     """Points whose span in feature space comes close to all others: a partial Cholesky factor L of the kernel matrix.
 
     K⁽ᵗ⁾ = K - LLᵀ is what is left of the kernel matrix after t steps, and d is its diagonal. A step with atom i takes
@@ -73,7 +73,7 @@ class Rayleigh(Taking):
     ----------
     diagonal : ndarray of shape (n,)
         d, squared distances to the span, times the weights.
-    alive : ndarray of bool, shape (n,)
+    available : ndarray of bool, shape (n,)
         Points not chosen whose squared distance is above 1e-10 (float32: 1e-5) of what it was. One that would take
         more off another than there is left, because rounding errors have grown, is passed over.
     indefinite : bool
@@ -96,6 +96,8 @@ class Rayleigh(Taking):
            [0., 0., 3.]])
     """
 
+    ends_early_in_float32 = True
+
     def __init__(
         self,
         dictionary: Dictionary,
@@ -113,7 +115,7 @@ class Rayleigh(Taking):
         unit = np.mean(weights) if elsewhere is None and weights is not None else elsewhere.unit if elsewhere else 1.0
         self._weights = np.ones(m) if weights is None else weights / unit
         if weights is not None:
-            dictionary = WeighedDictionary(dictionary, self._weights, elsewhere.roots if elsewhere else None)
+            dictionary = WeightedDictionary(dictionary, self._weights, elsewhere.roots if elsewhere else None)
         self.D = dictionary
         self.passes = 0.0
         self._selection = selection
@@ -123,15 +125,15 @@ class Rayleigh(Taking):
         self._eps = eps(self._like)
         self._limit = pivot_limit(self._eps)  # d enters the scores as a divisor
         with np.errstate(over="ignore", invalid="ignore"):
-            start = to_host(dictionary.gram_diagonal(None))
-        if not np.all(np.isfinite(start)):
+            initial = to_host(dictionary.gram_diagonal(None))
+        if not np.all(np.isfinite(initial)):
             raise ValueError("kernel gives infinite or undefined values on X: scale X, or change kernel or gamma")
-        self._start = np.maximum(start, 0)
-        self.diagonal = self._start.copy()
-        self.alive = self._start > 0
+        self._initial = np.maximum(initial, 0)
+        self.diagonal = self._initial.copy()
+        self.available = self._initial > 0
         self._refused = 0  # atoms passed over since the last one that was taken
-        self._scale = float(np.max(self._start / self._weights, initial=0.0))  # largest k(x, x)
-        self.indefinite = bool(np.min(start, initial=0.0) < -np.sqrt(self._limit) * self._scale)
+        self._scale = float(np.max(self._initial / self._weights, initial=0.0))  # largest k(x, x)
+        self.indefinite = bool(np.min(initial, initial=0.0) < -np.sqrt(self._limit) * self._scale)
         self._h: np.ndarray | None = None  # running ‖K⁽ᵗ⁾eᵢ‖²
         self._reference = np.zeros(0)  # the largest number that went into it since it was last exact
         self._chosen: list[int] = []
@@ -141,27 +143,24 @@ class Rayleigh(Taking):
             self._cholesky = CholeskyApart(self._like, lambda J: self.D.gram(None, J))
 
     @property
-    def tie(self) -> Any:
+    def tie_tolerance(self) -> Any:
         """Relative difference under which scores are equal. If d fell to a share x it is known 1/x times less well."""
         if self._selection == "random":
             return 0.0
-        tie = tie_tolerance(self._like)
-        return ties(tie * self._start, self.diagonal, self.alive, least=tie)
+        least = narrowest_tie(self._like)
+        return tie_tolerances(least * self._initial, self.diagonal, self.available, least)
 
     @property
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix that is kept."""
         return self.D.in_memory
 
-    def start(self) -> Step:
+    def initial_step(self) -> Step:
         """State before the first atom."""
         return Step(atom=-1, loss=self._loss())
 
     def factor(self) -> np.ndarray:
-        """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix.
-
-        Of rows that are elsewhere it is there as well.
-        """
+        """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix."""
         if self._elsewhere is None:
             return (to_host(self._cholesky.rows[: len(self._chosen), :]) / np.sqrt(self._weights)).T
         far = self._cholesky.rows[: len(self._chosen), :].T
@@ -172,7 +171,7 @@ class Rayleigh(Taking):
         return (self._cholesky.here()[: len(self._chosen), atoms] / np.sqrt(self._weights[atoms])).T
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Definition of the running quantities: ‖K⁽ᵗ⁾eᵢ‖² and K⁽ᵗ⁾ᵢᵢ of atoms `J`."""
+        """Definition of the running numbers of atoms `J`: ‖K⁽ᵗ⁾eᵢ‖² and K⁽ᵗ⁾ᵢᵢ."""
         columns = self._deflate(J)
         norms = squared_norms(columns)
         if not np.all(np.isfinite(norms)):
@@ -180,19 +179,19 @@ class Rayleigh(Taking):
         return norms, np.diagonal(self._cholesky.entries(columns, J, J)).copy()
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same as they are kept up to date."""
+        """Running numbers of atoms `J`, see `moments`."""
         assert self._h is not None, "moments run from the first call of scores() on"
         return self._h[J], self.diagonal[J]
 
     @property
-    def follows(self) -> bool:
+    def tracks_all_scores(self) -> bool:
         """Whether the score of every atom is known."""
         return self._selection == "diagonal" or (self._selection == "rayleigh" and self._h is not None)
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores; ``-inf`` for atoms in the span."""
         chosen = slice(None) if J is None else J
-        d, alive = self.diagonal[chosen], self.alive[chosen]
+        d, available = self.diagonal[chosen], self.available[chosen]
         if self._selection == "diagonal":
             gain = d / self._weights[chosen]
         elif self._selection == "random":
@@ -200,8 +199,8 @@ class Rayleigh(Taking):
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 gain = d / self._draw_times(len(d))
         else:
-            gain = self._norms(J) / np.where(alive, d, 1.0)
-        return np.where(alive, gain, -np.inf)
+            gain = self._norms(J) / np.where(available, d, 1.0)
+        return np.where(available, gain, -np.inf)
 
     def _draw_times(self, size: int) -> np.ndarray:
         """Exponential times, by the number of steps before: a path that goes on draws as one that was never cut."""
@@ -209,14 +208,14 @@ class Rayleigh(Taking):
             self._seed = int(self._rng.integers(2**63))
         return np.random.default_rng([self._seed, len(self._chosen)]).standard_exponential(size)
 
-    def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
+    def _prepare(self, block: list[int]) -> tuple[list[int], Prepared]:
         cholesky, before = self._cholesky, len(self._chosen)
         columns = self.D.columns(np.array(block))
-        cholesky.extend(columns, block, self._limit * self._start[block])
+        cholesky.extend(columns, block, self._limit * self._initial[block])
         count = self._possible(cholesky.here(before), block)
         cholesky.truncate(before + count)
         if not count:
-            return [], Waiting(np.zeros((0, 0)), None, None, np.zeros(0))
+            return [], Prepared(np.zeros((0, 0)), None, None, np.zeros(0))
         l = cholesky.rows[before:, :]  # noqa: E741
         lengths = energies(l.T)
         raw = left = None
@@ -224,7 +223,7 @@ class Rayleigh(Taking):
             raw = self.D.correlate(namespace(l).astype(l, self._like.dtype).T).T
             left = raw - cholesky.explained_here(l.T, before).T
             self.passes += 1
-        return block[:count], Waiting(cholesky.here(before), raw, left, to_host(lengths))
+        return block[:count], Prepared(cholesky.here(before), raw, left, to_host(lengths))
 
     def _possible(self, directions: np.ndarray, block: list[int]) -> int:
         """How many of `directions` come before one that takes more off a row than there is left, lⱼ² > dⱼ.
@@ -234,13 +233,13 @@ class Rayleigh(Taking):
         atom were taken they would grow, step by step, into a Nyström matrix that has nothing in common with K.
         """
         left = self.diagonal.copy()
-        for place, (direction, atom) in enumerate(zip(directions, block, strict=False)):
+        for index, (direction, atom) in enumerate(zip(directions, block, strict=False)):
             excess = direction * direction - left
-            if np.any(excess > self._limit * self._start + self._eps * self._scale * self._weights):
-                if place == 0:
+            if np.any(excess > self._limit * self._initial + self._eps * self._scale * self._weights):
+                if index == 0:
                     self._refuse(left / self._weights, excess / self._weights, atom)
-                if place or self._chosen:  # the first atom of all is as good as any
-                    return place
+                if index or self._chosen:  # the first atom of all is as good as any
+                    return index
             left = np.maximum(-excess, 0)
             left[atom] = 0.0
         return len(directions)
@@ -251,44 +250,51 @@ class Rayleigh(Taking):
         self.indefinite |= negative > _INDEFINITE * np.sqrt(self._limit) * self._scale
         self._refused += 1
         if self._refused == _MOST_REFUSED:
-            self.alive[:] = False
+            self.available[:] = False
 
-    def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
-        l = waiting.directions[place]  # noqa: E741
-        length = float(l @ l) if self._elsewhere is None else float(waiting.lengths[place])
+    def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
+        l = prepared.directions[index]  # noqa: E741
+        length = float(l @ l) if self._elsewhere is None else float(prepared.lengths[index])
         score = length if self._selection == "rayleigh" else float(l[atom] ** 2 / self._weights[atom])
         self._taken_off += length
         squares = l * l
         if self._h is not None:
-            assert waiting.raw is not None and waiting.left is not None
-            self._h += length * squares - 2 * l * waiting.left[place]
-            self._reference += 2 * np.abs(l * waiting.raw[place])  # what was subtracted before it cancelled
+            assert prepared.raw is not None and prepared.left is not None
+            self._h += length * squares - 2 * l * prepared.left[index]
+            self._reference += 2 * np.abs(l * prepared.raw[index])  # what was subtracted before it cancelled
         self._chosen.append(atom)
         self._refused = 0
         self.diagonal = np.maximum(self.diagonal - squares, 0)
         self.diagonal[atom] = 0.0
-        self.alive &= self.diagonal > self._limit * self._start
+        self.available &= self.diagonal > self._limit * self._initial
         if self._h is not None:
             self._refresh()
         return Step(atom, score, loss=self._loss())
 
-    def _give_back(self, waiting: Waiting, taken: int) -> None:
+    def _give_back(self, prepared: Prepared, taken: int) -> None:
         self._cholesky.truncate(len(self._chosen))
 
-    def rehearse(self, J: np.ndarray) -> RayleighRehearsal | None:
-        """The criterion on atoms `J` alone; None where a choice costs no pass over the data."""
+    def simulate(self, J: np.ndarray) -> PoolSimulation | None:
+        """The choices of this criterion among atoms `J` alone; None where a choice costs no pass over the data."""
         if self._h is None or self._selection != "rayleigh":
             return None
         p = len(J)
         inside, products = np.empty((p, p)), np.empty((p, p))
-        for one, two, mine, theirs in pairs(J, self.D.tile, self.D.shape[0], self._deflate):
+        for one, two, mine, theirs in pairs_of_pieces(J, self.D.tile, self.D.shape[0], self._deflate):
             products[one, two] = to_host(mine.T @ theirs)
             products[two, one] = products[one, two].T
             if one == two:
                 inside[:, one] = self._cholesky.entries(mine, J, J[one])
             del mine, theirs
-        self.passes += p / len(self.alive)
-        return RayleighRehearsal(inside, products, self.diagonal[J], self._h[J], floor=self._limit * self._start[J])
+        self.passes += p / len(self.available)
+
+        def score(pool: PoolSimulation, possible: np.ndarray) -> np.ndarray:
+            assert pool.energy is not None
+            h = np.maximum(pool.energy, np.maximum(pool.squared, 0) ** 2)  # none is below its own entry squared
+            return np.where(possible, h / np.where(possible, pool.squared, 1.0), -np.inf)
+
+        floor = self._limit * self._initial[J]
+        return PoolSimulation(inside, self.diagonal[J], floor, score, form=products, energy=self._h[J])
 
     def _norms(self, J: np.ndarray | None) -> np.ndarray:
         """‖K⁽ᵗ⁾eᵢ‖² of atoms `J`: kept up to date once all were asked for, from the definition before that."""
@@ -299,7 +305,7 @@ class Rayleigh(Taking):
         if self._h is not None:
             return self._h if J is None else self._h[J]
         assert J is not None
-        self.passes += len(J) / len(self.alive)
+        self.passes += len(J) / len(self.available)
         (norms,) = sweep(self.D, lambda tile: self.moments(tile)[:1], J)
         return norms
 
@@ -311,53 +317,13 @@ class Rayleigh(Taking):
         """Compute norms anew where cancellation has eaten half of their digits. None is below its own entry squared."""
         assert self._h is not None
         np.maximum(self._h, self.diagonal**2, out=self._h)
-        known = np.where(self.alive, self._h, np.inf)
+        known = np.where(self.available, self._h, np.inf)
         lost = stale(known, np.sqrt(self._eps) * self._reference)
         for J in pieces(self.D, lost):
             self._h[J] = self._reference[J] = self.moments(J)[0]
-        self.passes += len(lost) / len(self.alive)
+        self.passes += len(lost) / len(self.available)
 
     def _loss(self) -> float:
         if self._elsewhere is not None:
             return max(0.0, self._elsewhere.trace - self._taken_off) / self._elsewhere.rows
         return float(np.sum(self.diagonal) / len(self.diagonal))
-
-
-class RayleighRehearsal:
-    """`Rayleigh` on a pool of atoms, given what is left of the kernel matrix, K, on it.
-
-    Taking atom i, with l = Keᵢ / √dᵢ and g = Kl on the pool, changes K by -l lᵀ, and the inner products of its columns
-    over all samples by -l gᵀ - g lᵀ + ‖l‖² l lᵀ; g and ‖l‖² are entries of those products over √dᵢ and dᵢ.
-
-    Parameters
-    ----------
-    inside : ndarray of shape (p, p)
-        K on the pool.
-    products : ndarray of shape (p, p)
-        Inner products of the pool's columns of K, all n entries of them.
-    diagonal, norms : ndarray of shape (p,)
-        The diagonals of the two, d and h, more exact.
-    floor : ndarray of shape (p,)
-        d at which an atom lies in the span.
-    """
-
-    def __init__(
-        self, inside: np.ndarray, products: np.ndarray, diagonal: np.ndarray, norms: np.ndarray, *, floor: np.ndarray
-    ):
-        self._inside, self._products = Downdated(inside), Downdated(products)
-        self._d, self._h, self._floor = diagonal.copy(), norms.copy(), floor
-
-    def scores(self) -> np.ndarray:
-        """Score of each atom of the pool."""
-        possible = self._d > self._floor
-        return np.where(possible, self._h / np.where(possible, self._d, 1.0), -np.inf)
-
-    def take(self, i: int) -> None:
-        """Take atom `i` of the pool."""
-        root = np.sqrt(self._d[i])
-        l, g, energy = self._inside.column(i) / root, self._products.column(i) / root, self._h[i] / self._d[i]  # noqa: E741
-        self._inside.subtract(l, l)
-        self._products.deflate(l, g, energy)
-        self._d = self._d - l**2
-        self._h = np.maximum(self._h - 2 * l * g + energy * l**2, np.maximum(self._d, 0) ** 2)
-        self._d[i] = 0.0

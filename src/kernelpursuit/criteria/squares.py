@@ -6,31 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import Array, energies, from_host, in_double, padded, squared_norms, squared_rows, to_host
+from kernelpursuit.arrays import Array, energies, from_host, in_double, padded, squared_norms, to_host
 from kernelpursuit.atoms.protocol import Dictionary
-from kernelpursuit.criteria.base import TakingDirections
+from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant
 from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.pursuit.ahead import Ahead, Later
 from kernelpursuit.pursuit.at_once import at_once
-from kernelpursuit.pursuit.deflation import Deflation
+from kernelpursuit.pursuit.deflation import ratios
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side, tails_of
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step
-from kernelpursuit.pursuit.rehearsal_matrices import Downdated
+from kernelpursuit.pursuit.pool_matrices import PoolSimulation
 
-VARIANTS = ("prefit", "backfit", "basic")
-
-Waiting = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
+Prepared = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
 
 
-def atoms_of_variant(variant: str, dictionary: Dictionary, targets: Array, **given: Any) -> Deflation:
-    """The atoms that targets are fitted by, which join the span when they are chosen, unless the variant is basic."""
-    if variant not in VARIANTS:
-        raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
-    return Deflation(dictionary, targets, orthogonal=variant != "basic", **given)
-
-
-class Squares(TakingDirections):
+class Squares(OrthogonalCriterion):
     """Criterion of kernel matching pursuit for the squared loss.
 
     With d̃ the part of an atom d outside the span of the constant and the chosen atoms, and r the residual, the score is
@@ -78,6 +69,8 @@ class Squares(TakingDirections):
     [1.6666666666666667]
     """
 
+    mostly_passes = True
+
     def __init__(
         self,
         dictionary: Dictionary,
@@ -90,107 +83,178 @@ class Squares(TakingDirections):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
+        leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        given = {"alpha": alpha, "weights": weights, "counts": counts, "intercept": intercept, "groups": groups}
-        self.atoms = atoms_of_variant(variant, dictionary, targets, **given)
-        self._variant = variant
+        options = {"alpha": alpha, "weights": weights, "counts": counts, "intercept": intercept, "groups": groups}
+        self.atoms = deflation_of_variant(variant, dictionary, targets, **options)
+        self._jointly = variant == "prefit"
         self._shrinkage = shrinkage
-        self._r = self.atoms.centre(self.atoms.weigh(in_double(targets)))
+        self._r = self.atoms.centre(self.atoms.scale_rows(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
+        self._reads_are_slow = not isinstance(self._r, np.ndarray)  # of rows on a device or on shards
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
-        self._constant, energy = np.zeros(targets.shape[1]), None
-        if intercept:
-            constant, length = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0)), None
-            if not isinstance(self._r, np.ndarray):  # each number that is read has a long way
-                ahead = Ahead(self._r, self._r_tail, [constant], 1.0, True)
-                ahead.go(self._r, None)
-                length, energy = ahead.lengths[0], ahead.energy(0)
-            self._constant = self._advance(constant, 1.0, length)
-        self._refreshed_at = self._loss() if energy is None else energy / self.atoms.total_weight
+        self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
+        self._constant = np.zeros(targets.shape[1])
+        self._refreshed_at = self._fit_constant() if intercept else self._loss()
+
+    def _fit_constant(self) -> float:
+        """Take the first direction, that of the constant; returns the loss."""
+        direction = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0))
+        energy = None
+        if self._reads_are_slow:
+            ahead = Ahead(self._r, self._r_tail, [direction], 1.0, True)
+            ahead.go(self._r, None)
+            self._constant, energy = ahead.lengths[0], ahead.energy(0)
+        else:
+            self._constant = self._length(direction)
+        self._move(direction, self._constant)
+        return self._loss(energy)
 
     @property
-    def loss_of_scores(self) -> float:
+    def loss_per_score(self) -> float:
         """What a score of one takes off the loss; nan where it is no drop of the loss."""
-        return 1 / self.atoms.total_weight if self._variant == "prefit" else np.nan
+        return 1 / self.atoms.total_weight if self._jointly else np.nan
 
     @property
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix; one over tiles that are kept takes longer, and pools may pay."""
         return self.atoms.D.in_memory and not self.pass_cost
 
-    def start(self) -> Step:
+    def initial_step(self) -> Step:
         """State before the first atom."""
         return Step(-1, loss=self._loss() if self._steps else self._refreshed_at, leave_one_out=self._left_out_error())
 
-    def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Definition of the running quantities: d̃ᵀr, (len(J), n_targets), and ‖d̃‖² of atoms `J`."""
-        part = self.atoms.deflate(J)
-        return self._products(part), part.squared
-
-    def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same as they are kept up to date."""
-        assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self.atoms.squared[J]
+    # -- scores: running products a = d̃ᵀr, and the norms that `Deflation` keeps
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
-            self._check_precision()
-        return self.atoms.scores(J, self._a, self._products, jointly=self._variant == "prefit")
+            self._finish_block()
+        return self.atoms.scores(J, self._a, self._products, self._jointly)
 
-    def _prepare(self, block: list[int]) -> tuple[list[int], Waiting]:
-        far = not isinstance(self._r, np.ndarray)  # each number that is read has a long way
-        found = at_once(self.atoms, block, self._r, self._r_tail) if far and self.atoms.orthogonal else None
+    def _products(self, part: Deflated) -> np.ndarray:
+        return part.products(self._r, self._r_tail)
+
+    def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Definition of the running numbers of atoms `J`: d̃ᵀr, (len(J), n_targets), and ‖d̃‖²."""
+        part = self.atoms.deflate(J)
+        return self._products(part), part.squared
+
+    def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Running numbers of atoms `J`, see `moments`."""
+        assert self._a is not None, "moments run from the first call of scores() on"
+        return self._a[J], self.atoms.squared[J]
+
+    def simulate(self, J: np.ndarray) -> PoolSimulation | None:
+        """The choices of this criterion among atoms `J` alone."""
+        if self._a is None:
+            return None
+        gram, floor = self.atoms.pool_gram(J)
+        norms = self.atoms.squared[J] if self.atoms.orthogonal else self.atoms.centred[J]
+        divisors = None if self._jointly else self.atoms.centred[J]
+
+        def score(simulation: PoolSimulation, possible: np.ndarray) -> np.ndarray:
+            assert simulation.products is not None
+            return ratios(simulation.products, simulation.squared if divisors is None else divisors, possible)
+
+        share, joins = self._shrinkage, self.atoms.orthogonal
+        return PoolSimulation(gram, norms, floor, score, products=self._a[J], share=share, joins=joins)
+
+    # -- steps
+
+    def _prepare(self, block: list[int]) -> tuple[list[int], Prepared]:
+        if self._reads_are_slow:
+            prepared = self._prepare_in_few_reads(block)
+        else:
+            directions = self.atoms.extend(block)
+            prepared = directions, (self._correlate(directions), None)
+        return [direction.atom for direction in prepared[0]], prepared
+
+    def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
+        """Products of all atoms with the directions, where running products are kept: one pass."""
+        if self._a is None or not directions:
+            return None
+        if self.atoms.orthogonal and not self._reads_are_slow:  # they lie side by side
+            return self.atoms.correlate(self.atoms.basis.directions[self.atoms.size :].T, tails_of(directions))
+        return self.atoms.correlate(*side_by_side(directions))
+
+    def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
+        directions, (products, ahead) = prepared
+        if ahead is None:
+            length = self._shrinkage * self._length(directions[index])
+            self._move(directions[index], length)
+            loss, left_out = self._loss(), self._left_out_error()
+        else:
+            length = ahead.lengths[index]
+            self._move(directions[index], length, ahead.after(index))
+            loss, left_out = self._loss(ahead.energy(index)), ahead.left_out(index, self.atoms.total_weight)
+        self.atoms.choose(atom)
+        if products is not None:
+            self._downdate(products[:, index], length, loss)
+        self._steps.append((atom, length))
+        unit = self.atoms.unit
+        weight = tuple((length * np.sqrt(unit)).tolist())
+        return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
+
+    def _length(self, direction: Direction) -> np.ndarray:
+        """Products of the residuals with a unit direction: the full step along it."""
+        inside, width = to_host(direction.sample @ self._r), min(len(direction.tail), len(self._r_tail))
+        return inside + direction.tail[:width] @ self._r_tail[:width] if width else inside
+
+    def _move(self, direction: Direction, length: np.ndarray, after: tuple[Array, Any] | None = None) -> None:
+        """Take a step along a unit direction off the residuals and those left out, which may be known `after` it."""
+        sample, tail = direction.sample, direction.tail
+        if len(tail) > len(self._r_tail):
+            self._r_tail = padded(self._r_tail, len(tail))
+        if len(tail):
+            self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
+        if after is not None:
+            self._r, self._left_out = after
+            return
+        self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
+        if self._left_out is not None:
+            self._left_out.move(sample, length, self._r)
+
+    def _downdate(self, products: np.ndarray, length: np.ndarray, loss: float) -> None:
+        """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
+        assert self._a is not None
+        self._a -= products[:, None] * length[None, :]
+        if self.atoms.orthogonal:
+            for J, part in self.atoms.downdate(products):
+                self._recompute(J, part)
+        if self._lost_digits(loss):
+            self._a = self.atoms.correlate(self._r, self._r_tail)
+
+    def _loss(self, energy: float | None = None) -> float:
+        """Mean squared residual, penalty included; `energy` is its sum if that is known."""
+        if energy is None:
+            whole = np.vdot(self._r, self._r) if isinstance(self._r, np.ndarray) else squared_norms(self._r).sum()
+            energy = float(whole + np.vdot(self._r_tail, self._r_tail))
+        return energy / self.atoms.total_weight
+
+    def _left_out_error(self) -> Any:
+        if self._left_out is None:
+            return np.nan
+        error = Later(energies(self._left_out.residual), self.atoms.total_weight)
+        return error if self._reads_are_slow else float(error)
+
+    # -- steps where each number that is read has a long way: all of a block is read at once
+
+    def _prepare_in_few_reads(self, block: list[int]) -> Prepared:
+        found = at_once(self.atoms, block, self._r, self._r_tail) if self.atoms.orthogonal else None
         directions = self.atoms.extend(block) if found is None else found.directions
         ahead = None
-        if directions and far and self.atoms.groups is None:
+        if directions and self.atoms.groups is None:
             known = None if found is None else (found.inside, found.energy)
             ahead = Ahead(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal, known)
         products = self._correlate(directions) if found is None else found.products
         if ahead is not None:
             ahead.go(self._r, self._left_out)
-        return [direction.atom for direction in directions], (directions, (products, ahead))
+        return directions, (products, ahead)
 
-    def _accept(self, waiting: Waiting, place: int, atom: int, score: float) -> Step:
-        directions, (products, ahead) = waiting
-        if ahead is None:
-            length = self._advance(directions[place], self._shrinkage)
-        else:
-            length = self._advance(directions[place], self._shrinkage, ahead.lengths[place], ahead.after(place))
-        known = None if ahead is None else ahead.energy(place)
-        loss, unit = self._loss() if known is None else known / self.atoms.total_weight, self.atoms.unit
-        self.atoms.chosen(atom)
-        if products is not None:
-            self._downdate(products[:, place], length, loss)
-        self._steps.append((atom, length))
-        weight = tuple((length * np.sqrt(unit)).tolist())
-        left_out = self._left_out_error() if ahead is None else ahead.left_out(place, self.atoms.total_weight)
-        return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
-
-    def _length(self, direction: Direction) -> np.ndarray:
-        """Products of the residuals with a unit direction."""
-        inside, tail = to_host(direction.sample @ self._r), direction.tail
-        return inside + tail @ self._r_tail[: len(tail)] if len(tail) else inside
-
-    def rehearse(self, J: np.ndarray) -> SquaresRehearsal | None:
-        """The criterion on atoms `J` alone."""
-        if self._a is None:
-            return None
-        gram, floor = self.atoms.rehearsed_gram(J), self.atoms.floor(J)
-        floor[self.atoms.little_is_left(J)] = np.inf  # a few neighbours of atoms taken: not tried out
-        norms = self.atoms.squared[J] if self._variant != "basic" else self.atoms.start[J]
-        return SquaresRehearsal(
-            gram,
-            self._a[J].copy(),
-            norms.copy(),
-            self.atoms.start[J] if self._variant != "prefit" else None,
-            floor=floor,
-            share=self._shrinkage,
-            joins=self._variant != "basic",
-        )
+    # -- the model
 
     def weight_path(self, n_steps: int) -> WeightPath:
         """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
@@ -207,7 +271,7 @@ class Squares(TakingDirections):
 
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
-        return self.atoms.unweigh(self._r)
+        return self.atoms.unscale_rows(self._r)
 
     def left_out(self) -> Array:
         """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
@@ -216,120 +280,4 @@ class Squares(TakingDirections):
         not have them, nor has a single group.
         """
         assert self._left_out is not None
-        return self.atoms.unweigh(self._left_out.residual)
-
-    def _products(self, part: Deflated) -> np.ndarray:
-        return part.products(self._r, self._r_tail)
-
-    def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
-        """Products of all atoms with the directions, where running moments are kept."""
-        if self._a is None or not directions:
-            return None
-        if self.atoms.orthogonal and isinstance(self._r, np.ndarray):  # they lie side by side
-            return self.atoms.correlate(self.atoms.basis.directions[self.atoms.size :].T, tails_of(directions))
-        return self.atoms.correlate(*side_by_side(directions))
-
-    def _advance(
-        self,
-        direction: Direction,
-        share: float,
-        length: np.ndarray | None = None,
-        after: tuple[Array, Any] | None = None,
-    ) -> np.ndarray:
-        """Move the residual along a unit direction and update the leverages; returns the step length per target.
-
-        `length`, and the residuals `after` the step, may be known.
-        """
-        sample, tail = direction.sample, direction.tail
-        if len(tail) > len(self._r_tail):
-            self._r_tail = padded(self._r_tail, len(tail))
-        if length is None:
-            length = share * self._length(direction)
-        if len(tail):
-            self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
-        if after is not None:
-            self._r, self._left_out = after
-            return length
-        self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
-        if self._left_out is not None:
-            self._left_out.move(sample, length, self._r)
-        return length
-
-    def _downdate(self, products: np.ndarray, length: np.ndarray, loss: float) -> None:
-        """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
-        assert self._a is not None
-        self._a -= products[:, None] * length[None, :]
-        if self._variant != "basic":
-            for J, part in self.atoms.downdate(products):
-                self._renew(J, part)
-        if self._lost_digits(loss):
-            self._a = self.atoms.correlate(self._r, self._r_tail)
-
-    def _energy(self) -> float:
-        """Squared norm of the residuals, penalty included."""
-        whole = np.vdot(self._r, self._r) if isinstance(self._r, np.ndarray) else squared_norms(self._r).sum()
-        return float(whole + np.vdot(self._r_tail, self._r_tail))
-
-    def _loss(self) -> float:
-        return self._energy() / self.atoms.total_weight
-
-    def _left_out_error(self) -> Any:
-        if self._left_out is None:
-            return np.nan
-        error = Later(energies(self._left_out.residual), self.atoms.total_weight)
-        return float(error) if isinstance(self._r, np.ndarray) else error
-
-
-class SquaresRehearsal:
-    """`Squares` on a pool of atoms, given their inner products.
-
-    With l the next column of the Cholesky factor of these, and b = d̃ᵢᵀr / ‖d̃ᵢ‖, taking atom i changes d̃ᵀr by -l b and
-    ‖d̃‖² by -l².
-
-    Parameters
-    ----------
-    gram : ndarray of shape (p, p)
-        d̃ᵀd̃ of the pool.
-    products : ndarray of shape (p, t)
-        d̃ᵀr.
-    squared : ndarray of shape (p,)
-        ‖d̃‖², more exact than the diagonal of `gram`.
-    norms : ndarray of shape (p,), optional
-        Divisors of the scores, where they are not ‖d̃‖².
-    floor : ndarray of shape (p,)
-        ‖d̃‖² at which an atom lies in the span.
-    share : float
-        Share of the full step that is taken.
-    joins : bool
-        Whether atoms taken join the span.
-    """
-
-    def __init__(
-        self,
-        gram: np.ndarray,
-        products: np.ndarray,
-        squared: np.ndarray,
-        norms: np.ndarray | None,
-        *,
-        floor: np.ndarray,
-        share: float,
-        joins: bool,
-    ):
-        self._gram, self._a, self._squared, self._norms = Downdated(gram), products, squared, norms
-        self._floor, self._share, self._joins = floor, share, joins
-
-    def scores(self) -> np.ndarray:
-        """Score of each atom of the pool."""
-        possible = self._squared > self._floor
-        norms = self._squared if self._norms is None else self._norms
-        return np.where(possible, squared_rows(self._a) / np.where(possible, norms, 1.0), -np.inf)
-
-    def take(self, i: int) -> None:
-        """Take atom `i` of the pool."""
-        length = np.sqrt(self._squared[i])
-        l = self._gram.column(i) / length  # noqa: E741
-        self._a -= self._share * l[:, None] * (self._a[i] / length)
-        if self._joins:
-            self._gram.subtract(l, l)
-            self._squared = self._squared - l**2
-            self._squared[i] = 0.0
+        return self.atoms.unscale_rows(self._left_out.residual)

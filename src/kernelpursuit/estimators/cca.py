@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, on_host, to_host
-from kernelpursuit.atoms import WeighedDictionary
+from kernelpursuit.atoms import WeightedDictionary
 from kernelpursuit.criteria.cca import DEFLATIONS, CanonicalCorrelation
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.descriptions import described
@@ -234,7 +234,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
 
         def criterion(*views: Any) -> CanonicalCorrelation:
             if data.weights is not None:
-                views = tuple(WeighedDictionary(view, data.weights / np.mean(data.weights)) for view in views)
+                views = tuple(WeightedDictionary(view, data.weights / np.mean(data.weights)) for view in views)
             return CanonicalCorrelation(*views, deflation=self.deflation, signed=self.signed)
 
         path, _, dictionaries = run(

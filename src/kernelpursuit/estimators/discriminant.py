@@ -295,7 +295,7 @@ class SparseKernelFDA(FisherModel):
 
         def rules(criterion: Fisher) -> list[StopRule]:
             # Below the rounding error of the labels there is nothing left to explain.
-            floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.start().loss
+            floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.initial_step().loss
             bound = [fisher_bound_rule(criterion, index, self.alpha, self.patience)] if self.stop == "bound" else []
             return [n_atoms(self.n_atoms), tolerance(settings.tol, floor), *bound]
 

@@ -358,7 +358,7 @@ class PursuitNystroem(
             return self.path_.values("loss")
         # This one needs no pass to take an atom.
         criterion = Rayleigh(dictionary, selection="diagonal", weights=weights, elsewhere=far)
-        losses = [criterion.start().loss]
+        losses = [criterion.initial_step().loss]
         for atom in self.path_.atoms:
             losses += [step.loss for step in criterion.take([int(atom)], weakness=0.0)] or losses[-1:]
         return np.array(losses)
@@ -399,5 +399,5 @@ def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Pa
     more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
     path = Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
     if more.reason == "exhausted":  # by all steps, not those of `more` alone
-        path.sentence = f"{why_none(path.atoms, criterion.alive)} after {count(len(path), 'step')}"
+        path.sentence = f"{why_none(path.atoms, criterion.available)} after {count(len(path), 'step')}"
     return path

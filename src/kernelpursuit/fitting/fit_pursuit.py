@@ -23,7 +23,7 @@ from kernelpursuit.fitting.orthogonal import (
     has_evidence_ridge,
     with_evidence_ridge,
 )
-from kernelpursuit.fitting.pipeline import Settings, follows_all, run
+from kernelpursuit.fitting.pipeline import Settings, run, will_track_scores
 from kernelpursuit.fitting.placement import beside
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.rules import (
@@ -382,8 +382,8 @@ class PursuitFit:
 
         n = len(data.rows)
         ridge = 0 if isinstance(alpha, str) or not np.any(alpha) else family.size
-        follow = follows_all(settings, data, family.size, limit, numbers=n + ridge)
-        ridge, direction = ridge if follow else 0, 0 if estimator.variant == "basic" else n
+        track_scores = will_track_scores(settings, data, family.size, limit, numbers=n + ridge)
+        ridge, direction = ridge if track_scores else 0, 0 if estimator.variant == "basic" else n
         if data.groups is not None and loss is None:
             direction *= 2  # as much for groups left out
         path, ready, _ = run(
@@ -398,7 +398,7 @@ class PursuitFit:
             unit=task.units.loss,
             steps=limit,
             snapshot=None if loss is None and estimator.loss != "squared" else snapshot,  # that of a ridge is no model
-            follow=follow,
+            track_scores=track_scores,
         )
         if loss is not None:
             warn_if_astray(estimator, loss, path, ready)

@@ -58,12 +58,13 @@ class OrthogonalFit:
         `sizes` only those after so many steps.
         """
         atoms = self.criterion.atoms
-        r = atoms.centre(atoms.weigh(in_double(self.targets)))
+        r = atoms.centre(atoms.scale_rows(in_double(self.targets)))
         left_out = leave_out(r, atoms)
 
         def now(size: int) -> Iterator[tuple[Array, Array]]:
             if sizes is None or size in sizes:
-                yield atoms.unweigh(left_out.residual if left_out is not None else r * np.nan), atoms.unweigh(r)
+                residual = left_out.residual if left_out is not None else r * np.nan
+                yield atoms.unscale_rows(residual), atoms.unscale_rows(r)
 
         if not atoms.intercept:
             yield from now(0)
@@ -119,7 +120,7 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
     size, kept = constants + len(taken), len(path) or len(taken)
     R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
     G = penalty_products(atoms.D.gram, atoms.D.shape[1])(taken.atoms, taken.atoms)
-    centred = atoms.centre(atoms.weigh(in_double(fit.targets)))
+    centred = atoms.centre(atoms.scale_rows(in_double(fit.targets)))
     centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
     energy = squared_norms(centred)
     ridge, small = shrunk_by_evidence(R, G, theta, energy, n, kept)
@@ -146,7 +147,7 @@ def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
     atoms = fit.criterion.atoms
     lengths = fit.lengths[int(atoms.intercept) :]
     losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
-    norms = [energies(atoms.weigh(one)) for one, _ in fit.residuals()]  # read when all are under way
+    norms = [energies(atoms.scale_rows(one)) for one, _ in fit.residuals()]  # read when all are under way
     left_out = [float(np.sum(to_host(one)) / atoms.total_weight) for one in norms]
     steps: list[Any] = [
         step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))

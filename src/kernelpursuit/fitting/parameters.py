@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, ClassVar
 
 from kernelpursuit._sklearn import Interval, StrOptions
-from kernelpursuit.criteria.squares import VARIANTS
+from kernelpursuit.criteria.base import VARIANTS
 from kernelpursuit.kernels.kernels import KERNEL_NAMES
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")

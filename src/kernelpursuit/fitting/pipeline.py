@@ -18,9 +18,6 @@ from kernelpursuit._warning import warn
 from kernelpursuit.atoms import Dictionary
 from kernelpursuit.atoms.dense import worth_one_triangle
 from kernelpursuit.atoms.tiles import one_blas_thread
-from kernelpursuit.criteria.cca import CanonicalCorrelation
-from kernelpursuit.criteria.rayleigh import Rayleigh
-from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory
@@ -111,7 +108,7 @@ def run(
     unit: float = 1.0,
     steps: int | None = None,
     snapshot: Snapshot | None = None,
-    follow: bool | None = None,
+    track_scores: bool | None = None,
 ) -> Pursued:
     """Run one pursuit.
 
@@ -142,8 +139,8 @@ def run(
         Most steps that there will be, for callbacks; None where it is not known.
     snapshot : callable, optional
         ``snapshot(path, criterion)``: attributes of the model after the steps so far, for callbacks that want it.
-    follow : bool, optional
-        What `follows_all` says; where it is not given, of as many atoms as rows.
+    track_scores : bool, optional
+        What `will_track_scores` says; where it is not given, of as many atoms as rows.
 
     Returns
     -------
@@ -151,8 +148,8 @@ def run(
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
     memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
-    follow = follows_all(settings, data, len(data.rows), steps) if follow is None else follow
-    storage = storage_for(settings, worth_keeping, follow)
+    track_scores = will_track_scores(settings, data, len(data.rows), steps) if track_scores is None else track_scores
+    storage = storage_for(settings, worth_keeping, track_scores)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries:
         limit_spare(dictionary, data.X)
@@ -160,7 +157,7 @@ def run(
         say(getattr(dictionary, "plan", ""))
     limit = [n_atoms(most, reason="memory")] if basis is None else []
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
-    one_by_one = follow and (settings.weakness == 1 or settings.candidates is not None)
+    one_by_one = track_scores and (settings.weakness == 1 or settings.candidates is not None)
     earlier = settings.path if settings.journal is None else settings.journal.read_path(len(data.rows))
     ready = criterion(*dictionaries)
     if basis is not None and hasattr(ready, "reserve"):
@@ -168,7 +165,7 @@ def run(
     stop = first_of(*limit, *rules(ready))
     with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
         try:
-            path = follow_criterion(ready, stop, settings, unit, earlier, task, follow)
+            path = follow_criterion(ready, stop, settings, unit, earlier, task, track_scores)
         except OtherPath as error:
             file = None if settings.journal is None else settings.journal.name
             why = RESUMED if file is None else f"resume={file!r} is of another fit; delete it to fit anew"
@@ -178,8 +175,7 @@ def run(
     if path.reason == "interrupted" and not (path.steps or path.discarded):
         raise KeyboardInterrupt(path.sentence)
     if not getattr(ready, "indefinite", False):  # else who runs it says what that means
-        by_pivots = isinstance(ready, Rayleigh | CanonicalCorrelation)  # the others compute in float64 what is left
-        single, size = by_pivots and host_dtype(data.X) == np.float32, len(ready.alive)
+        single, size = ready.ends_early_in_float32 and host_dtype(data.X) == np.float32, len(ready.available)
         warn_if_short(path, wanted, name, size, "row" if size == len(data.rows) else "atom", single)
     return Pursued(path, ready, dictionaries)
 
@@ -192,7 +188,7 @@ def one_blas_of(dictionaries: list[Any], criterion: Any) -> AbstractContextManag
     """
     if all(worth_one_triangle(dictionary) for dictionary in dictionaries):
         return one_blas_thread(scipy_too=False)
-    threaded = isinstance(criterion, Squares) and any(getattr(one, "threaded", False) for one in dictionaries)
+    threaded = criterion.mostly_passes and any(getattr(one, "threaded", False) for one in dictionaries)
     return one_blas_thread() if threaded else nullcontext()
 
 
@@ -203,14 +199,14 @@ def follow_criterion(
     unit: float = 1.0,
     earlier: Path | None = None,
     task: PursuitTask | None = None,
-    follow: bool = True,
+    track_scores: bool = True,
 ) -> Path:
     """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended.
 
     The steps of an `earlier` path are taken first, see `pursue`.
     """
     taken = [] if earlier is None else [*earlier.steps, *earlier.discarded]
-    look = candidates_of(settings.candidates, settings.rng, lambda: len(taken), len(criterion.alive))
+    look = candidates_of(settings.candidates, settings.rng, lambda: len(taken), len(criterion.available))
     weakness = settings.weakness if settings.candidates is None else 1.0  # the best of a sample is taken
     report = progress(settings.verbose, unit, criterion) if settings.verbose else None
 
@@ -222,7 +218,7 @@ def follow_criterion(
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier, follow)
+    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier, track_scores)
     if settings.verbose:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path
@@ -298,7 +294,7 @@ TWICE = 2  # if the path looks at so many columns for each one of the matrix
 _TYPICAL = 200  # steps of a path whose number of atoms is not given
 
 
-def follows_all(
+def will_track_scores(
     settings: Settings, data: TrainingData, size: int, steps: int | None, numbers: int | None = None
 ) -> bool:
     """Whether the scores of all `size` atoms may be kept: steps look at all, or at large samples if `memory` allows it.
@@ -322,13 +318,13 @@ def follows_all(
     return len(data.rows) * size * host_dtype(data.X).itemsize + beside <= settings.memory
 
 
-def storage_for(settings: Settings, worth_keeping: bool = True, follow: bool = False) -> str:
+def storage_for(settings: Settings, worth_keeping: bool = True, track_scores: bool = False) -> str:
     """Whether the kernel matrix is kept: "auto" if it fits into `memory`, "tiles" never.
 
-    A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be. `follow` is
-    what `follows_all` says.
+    A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be.
+    `track_scores` is the answer of `will_track_scores`.
     """
-    few = not (settings.candidates is None or follow) or not worth_keeping
+    few = not (settings.candidates is None or track_scores) or not worth_keeping
     return "tiles" if settings.memory == 0 or (settings.memory is None and few) else "auto"
 
 

@@ -158,7 +158,7 @@ def vc_bound_rule(targets: np.ndarray, is_error: IsError, n_comparisons: int, in
             misses = is_error(targets, to_host(criterion.residual()), targets)
             misses[family.rows(atoms)] = False  # only rows outside the support test the model
             k, errors = len(atoms), int(misses.sum())
-            space = {"dimension": columns * (k + intercept), "choices": len(criterion.alive)}
+            space = {"dimension": columns * (k + intercept), "choices": len(criterion.available)}
             if k + errors == n:
                 return np.inf
             return vc_bound(k, n, errors, n_comparisons=n_comparisons, **space, form="tight")
@@ -254,13 +254,13 @@ def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> No
     """ConvergenceWarning when a model is not what its loss is for."""
     if not loss.convex:
         warn_if_flat(estimator, path, criterion)
-    if not warn_if_unsettled(criterion) and loss.rounded is not None:
+    if not warn_if_unconverged(criterion) and loss.rounded is not None:
         warn_if_off_quantile(estimator, criterion)
 
 
-def warn_if_unsettled(criterion: Any) -> bool:
+def warn_if_unconverged(criterion: Any) -> bool:
     """ConvergenceWarning when the weights are not those of the lowest loss; whether that is so."""
-    shares = criterion.unsettled()
+    shares = criterion.unconverged()
     worst = int(np.argmax(shares))
     if shares[worst] <= _UNSETTLED:
         return False

@@ -148,7 +148,7 @@ def rayleigh(
 ) -> Rayleigh:
     """The criterion, if there is anything to choose from."""
     criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng, elsewhere=far)
-    if not criterion.alive.any():
+    if not criterion.available.any():
         found = "k(x, x) < 0 or = 0" if criterion.indefinite else "k(x, x) = 0"
         raise ValueError(f"kernel gives {found} at every row of X: there is nothing to span")
     if selection == "rayleigh" and criterion.diagonal.max() < np.sqrt(np.finfo(float).tiny):  # no score would be left

@@ -40,7 +40,7 @@ def at_once(atoms: Deflation, block: list[int], residual: Array, tail: np.ndarra
     AtOnce or None
         None where these products are not known, or not well enough.
     """
-    known = atoms.rehearsed(block)
+    known = atoms.products_of_pool(block)
     if known is None:
         return None
     J, basis = np.array(block), atoms.basis

@@ -14,7 +14,7 @@ START, RATE = 59, 1.7  # of `growing_subset`
 FIXED = 8  # what a look at an atom costs beside its products with the directions, in these
 
 
-def everything(alive: np.ndarray) -> None:
+def everything(available: np.ndarray) -> None:
     """All atoms at every step."""
     return None
 
@@ -32,32 +32,32 @@ def is_large(sample: int, n_atoms: int, directions: int) -> bool:
     return sample * (FIXED + directions) >= n_atoms
 
 
-def live_sample(criterion: Any, candidates: Candidates, taken: int | None = None) -> np.ndarray | None:
+def available_sample(criterion: Any, candidates: Candidates, taken: int | None = None) -> np.ndarray | None:
     """Atoms that a step looks at; None: all. A sample is drawn again until none of it turns out to lie in the span.
 
     So it depends on the steps before it, and not on which atoms earlier samples happened to look at. From the first
     large sample on the scores of all atoms are kept, unless `taken`, the number of steps before, is None.
     """
-    while criterion.alive.any() and (sample := candidates(criterion.alive)) is not None:
-        before = criterion.alive[sample]
-        if taken is not None and getattr(criterion, "could_follow", False):
-            directions = min(taken, int(np.sum(~criterion.alive)))  # those taken that may be taken again are none
-            if is_large(len(sample), len(criterion.alive), directions):
+    while criterion.available.any() and (sample := candidates(criterion.available)) is not None:
+        before = criterion.available[sample]
+        if taken is not None and getattr(criterion, "can_track_cheaply", False):
+            directions = min(taken, int(np.sum(~criterion.available)))  # those taken that may be taken again are none
+            if is_large(len(sample), len(criterion.available), directions):
                 criterion.scores()
         criterion.scores(sample)
-        if np.array_equal(before, criterion.alive[sample]):
+        if np.array_equal(before, criterion.available[sample]):
             return sample
     return None
 
 
 def random_subset(size: int, rng: np.random.Generator) -> Candidates:
-    """A fresh random set of `size` live atoms at each step, drawn without replacement.
+    """A fresh random set of `size` available atoms at each step, drawn without replacement.
 
     The best of s atoms drawn from m is among the best share g of them with probability at least 1 - (1 - g)**s,
     whatever the distribution of the scores; see `sample_size`.
 
-    They are the first live ones of a random order of all atoms. An atom that is no longer live leaves its place to the
-    next one, and the others stay.
+    They are the first available ones of a random order of all atoms. An atom that is no longer available leaves its
+    place to the next one, and the others stay.
 
     Examples
     --------
@@ -66,31 +66,31 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     array([0, 2])
     """
 
-    def candidates(alive: np.ndarray) -> np.ndarray:
-        some, m = 4 * size, len(alive)  # the order as far as it is needed, mostly
+    def candidates(available: np.ndarray) -> np.ndarray:
+        some, m = 4 * size, len(available)  # the order as far as it is needed, mostly
         order = rng.integers(m, size=some) if some < m else rng.permutation(m)
-        found = first_live(order, alive, size)
+        found = first_available(order, available, size)
         if len(found) < size and some < m:
-            found = first_live(np.concatenate([order, rng.permutation(m)]), alive, size)
+            found = first_available(np.concatenate([order, rng.permutation(m)]), available, size)
         return found
 
     return candidates
 
 
-def first_live(order: np.ndarray, alive: np.ndarray, size: int) -> np.ndarray:
-    """The first `size` different live atoms of a list, ascending.
+def first_available(order: np.ndarray, available: np.ndarray, size: int) -> np.ndarray:
+    """The first `size` different available atoms of a list, ascending.
 
     Examples
     --------
-    >>> first_live(np.array([2, 0, 2, 3, 1]), np.array([True, True, True, False]), 2)
+    >>> first_available(np.array([2, 0, 2, 3, 1]), np.array([True, True, True, False]), 2)
     array([0, 2])
     """
-    live = order[alive[order]]
-    return np.sort(live[np.sort(np.unique(live, return_index=True)[1])[:size]])
+    available = order[available[order]]
+    return np.sort(available[np.sort(np.unique(available, return_index=True)[1])[:size]])
 
 
 def growing_subset(rng: np.random.Generator, start: int = START, rate: float = RATE, first_step: int = 0) -> Candidates:
-    """A fresh random set of live atoms at each step, ⌈start + rate t⌉ of them at draw t from `first_step` on.
+    """A fresh random set of available atoms at each step, ⌈start + rate t⌉ of them at draw t from `first_step` on.
 
     Late in a path fewer atoms are nearly as good as the best, so a late sample should be larger. With the defaults a
     step looks at 228 atoms on average over 200 steps, as many as find one of the best 2% with probability 0.99.
@@ -104,8 +104,8 @@ def growing_subset(rng: np.random.Generator, start: int = START, rate: float = R
     """
     steps = count(first_step)
 
-    def candidates(alive: np.ndarray) -> np.ndarray | None:
-        return random_subset(ceil(start + rate * next(steps)), rng)(alive)
+    def candidates(available: np.ndarray) -> np.ndarray | None:
+        return random_subset(ceil(start + rate * next(steps)), rng)(available)
 
     return candidates
 
@@ -126,7 +126,7 @@ def sample_size(epsilon: float, quantile: float) -> int:
     return ceil(log(epsilon) / log(quantile))
 
 
-def why_none(taken: np.ndarray, alive: np.ndarray) -> str:
+def why_none(taken: np.ndarray, available: np.ndarray) -> str:
     """Why there is no atom to take: all of them are `taken`, or the others would change nothing.
 
     Examples
@@ -134,5 +134,5 @@ def why_none(taken: np.ndarray, alive: np.ndarray) -> str:
     >>> why_none(np.array([1, 0]), np.array([False, False]))
     'no atom is left'
     """
-    all_taken = len(taken) == len(alive) and not alive.any()
+    all_taken = len(taken) == len(available) and not available.any()
     return "no atom is left" if all_taken else "no other atom would change the fit"

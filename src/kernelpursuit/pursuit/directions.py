@@ -1,8 +1,7 @@
-"""What atoms add to a fit: their part outside the span, and for chosen atoms the unit vector along it."""
+"""Directions that chosen atoms add to a fit: orthogonal to those before, or (basic pursuit) along the atoms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,30 +9,21 @@ from scipy.linalg import solve_triangular
 
 from kernelpursuit.arrays import Array, namespace, squared_norms, to_host
 from kernelpursuit.math.basis import Basis
-from kernelpursuit.pursuit.ridge import Ridge
-
-Known = Callable[[np.ndarray, Array], "np.ndarray | None"]
 
 
 class Deflated(NamedTuple):
     """Some atoms with the span removed, in float64."""
 
     columns: Array  # (n_samples, b), the part outside the span, weighted
-    tails: np.ndarray  # (b, any), the same for the penalty coordinates
+    tails: np.ndarray  # (b, any), its penalty coordinates
     squared: np.ndarray  # squared norm of that part, penalty included
-    start: np.ndarray  # squared norm with only the constant removed
+    centred: np.ndarray  # squared norm with only the constant removed
     raw: np.ndarray  # squared norm of the atom as it is
 
     def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products, (b, t) on the host, with vectors that have sample parts (n_samples, t) and tails (any, t)."""
         width = min(self.tails.shape[1], len(tails))
         return to_host(self.columns.T @ samples) + self.tails[:, :width] @ tails[:width]
-
-
-def check_finite(norms: np.ndarray) -> None:
-    """An error where the squared norms of atoms overflow."""
-    if not np.all(np.isfinite(norms)):
-        raise ValueError("the atoms overflow on X: scale X, or change kernel or gamma")
 
 
 class Direction(NamedTuple):
@@ -58,45 +48,43 @@ def tails_of(directions: list[Direction]) -> np.ndarray:
     return tails
 
 
-class Joined:
+class SpanDirections:
     """Directions of atoms that join the span: each is orthogonal to those before it.
 
     Parameters
     ----------
     basis : Basis
         Holds the constant if there is an intercept, and then the directions.
-    ridge : Ridge or None
-    columns : callable
-        ``columns(atoms)``, (n_samples, len(atoms)), weighted.
-    known : callable, optional
-        ``known(atoms, columns)``, their products with the directions as far as they are known, or None.
     """
 
-    def __init__(
-        self,
-        basis: Basis,
-        ridge: Ridge | None,
-        columns: Callable[[np.ndarray], Array],
-        known: Known | None = None,
-    ):
-        self._basis, self._ridge, self._columns, self._known = basis, ridge, columns, known
+    def __init__(self, basis: Basis):
+        self._basis = basis
         self._constants = basis.size  # directions before the first atom: 1 with an intercept
 
-    def extend(self, block: list[int]) -> list[Direction]:
-        """Directions that the atoms of `block` add one after the other. The first that adds none ends the block."""
-        atoms, basis = np.array(block), self._basis
-        tails = np.zeros((len(block), 0)) if self._ridge is None else self._ridge.extend(atoms)
-        before, columns = basis.size, self._columns(atoms)
-        known = None if self._known is None else self._known(atoms, columns)
+    def extend(
+        self, block: list[int], columns: Array, tails: np.ndarray, known: np.ndarray | None = None
+    ) -> list[Direction]:
+        """Directions that the atoms of `block` add one after the other. The first that adds none ends the block.
+
+        Parameters
+        ----------
+        block : list of int
+        columns : array of shape (n_samples, b)
+        tails : ndarray of shape (b, any)
+            Penalty coordinates.
+        known : ndarray of shape (size, b), optional
+            Products of these atoms with the directions, if they are known: see `Basis.extend`.
+        """
+        basis, before = self._basis, self._basis.size
         taken = basis.extend(columns, tails, known)
         return [
             Direction(atom, basis.directions[row, :], basis.tails[row, : tails.shape[1]])
             for row, atom in enumerate(block[:taken], start=before)
         ]
 
-    def give_back(self, directions: list[Direction]) -> None:
-        """Undo `extend` for its last `directions`. Their penalty coordinates stay: unused ones do no harm."""
-        self._basis.truncate(self._basis.size - len(directions))
+    def give_back(self, count: int) -> None:
+        """Undo `extend` for its last `count` directions. Their penalty coordinates stay: unused ones do no harm."""
+        self._basis.truncate(self._basis.size - count)
 
     def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
         """Weights of `atoms`, the intercept first, in a fit whose coordinates along their directions are `theta`."""
@@ -118,28 +106,35 @@ class Joined:
         return out
 
 
-class Apart:
-    """Directions of basic matching pursuit: each is along its atom, without the constant. Same methods as `Joined`."""
+class RawDirections:
+    """Directions of basic matching pursuit: along each atom, without the constant. Same methods as `SpanDirections`.
 
-    def __init__(self, basis: Basis, ridge: Ridge | None, columns: Callable[[np.ndarray], Array]):
-        self._basis, self._ridge, self._columns = basis, ridge, columns
+    Parameters
+    ----------
+    basis : Basis
+        Holds the constant if there is an intercept, and nothing else.
+    """
+
+    def __init__(self, basis: Basis):
+        self._basis = basis
         self._taken: list[tuple[int, float, float]] = []  # atom, its length, its part along the constant
 
-    def extend(self, block: list[int]) -> list[Direction]:
+    def extend(
+        self, block: list[int], columns: Array, tails: np.ndarray, known: np.ndarray | None = None
+    ) -> list[Direction]:
         """Unit vectors along the atoms of `block`."""
-        return [self._normalise(atom) for atom in block]
+        rest, _, inside = self._basis.complement(columns, np.zeros((len(block), 0)))
+        lengths = np.sqrt(squared_norms(rest) + np.sum(tails**2, axis=1))
+        constants = inside[0] if len(inside) else np.zeros(len(block))
+        self._taken += zip(block, lengths.tolist(), constants.tolist(), strict=True)
+        return [
+            Direction(atom, rest[:, column] / float(lengths[column]), tails[column] / lengths[column])
+            for column, atom in enumerate(block)
+        ]
 
-    def _normalise(self, atom: int) -> Direction:
-        index = np.array([atom])
-        tail = np.zeros(0) if self._ridge is None else self._ridge.extend(index)[0]
-        rest, _, inside = self._basis.complement(self._columns(index), np.zeros((1, 0)))
-        length = float(np.sqrt(squared_norms(rest)[0] + tail @ tail))
-        self._taken.append((atom, length, float(inside[0, 0]) if len(inside) else 0.0))
-        return Direction(atom, rest[:, 0] / length, tail / length)
-
-    def give_back(self, directions: list[Direction]) -> None:
-        """Undo `extend` for its last `directions`."""
-        del self._taken[len(self._taken) - len(directions) :]
+    def give_back(self, count: int) -> None:
+        """Undo `extend` for its last `count` directions."""
+        del self._taken[len(self._taken) - count :]
 
     def solve(self, atoms: list[int], theta: np.ndarray) -> np.ndarray:
         """Weights of `atoms`, the intercept first, in a fit whose coordinates along their directions are `theta`."""

@@ -18,18 +18,18 @@ _HOST_SHARE = 32  # c of the notes below, where blocks are exact and this machin
 _CHEAP_SHARE = 8  # the same where a pass costs no more than a second vector
 _MANY_ATOMS = 2048  # more than so many: pools of fewer cost little
 _LONGEST_REST = 16  # steps that no pool is tried out, at most, where that did not pay
-_SURELY = 0.95  # share of what the scores of a rehearsal promise that is counted on
+_SURELY = 0.95  # share of what the scores of a simulation promise that is counted on
 
 Enough = Callable[[int, float], bool]  # (atoms, sum of their scores): whether a path would end with these
 
 
-class Rehearsal(Protocol):
+class Simulation(Protocol):
     """A criterion that knows a pool of atoms only. It chooses as if there were no others, by small matrices."""
 
     def scores(self) -> np.ndarray:
         """Score of each atom of the pool, ``-inf`` for those that cannot be taken."""
 
-    def take(self, i: int) -> None:
+    def take(self, i: int) -> Any:
         """Take atom `i` of the pool."""
 
 
@@ -83,27 +83,27 @@ class LookAhead:
     def __call__(self, criterion: Any, scores: np.ndarray, enough: Enough | None = None) -> list[int]:
         """Atoms that `criterion` would take one after the other, as far as the pool can tell.
 
-        The list is empty where the criterion cannot rehearse, where that did not pay lately and where one atom is
+        The list is empty where the criterion cannot simulate, where that did not pay lately and where one atom is
         `enough`. Else it ends where so many are, as far as losses can be foreseen.
         """
         if self._resting or (enough is not None and enough(1, 0.0)):
             return []
         self._rests &= getattr(criterion, "on_host", False)
         self._alone = getattr(criterion, "pass_cost", 0.0) or _SQUARES
-        J = self.pool(scores - criterion.origin)
+        J = self.pool(scores - criterion.baseline)
         self._cost = self._passes_of(len(J) ** 2 / len(scores))
-        rehearsal = criterion.rehearse(J)
-        if rehearsal is None:
+        simulation = criterion.simulate(J)
+        if simulation is None:
             return []
         block: list[int] = []
         gained = 0.0
         while len(block) < min(self._size, len(J)):
-            left = rehearsal.scores() - criterion.origin
+            left = simulation.scores() - criterion.baseline
             best = left.max()
             if not best > 0:
                 break
             i = int(np.argmax(left >= best * (1 - _EQUAL)))  # duplicates: the first, as plain greedy choice does
-            rehearsal.take(i)
+            simulation.take(i)
             block.append(int(J[i]))
             gained += float(best)
             if enough is not None and enough(len(block), gained):
@@ -132,7 +132,7 @@ class LookAhead:
         self._size = min(max(wanted, 2), self._most)
 
     def pool(self, scores: np.ndarray) -> np.ndarray:
-        """Atoms to try out, sorted, given scores counted from the criterion's origin."""
+        """Atoms to try out, sorted, given scores counted from the criterion's baseline."""
         possible = np.flatnonzero(scores > 0)
         share = min(self._share, _HOST_SHARE) if self._rests and len(scores) > _MANY_ATOMS else self._share
         share = min(share, _CHEAP_SHARE) if self._alone <= _SEVERAL else share
@@ -158,5 +158,5 @@ def enough_for(stop: Any, path: Any, criterion: Any) -> Enough | None:
     foresees = getattr(stop, "foresees", None)
     if foresees is None:
         return None
-    loss, share = path.steps[-1].loss if path.steps else path.start.loss, getattr(criterion, "loss_of_scores", np.nan)
+    loss, share = path.steps[-1].loss if path.steps else path.start.loss, getattr(criterion, "loss_per_score", np.nan)
     return lambda atoms, gained: foresees(path, len(path) + atoms, loss - _SURELY * gained * share)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelpursuit.pursuit.candidates import Candidates, everything, live_sample, why_none
-from kernelpursuit.pursuit.lookahead import MOST, Enough, LookAhead, Rehearsal, enough_for
+from kernelpursuit.pursuit.candidates import Candidates, available_sample, everything, why_none
+from kernelpursuit.pursuit.lookahead import MOST, Enough, LookAhead, Simulation, enough_for
 
 
 class Step(NamedTuple):
@@ -172,16 +172,16 @@ def checked(verdict: Any) -> Stop | None:
     raise ValueError(f"stop must return {way_on}; got {verdict!r}")
 
 
-class Criterion(Protocol):
-    """What the loop needs of a criterion.
+class CriterionProtocol(Protocol):
+    """Members that the loop needs of a criterion; `kernelpursuit.criteria.base.Criterion` has them.
 
     Attributes
     ----------
-    alive : ndarray of bool, shape (n_atoms,)
+    available : ndarray of bool, shape (n_atoms,)
         Atoms that may still be taken.
-    tie : float or ndarray of shape (n_atoms,)
+    tie_tolerance : float or ndarray of shape (n_atoms,)
         Relative uncertainty of the scores; scores that differ by less are equal.
-    origin : float
+    baseline : float
         Scores at or below this say that an atom changes nothing: 0, or less where scores may be negative.
     passes : float
         Passes over the data so far.
@@ -192,15 +192,15 @@ class Criterion(Protocol):
     @property
     def in_memory(self) -> bool: ...  # noqa: D102
     @property
-    def alive(self) -> np.ndarray: ...  # noqa: D102
+    def available(self) -> np.ndarray: ...  # noqa: D102
     @property
-    def tie(self) -> Any: ...  # noqa: D102
+    def tie_tolerance(self) -> Any: ...  # noqa: D102
     @property
-    def origin(self) -> float: ...  # noqa: D102
+    def baseline(self) -> float: ...  # noqa: D102
     @property
     def passes(self) -> float: ...  # noqa: D102
 
-    def start(self) -> Step:
+    def initial_step(self) -> Step:
         """State before the first atom."""
 
     def scores(self, J: np.ndarray | None = None) -> np.ndarray:
@@ -212,32 +212,32 @@ class Criterion(Protocol):
         It ends before the first atom whose score, when its turn comes, is below `weakness` times the best.
         """
 
-    def rehearse(self, J: np.ndarray) -> Rehearsal | None:
+    def simulate(self, J: np.ndarray) -> Simulation | None:
         """A copy of the criterion that knows atoms `J` only, to try choices out; None where that is not possible."""
 
 
 def pursue(
-    criterion: Criterion,
+    criterion: CriterionProtocol,
     stop: StopRule,
     candidates: Candidates = everything,
     callback: Callable[[Path], Any] | None = None,
     lookahead: int | str = 1,
     weakness: float = 1.0,
     path: Path | None = None,
-    follow: bool = True,
+    track_scores: bool = True,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
     Parameters
     ----------
-    criterion : Criterion
+    criterion : CriterionProtocol
         Scores the atoms and takes them. It is used up: a second pursuit needs a new one.
     stop : callable
         ``stop(path) -> Stop | None``, asked before each step. When the path is over for another reason, the rule is
         asked once more how many steps to keep, with ``path.ending`` set.
     candidates : callable
-        ``candidates(alive) -> indices | None`` to look at in this step; None means all. It is asked again where some of
-        them turn out to lie in the span.
+        ``candidates(available) -> indices | None`` to look at in this step; None means all. They are asked again where
+        some atoms turn out to lie in the span.
     callback : callable, optional
         Called with the path after each step; the path ends where it returns True.
     lookahead : int or "auto"
@@ -253,7 +253,7 @@ def pursue(
     path : Path, optional
         A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
         need not be looked for, so that this costs no pass over the data.
-    follow : bool
+    track_scores : bool
         Whether the scores of all atoms may be kept where samples are so large that this is faster and a pass only reads
         a matrix in memory. The atoms are the same; `Step.weakness` then says how good they are beside all others.
 
@@ -283,7 +283,7 @@ def pursue(
     # Reading a matrix that is there for one vector is as cheap as a look into the pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
     ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
-    path = Path(start=criterion.start()) if path is None else replay(criterion, path)
+    path = Path(start=criterion.initial_step()) if path is None else replay(criterion, path)
     began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
 
     def kept(step: Step) -> Stop | None:
@@ -297,17 +297,17 @@ def pursue(
         verdict = checked(stop(path))
         while verdict is None:
             before = len(path)
-            sample = live_sample(criterion, candidates, before if follow else None)
+            sample = available_sample(criterion, candidates, before if track_scores else None)
             block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
             if not block:
-                why = why_none(path.atoms, criterion.alive)
+                why = why_none(path.atoms, criterion.available)
                 verdict = Stop(len(path), "exhausted", f"{why} after {count(len(path), 'step')}")
                 break
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
                 if (verdict := kept(step)) is not None:
                     break
-            if len(path) == before and criterion.alive[block[0]]:
+            if len(path) == before and criterion.available[block[0]]:
                 name = type(criterion).__name__
                 raise RuntimeError(f"{name}.take refused atom {block[0]}, which its own scores say is best")
             if ahead is not None:
@@ -330,15 +330,15 @@ class OtherPath(ValueError):
     """A path that a criterion cannot go on with."""
 
 
-def replay(criterion: Criterion, path: Path) -> Path:
+def replay(criterion: CriterionProtocol, path: Path) -> Path:
     """Take the atoms of `path` again, with a criterion that has taken none. Returns a path that can go on.
 
     `OtherPath` is raised where the losses are not those recorded, as shares of the first: the path is of other data or
     settings. What a criterion cannot know of a step is that of the record.
     """
-    recorded, start = path.steps + path.discarded, criterion.start()
-    if any(step.atom >= len(criterion.alive) for step in recorded):
-        raise OtherPath(f"path is of other data: it has atoms beyond the {len(criterion.alive)} that there are")
+    recorded, start = path.steps + path.discarded, criterion.initial_step()
+    if any(step.atom >= len(criterion.available) for step in recorded):
+        raise OtherPath(f"path is of other data: it has atoms beyond the {len(criterion.available)} that there are")
     steps: list[Step] = []
     while len(steps) < len(recorded):
         block = [step.atom for step in recorded[len(steps) : len(steps) + REPLAYED]]
@@ -359,7 +359,7 @@ def replay(criterion: Criterion, path: Path) -> Path:
 
 
 def propose(
-    criterion: Criterion,
+    criterion: CriterionProtocol,
     sample: np.ndarray | None = None,
     ahead: LookAhead | None = None,
     enough: Enough | None = None,
@@ -369,42 +369,44 @@ def propose(
     Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
     says so, all atoms are looked at. `ahead` is asked only where there is no sample, for no more than `enough` atoms.
     """
-    if not criterion.alive.any():
+    if not criterion.available.any():
         return []
-    for look in [None] if sample is None else [sample, np.flatnonzero(criterion.alive)]:
+    for look in [None] if sample is None else [sample, np.flatnonzero(criterion.available)]:
         scores = criterion.scores(look)
-        if len(scores) and scores.max() > criterion.origin:
+        if len(scores) and scores.max() > criterion.baseline:
             block = [] if ahead is None or look is not None else ahead(criterion, scores, enough)
             if block:  # what was computed for the pool may have made scores more exact
                 scores = criterion.scores()
-            tie = criterion.tie if np.ndim(criterion.tie) == 0 or look is None else criterion.tie[look]
-            winner = int(np.argmax(tied(scores, tie, criterion.origin)))
+            tolerance = criterion.tie_tolerance
+            if look is not None and np.ndim(tolerance) > 0:
+                tolerance = tolerance[look]
+            winner = int(np.argmax(tied(scores, tolerance, criterion.baseline)))
             if look is not None:
                 return [int(look[winner])]
             return [winner] + [atom for atom in block if atom != winner]
     return []
 
 
-def tied(scores: np.ndarray, tie: Any, origin: float = 0.0) -> np.ndarray:
+def tied(scores: np.ndarray, tolerance: Any, baseline: float = 0.0) -> np.ndarray:
     """Which scores equal the best one.
 
-    `tie` is their relative uncertainty, one number or one for each; it is relative to the distance from `origin`.
+    `tolerance` is their uncertainty relative to the distance from `baseline`, one number or one for each.
     """
     best = int(np.argmax(scores))
-    own = tie if np.ndim(tie) == 0 else tie[best]
-    return scores >= origin + (scores[best] - origin) * (1 - tie - own)
+    own = tolerance if np.ndim(tolerance) == 0 else tolerance[best]
+    return scores >= baseline + (scores[best] - baseline) * (1 - tolerance - own)
 
 
-def certificate(scores: np.ndarray, tie: Any, atom: int, origin: float = 0.0) -> float:
+def certificate(scores: np.ndarray, tolerance: Any, atom: int, baseline: float = 0.0) -> float:
     """Score of `atom` as a share of the best score.
 
     It is 1 for the atom that plain greedy choice takes, and less for all others. It is 0 where plain greedy choice
     would end, and for other atoms where the best score is not positive.
     """
     best = scores.max()
-    if not best > origin:
+    if not best > baseline:
         return 0.0
-    if int(np.argmax(tied(scores, tie, origin))) == atom:
+    if int(np.argmax(tied(scores, tolerance, baseline))) == atom:
         return 1.0
     if not best > 0:
         return 0.0

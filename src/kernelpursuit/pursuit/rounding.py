@@ -1,4 +1,4 @@
-"""What rounding does to running numbers: which scores are equal, and which numbers must be computed anew."""
+"""Rounding errors of running numbers: which scores are equal, and which numbers must be computed again."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import numpy as np
 from kernelpursuit.arrays import WIDEST_TIE
 
 
-def ties(error: Any, kept: np.ndarray, alive: np.ndarray, least: float, most: float = WIDEST_TIE) -> np.ndarray:
+def tie_tolerances(
+    error: Any, left: np.ndarray, available: np.ndarray, least: float, most: float = WIDEST_TIE
+) -> np.ndarray:
     """Relative difference under which the score of each atom equals another one.
 
-    A score divides by a number that was reduced step by step. If `kept` is left of it and it is wrong by `error`, so is
-    the score by ``error / kept``. That is brought between `least` and `most`.
+    A score divides by a number that was reduced step by step. If `left` is left of it and it is wrong by `error`, so is
+    the score by ``error / left``. That is brought between `least` and `most`.
 
     Examples
     --------
-    >>> ties(1e-12, np.array([1.0, 1e-3, 1e-9]), np.ones(3, dtype=bool), least=1e-12)
+    >>> tie_tolerances(1e-12, np.array([1.0, 1e-3, 1e-9]), np.ones(3, dtype=bool), least=1e-12)
     array([1.e-12, 1.e-09, 1.e-08])
     """
-    kept = np.maximum(np.where(alive, kept, 1.0), np.finfo(float).tiny)
+    left = np.maximum(np.where(available, left, 1.0), np.finfo(float).tiny)
     with np.errstate(over="ignore"):
-        return np.clip(error / kept, least, max(least, most))
+        return np.clip(error / left, least, max(least, most))
 
 
 def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:

@@ -31,16 +31,16 @@ class RowWeights:
             w, xp = in_double(weights), namespace(weights)
             self.unit = unit_of_weights(w)
             root = xp.sqrt(w) / float(np.sqrt(self.unit))
-            copies = as_counts(w if counts is None else in_double(counts), w.shape[0])
-            self._root, self._share = root[:, None], 1 / xp.where(copies > 1, copies, xp.ones_like(w))
+            repeats = as_counts(w if counts is None else in_double(counts), w.shape[0])
+            self._root, self._share = root[:, None], 1 / xp.where(repeats > 1, repeats, xp.ones_like(w))
             self.total = float(to_host(xp.sum(root**2)))
 
-    def weigh(self, columns: Array) -> Array:
+    def scale_rows(self, columns: Array) -> Array:
         """Rows times the root of their weights."""
         return columns if self._root is None else columns * self._root
 
-    def unweigh(self, columns: Array) -> Array:
-        """Inverse of `weigh`."""
+    def unscale_rows(self, columns: Array) -> Array:
+        """Rows divided by the root of their weights."""
         return columns if self._root is None else columns / self._root
 
     def leverage(self, sample: Array) -> Array:
