@@ -26,7 +26,7 @@ def _compat() -> Any:
     raise ImportError("arrays that are not NumPy's need array-api-compat: pip install array-api-compat")
 
 
-_NAMESPACES: dict[type, Any] = {}  # of types of arrays met so far: some libraries take long to name theirs
+_NAMESPACES: dict[type, Any] = {}  # of types of arrays met so far: some libraries take long to name their namespace
 
 
 def namespace(x: Array) -> Any:
@@ -97,7 +97,7 @@ def padded(a: np.ndarray, rows: int, columns: int | None = None) -> np.ndarray:
 
 
 def in_double(x: Array) -> Array:
-    """`x` in float64, where it is."""
+    """`x` in float64, in its own namespace and on its own device."""
     xp = namespace(x)
     return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
 
@@ -116,7 +116,7 @@ def squared_norms(columns: Array) -> np.ndarray:
 
 
 def energies(columns: Array) -> Array:
-    """The same where the columns are, for several reads at once."""
+    """Squared norm of each column, summed in float64, in the namespace of the columns; infinite where it overflows."""
     if not isinstance(columns, np.ndarray):
         xp = namespace(columns)
         return xp.sum(columns * columns, axis=0, dtype=xp.float64)

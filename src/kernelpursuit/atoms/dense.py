@@ -123,12 +123,12 @@ def is_symmetric(matrix: np.ndarray) -> bool:
     starts = range(0, len(matrix), _MIRRORED)
     spans = [slice(start, start + _MIRRORED) for start in starts]
     return all(
-        np.array_equal(matrix[one, two], matrix[two, one].T) for place, one in enumerate(spans) for two in spans[place:]
+        np.array_equal(matrix[one, two], matrix[two, one].T) for index, one in enumerate(spans) for two in spans[index:]
     )
 
 
 def mirrored(matrix: np.ndarray) -> np.ndarray:
-    """A matrix that is symmetric but for rounding, made so to the last digit in place: a pass then reads a triangle.
+    """A matrix that is symmetric but for rounding, made symmetric in place, so that a pass may read one triangle.
 
     Examples
     --------
@@ -175,19 +175,16 @@ class DenseDictionary:
 
     @property
     def in_memory(self) -> bool:
-        """Always: the matrix is there."""
+        """True: the matrix is kept."""
         return True
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
-        if self._double:
-            return in_double(self._columns(J))
-        return self._columns(J)
-
-    def _columns(self, J: np.ndarray) -> Array:
         if (tile := as_slice(J)) is not None:
-            return self.matrix[:, tile]  # no need to copy
-        return gather(self.matrix, J, axis=1)  # one column is copied too: a strided vector does not go through BLAS
+            columns = self.matrix[:, tile]  # no need to copy
+        else:
+            columns = gather(self.matrix, J, axis=1)  # one is copied too: a strided vector does not go through BLAS
+        return in_double(columns) if self._double else columns
 
     def exact_columns(self, J: np.ndarray) -> Array:
         """Columns `J` in float64, (n_samples, len(J))."""

@@ -9,10 +9,10 @@ import numpy as np
 
 
 class KeptTiles:
-    """The first tiles of a matrix, one behind the other in one place.
+    """The first tiles of a matrix, one behind the other in one array.
 
-    It is one large place, which the system gives in large pages: a pass then reads it as fast as a matrix. What nothing
-    was written to takes no memory.
+    The system gives one large array in large pages, so that a pass reads it as fast as a matrix. Parts to which nothing
+    was written take no memory.
 
     Parameters
     ----------

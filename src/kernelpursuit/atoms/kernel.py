@@ -13,7 +13,6 @@ from scipy import sparse
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
 from kernelpursuit.atoms.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
-from kernelpursuit.atoms.devices import check_same_device
 from kernelpursuit.atoms.fused import FusedPass
 from kernelpursuit.atoms.kept import KeptTiles
 from kernelpursuit.atoms.passes import WithSquares, kept_moments, side_of_tiles, symmetric_pass, tiled_pass
@@ -133,7 +132,7 @@ class KernelDictionary:
 
     @property
     def pass_cost(self) -> float:
-        """What a pass over tiles costs for one vector: so many inner products of two atoms, for each atom.
+        """Cost of a pass over tiles for one vector, in inner products of two atoms for each atom.
 
         0 where a matrix is kept: blocks of atoms whose vectors read it together did not pay for all widths.
         """
@@ -143,7 +142,7 @@ class KernelDictionary:
 
     @property
     def halves(self) -> bool:
-        """Whether a half of the matrix is all of it."""
+        """Whether the matrix is symmetric, so that a half of it is all of it."""
         return self._own_centers and self.kernel.symmetric
 
     @property
@@ -153,7 +152,7 @@ class KernelDictionary:
 
     @property
     def kept_by_halves(self) -> bool:
-        """Whether that is so of the matrix that is kept, and a product may read one triangle of it."""
+        """Whether the kept matrix is symmetric and in float64, so that a product may read one triangle of it."""
         return self.halves and isinstance(self._matrix, np.ndarray) and self._itemsize == 8
 
     @property
@@ -200,7 +199,7 @@ class KernelDictionary:
         return rows_of(self._matrix, J if tile is None else tile).T
 
     def exact_columns(self, J: np.ndarray) -> Array:
-        """The same in float64. Where the matrix is kept or passed over in float32, it is computed from the points."""
+        """Columns `J` in float64, computed from the points where the matrix is in float32."""
         if self._itemsize == 8:
             return self.columns(J)
         X, Z = self._in_double()
@@ -239,7 +238,7 @@ class KernelDictionary:
         return KernelDictionary(points, centres, self.kernel, **options)
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What is made of the centres, by the first of the dictionaries that share it."""
+        """A result of `make` from the centres, made by the first of the dictionaries that share it."""
         key = f"{name} {self.dtype}"
         if key not in self._shared:
             self._shared[key] = make()
@@ -282,7 +281,7 @@ class KernelDictionary:
         return tiled_pass(n, m, tiles, V, blocks, parallel)
 
     def _tiles_of(self, atoms: slice, width: int) -> Callable[[slice], np.ndarray]:
-        """Tiles of some atoms: those that are kept, the others made one after the other in the same place."""
+        """Tiles of some atoms: those that are kept, and the others made one after the other in one buffer."""
         centres, buffer = self._Z[atoms], np.empty((atoms.stop - atoms.start, width), dtype=self.dtype)
 
         def tile(rows: slice) -> np.ndarray:
@@ -357,12 +356,12 @@ class KernelDictionary:
             if one != two:
                 values[two, one] = values[one, two].T
 
-        tasks = [(one, two) for place, one in enumerate(parts) for two in parts[place:]]
+        tasks = [(one, two) for index, one in enumerate(parts) for two in parts[index:]]
         in_threads(fill, tasks, self.kernel.parallel and n * n > FEW_ENTRIES)
         return values
 
     def _device_values(self, P: Any, Q: Any, double: bool) -> Array:
-        """The same on the device of X: whole columns of a tile, or the kept matrix by blocks of rows."""
+        """Kernel values of prepared points on the device of X, by blocks of rows where these are many."""
         n, m = P.shape[0], Q.shape[0]
         with self._explained():
             rows = max(1, self._blocks.rows * self._blocks.columns // max(1, m))
@@ -415,3 +414,17 @@ def largest_tile(X: Any) -> int:
         return LARGEST_TILE
     free, _ = import_module("torch").cuda.mem_get_info(device)
     return free // 8
+
+
+def check_same_device(X: Any, Z: Any) -> None:
+    """Points and centres must come from one array library and device: nothing is moved unasked."""
+    names = [device_name(points) for points in (X, Z)]
+    if names[0] != names[1]:
+        raise ValueError(f"X is on {names[0]} and the centres are on {names[1]}: bring both to one place")
+
+
+def device_name(x: Any) -> str:
+    """Library and device of an array, in words."""
+    if isinstance(x, np.ndarray) or sparse.issparse(x):
+        return "the host (NumPy or SciPy)"
+    return f"{x.device} ({namespace(x).__name__.split('.')[-1]})"

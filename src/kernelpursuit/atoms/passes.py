@@ -62,7 +62,7 @@ def symmetric_pass(
     V = np.ascontiguousarray(V)
     stripe = side * -(-n // (side * STRIPES))
     stripes = spans(0, n, stripe)
-    pairs = [(one, two) for place, one in enumerate(stripes) for two in stripes[place:]]
+    pairs = [(one, two) for index, one in enumerate(stripes) for two in stripes[index:]]
 
     def product(pair: tuple[slice, slice]) -> tuple[np.ndarray, np.ndarray]:
         one, two = pair
@@ -87,9 +87,9 @@ def symmetric_pass(
 
 
 def kept_moments(matrix: np.ndarray, V: np.ndarray, parallel: bool = True) -> np.ndarray:
-    """The same sums as a pass over tiles `WithSquares`, of a matrix that is kept, one row for each atom.
+    """Products and weighted squared norms of the rows of a matrix, as a pass over tiles `WithSquares` sums them.
 
-    Values become float64, are multiplied and then squared in one small place.
+    Each row is an atom. Values become float64, are multiplied and then squared in one small buffer.
 
     Examples
     --------
@@ -102,15 +102,15 @@ def kept_moments(matrix: np.ndarray, V: np.ndarray, parallel: bool = True) -> np
     parts: list[tuple[Any, np.ndarray]] = list(enumerate(vectors))
     if len(vectors) > FEWER_VECTORS:
         parts = [(slice(-1), np.ascontiguousarray(V[:, :-1]))]
-    equal = bool(np.all(weights == weights[:1]))  # then squares need no place
+    equal = bool(np.all(weights == weights[:1]))  # then squares need no buffer
 
     def sums(atoms: slice) -> np.ndarray:
-        place = np.empty((SQUARED.rows, min(n, SQUARED.columns)))
+        buffer = np.empty((SQUARED.rows, min(n, SQUARED.columns)))
         out = np.zeros((atoms.stop - atoms.start, V.shape[1]))
         for few in spans(atoms.start, atoms.stop, SQUARED.rows):
             total = out[few.start - atoms.start : few.stop - atoms.start]
             for J in spans(0, n, SQUARED.columns):
-                values = place[: len(total), : J.stop - J.start]
+                values = buffer[: len(total), : J.stop - J.start]
                 np.copyto(values, matrix[few, J])
                 for columns, v in parts:
                     total[:, columns] += values @ v[J]

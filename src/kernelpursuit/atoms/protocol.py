@@ -1,4 +1,4 @@
-"""What every dictionary can do, and what can be said of all of them: imported by those who use dictionaries."""
+"""The protocol of a dictionary, and functions of any dictionary: passes by tiles of atoms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in fl
 
 
 class Dictionary(Protocol):
-    """What the criteria need of a dictionary: an (n_samples, n_atoms) matrix D behind products.
+    """An (n_samples, n_atoms) matrix D behind products, the columns of which are the atoms.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def sweep(
 def sweep_in_threads(
     dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]
 ) -> tuple[np.ndarray, ...]:
-    """The same for all atoms of arrays of NumPy: narrow tiles, several at once. So `f` may change nothing."""
+    """Apply `f`, which may change nothing, to narrow tiles of all atoms in threads, and join its results."""
     n, m = dictionary.shape
     width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
     tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]

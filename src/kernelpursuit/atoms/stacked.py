@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kernelpursuit.arrays import Array, gather, namespace
-from kernelpursuit.atoms.protocol import in_float64
+from kernelpursuit.atoms.protocol import exact_columns, in_float64
 
 
 class StackedDictionary:
@@ -56,20 +56,20 @@ class StackedDictionary:
 
     def columns(self, J: np.ndarray) -> Array:
         """Columns `J`, (n_samples, len(J))."""
-        return self._joined(J, "columns")
+        return self._joined(J, lambda part, inner: part.columns(inner))
 
     def exact_columns(self, J: np.ndarray) -> Array:
-        """The same in float64."""
-        return self._joined(J, "exact_columns")
+        """Columns `J` in float64, (n_samples, len(J))."""
+        return self._joined(J, exact_columns)
 
     def in_float64(self) -> StackedDictionary:
         """The parts in float64, side by side."""
         return StackedDictionary([in_float64(part) for part in self.parts])
 
-    def _joined(self, J: np.ndarray, method: str) -> Array:
-        """What a method of each part says about its own of the atoms `J`, in the order of `J`."""
+    def _joined(self, J: np.ndarray, columns_of: Callable[[Any, np.ndarray], Array]) -> Array:
+        """Columns ``columns_of(part, atoms)`` of each part for its own of the atoms `J`, in the order of `J`."""
         part, inner = self.locate(np.asarray(J))
-        pieces = [getattr(self.parts[p], method)(inner[part == p]) for p in np.unique(part)]
+        pieces = [columns_of(self.parts[p], inner[part == p]) for p in np.unique(part)]
         joined = pieces[0] if len(pieces) == 1 else namespace(pieces[0]).concat(pieces, axis=1)
         order = np.argsort(np.argsort(part, kind="stable"), kind="stable")  # where each atom of J went
         if np.array_equal(order, np.arange(len(order))):

@@ -88,14 +88,14 @@ class _OneBlasThread:
 
     @property
     def held(self) -> bool:
-        """Whether it is so now, for the sake of other threads."""
+        """Whether NumPy's BLAS has one thread now for the sake of other threads."""
         return self._holders["all"] + self._holders["numpy"] > 0
 
     def __call__(self, scipy_too: bool = True) -> AbstractContextManager[None]:
         return self._hold("all" if scipy_too else "numpy")
 
     def for_small_fit(self) -> AbstractContextManager[None]:
-        """The same where one thread is enough for all: nobody else takes that for a reason to have several."""
+        """BLAS held at one thread because a fit is small. It does not count as held for threads of tiles."""
         return self._hold("small")
 
     @contextmanager
@@ -107,14 +107,14 @@ class _OneBlasThread:
             self._holders[who] += 1
         try:
             with self._lock:
-                self._settle()
+                self._set_threads()
             yield
         finally:
             with self._lock:
                 self._holders[who] -= 1
-                self._settle()
+                self._set_threads()
 
-    def _settle(self) -> None:
+    def _set_threads(self) -> None:
         for library, threads in self._before:
             nobody = self._holders["all"] + self._holders["small"] == 0
             kept = nobody and (_of_scipy(library.filepath) or not self.held)
@@ -153,7 +153,7 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: 
 
 
 def stream_in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Iterator[Result]:
-    """The same, one result after the other in the order of the items: what was used up need not be kept."""
+    """Results of ``task(item)`` in the order of the items, made by several threads, each given up once it is used."""
     items = list(items)
     threads = min(usable_threads(), len(items)) if parallel else 1
     if threads < 2:

@@ -1,4 +1,4 @@
-"""Sparse kernel canonical correlation: one index for two kernel matrices of the same objects."""
+"""Sparse kernel canonical correlation: atoms are objects, of which there are two kernel matrices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DeflatedColumns(NamedTuple):
 
 
 class View(Protocol):
-    """A square kernel matrix K, and what is left of it, K̃, after deflation by the atoms taken.
+    """A square kernel matrix K deflated by the atoms taken, K̃.
 
     Taking an atom with direction u changes column j of K̃ by −a_j u. The two kinds of deflation differ in the
     coefficients a, and in what counts as the size of a column. The directions of a block of atoms wait until their
@@ -84,7 +84,7 @@ class View(Protocol):
         """
 
     def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """What each column of K̃ loses along the directions `own`, given its products with them."""
+        """Coefficients by which each column of K̃ loses the directions `own`, given its products with these."""
 
     def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
         """Sizes of all columns after a step, given what they were and the new squared norms."""
@@ -385,7 +385,7 @@ class CanonicalCorrelation(Criterion):
         return CorrelationSimulation(own, inside if symmetric else None, cross, moments, self._limits, self._signed)
 
     def _changes(self, count: int) -> Changes | None:
-        """What the next `count` directions change in the moments of all atoms, where those are kept: one pass."""
+        """Changes of the moments of all atoms by the next `count` directions, where moments are kept: one pass."""
         if self._running is None or count == 0:
             return None
         u, v = (view.waiting(count) for view in self._views)

@@ -1,4 +1,4 @@
-"""Polytope faces pursuit: walk along the faces of the polar polytope, letting go of atoms whose sign turns."""
+"""Polytope faces pursuit: a walk along the faces of the polar polytope that releases atoms whose sign turns."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Faces(OrthogonalCriterion):
         return e
 
     def _negative(self) -> list[int]:
-        """Let go of atoms without a positive weight, the most negative first, refitting the others after each."""
+        """Release atoms without a positive weight, the most negative first, refitting the others after each."""
         R, target, offset = self.atoms.basis.R, self._coordinates[:, 0], int(self.atoms.intercept)
         newest, released = self.active[-1], []
         kept = np.arange(len(self.active))
@@ -254,7 +254,7 @@ class Faces(OrthogonalCriterion):
         return dropped
 
     def _record(self) -> None:
-        """Keep theta and the model of this moment."""
+        """Append the present theta and model to `theta` and `stages`."""
         outside = np.ones(len(self._a), dtype=bool)
         outside[self.active] = False
         self.theta.append(self.atoms.unit * float(np.max(np.abs(self._a[outside, 0]), initial=0)))

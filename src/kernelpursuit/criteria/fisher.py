@@ -242,7 +242,7 @@ class Fisher(OrthogonalCriterion):
         return part.products(self._u, _NO_TAIL)
 
     def _begin(self) -> None:
-        """Make the running moments, in one pass."""
+        """Make the running numbers of all atoms, in one pass."""
         joined = self.atoms.measure_exactly(self._joined)
         self._a, self._eta, self._raw = joined[:, :-2].copy(), joined[:, -2].copy(), joined[:, -1].copy()
         self._error = np.zeros_like(self._eta)

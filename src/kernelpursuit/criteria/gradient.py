@@ -102,7 +102,7 @@ class Gradient(OrthogonalCriterion):
         self._f = namespace(targets).zeros_like(targets)
         self._f_tail = np.zeros((0, targets.shape[1]))
         self._theta = np.zeros((0, targets.shape[1]))  # coordinates of the fit along the directions
-        self._thetas: list[np.ndarray] = []  # the same after each step
+        self._thetas: list[np.ndarray] = []  # coordinates after each step
         self._chosen: list[int] = []
         self._form, self._sharp = loss, loss  # what is minimised now, and what was asked for
         self._weights = None if weights is None else to_host(weights)
@@ -179,9 +179,9 @@ class Gradient(OrthogonalCriterion):
         return self._slope() / (self._first_slope or 1.0)
 
     def unconverged(self) -> np.ndarray:
-        """What one more refit takes off the loss of each target, as a share of what that was before the first atom.
+        """Drop of the loss of each target by one more refit, as a share of the loss before the first atom.
 
-        Above 0 where the last one gave up early.
+        Above 0 where the last refit gave up early.
         """
         if self._converged:
             return np.zeros(self._y.shape[1])
@@ -193,7 +193,8 @@ class Gradient(OrthogonalCriterion):
     def imbalance(self) -> np.ndarray:
         """How far the shares of rows below and above the model are from those that a loss with a corner asks for.
 
-        For each target; 0 where it is by no more rows than the model may go through, or where it fits all rows. Rows
+        A number for each target; 0 where the difference is of no more rows than the model may go through, or where the
+        model fits all rows. Rows
         with the same value, to which the model is near, are above and below in part.
         """
         sharp, rounded = (to_host(form.gradient(self._y, self._f)) for form in (self._sharp, self._form))
@@ -212,7 +213,7 @@ class Gradient(OrthogonalCriterion):
         return self._y - self._f
 
     def _start_at_mean(self) -> None:
-        """Start at the mean of the targets, or what a link makes of it."""
+        """Start at the mean of the targets, or at the link of that mean."""
         constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
         mean = to_host(constant @ self.atoms.scale_rows(self._y))
         if self._form.link is not None:  # the constant whose mean is that of the targets
@@ -222,7 +223,7 @@ class Gradient(OrthogonalCriterion):
         self._theta = mean
 
     def _round_off(self) -> bool:
-        """Round the loss off by the residuals where their spread is half of what it was; whether it is another loss.
+        """Round the loss off by the spread of the residuals if that has halved; returns whether the loss changed.
 
         Within its rounding a loss is squared, so that what it estimates there is nearer to a mean than to a quantile.
         """
@@ -231,7 +232,7 @@ class Gradient(OrthogonalCriterion):
         return self._narrow(np.array(spreads(to_host(self.residual()), self._weights)))
 
     def _sharpen(self) -> bool:
-        """Round the loss off less where it is balanced and the loss with the corner is not; whether it is another loss.
+        """Round the loss off less where it is balanced and the loss with the corner is not; returns whether it changed.
 
         Residuals that are skewed may be much closer to each other at a quantile than they are spread.
         """
@@ -243,7 +244,7 @@ class Gradient(OrthogonalCriterion):
         return self._narrow(np.where(off, self._spreads / 4, np.inf))
 
     def _narrow(self, now: np.ndarray) -> bool:
-        """Round the loss off by spreads where these are less than half of what they were; whether it is another."""
+        """Round the loss off by spreads that are less than half of the former; returns whether the loss changed."""
         now = np.maximum(now, self._least_spreads)
         narrower = now < self._spreads / 2
         if self._sharp.rounded is None or not np.any(narrower):
@@ -356,7 +357,7 @@ class Gradient(OrthogonalCriterion):
         return float(to_host(xp.mean(xp.abs(self._form.gradient(self._y, self._f)))))
 
     def _weighted(self, form: Loss, y: Array, f: Array) -> Array:
-        """A loss of each row, times its weight."""
+        """A loss of each row times the weight of the row."""
         return self.atoms.scale_rows(self.atoms.scale_rows(form.value(y, f)))
 
     def _value(self, form: Loss, y: Array, f: Array) -> float:

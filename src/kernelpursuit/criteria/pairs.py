@@ -1,4 +1,4 @@
-"""The logistic loss of pairs of rows inside groups, as a loss of rows that see each other."""
+"""Losses of pairs of rows inside groups, written as losses of rows."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Squares(OrthogonalCriterion):
 
     @property
     def loss_per_score(self) -> float:
-        """What a score of one takes off the loss; nan where it is no drop of the loss."""
+        """Drop of the loss for a score of one; nan where a score is no drop of the loss."""
         return 1 / self.atoms.total_weight if self._jointly else np.nan
 
     @property

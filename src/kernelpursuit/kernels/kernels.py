@@ -46,7 +46,7 @@ SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})  # k(x, x) is 1
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A kernel ``k(X, Z) -> (n_x, n_z)`` with its parameters settled: plain data, but for a user's function.
+    """A kernel ``k(X, Z) -> (n_x, n_z)`` with numbers for its parameters: plain data, but for a user's function.
 
     `prepare` brings data into the form that calls take, so a tile loop prepares once: centred, as `GaussianPoints`, for
     the Gaussian kernel.
@@ -122,7 +122,7 @@ class Kernel:
         return out
 
     def finite(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
-        """The same, or an error where there are infinite or undefined values."""
+        """Kernel values of prepared data, or an error where some are infinite or undefined."""
         with np.errstate(over="ignore", invalid="ignore"):
             values = self(X, Z, out)
         # Gaussian values of points that passed `prepare` are finite: no further pass over them.
@@ -182,7 +182,7 @@ def make_kernel(
     kernel_params: dict | None = None,
     weights: np.ndarray | None = None,
 ) -> Kernel:
-    """Kernel from the plain parameters of an estimator, settled on training data.
+    """Kernel from the plain parameters of an estimator, with `gamma` and centring from training data.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def kernel_list(kernel: Any) -> list:
 
 
 def gamma_of(kernels: Sequence[Kernel]) -> float | list[float | None] | None:
-    """The settled gamma of a kernel, None if it has none; a list of them for several kernels."""
+    """The number gamma of a kernel, None if the kernel has none; a list of them for several kernels."""
     gammas = [kernel.params.get("gamma") if kernel.name else None for kernel in kernels]
     return gammas[0] if len(gammas) == 1 else gammas or None
 
@@ -262,7 +262,7 @@ def uses_gamma(kernel: Any) -> bool:
 
 
 def _named(X: Any, Z: Any, name: Any, n_jobs: int | None = None, **params: float) -> Any:
-    """Kernel of a name: scikit-learn's for NumPy and sparse data, the same in a few operations for other arrays."""
+    """Kernel of a name: scikit-learn's for NumPy and sparse data, `_array_kernel` for other arrays."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return pairwise_kernels(X, Z, metric=name, n_jobs=n_jobs, **params)
     return _array_kernel(X, Z, name, **params)

@@ -14,7 +14,7 @@ _NEARLY = 0.1  # how far columns that were made orthonormal by known products ma
 
 
 class FirstRound(NamedTuple):
-    """Columns made orthonormal by inner products that were known, to as many digits as those had."""
+    """Columns made orthonormal by known inner products, to as many digits as these have."""
 
     samples: Array  # (n_samples, b)
     tails: np.ndarray  # (b, any)
@@ -24,7 +24,7 @@ class FirstRound(NamedTuple):
 
 
 class SecondRound(NamedTuple):
-    """How new directions come from columns that were nearly orthonormal: (columns - directions `along`) `turn`."""
+    """Factors that make new directions of nearly orthonormal columns: (columns - directions `along`) `turn`."""
 
     along: np.ndarray  # (size, b)
     turn: np.ndarray  # (b, taken)

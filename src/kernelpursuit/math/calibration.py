@@ -1,4 +1,4 @@
-"""From decision values to probabilities: a slope says how sure they are, and biases how frequent each class is."""
+"""Probabilities from decision values: log-odds are a slope times the values, plus a bias for each class."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ class Calibration:
 
     def at(self, size: int) -> tuple[Any, np.ndarray]:
         """Slope and biases for a model of so many steps."""
-        place, x = np.log1p(size), np.log1p(self.sizes)
+        position, x = np.log1p(size), np.log1p(self.sizes)
         columns = np.log(self.slopes).reshape(len(self.sizes), -1).T
-        slopes = np.exp([np.interp(place, x, column) for column in columns])
+        slopes = np.exp([np.interp(position, x, column) for column in columns])
         slope = slopes if self.slopes.ndim == 2 else float(slopes[0])
-        return slope, np.array([np.interp(place, x, column) for column in self.biases.T])
+        return slope, np.array([np.interp(position, x, column) for column in self.biases.T])
 
     def limit(self, size: int) -> Any:
         """The largest log-odds of a model of so many steps; of each label, where these have some each."""
         if self.limits is None:
             return np.inf
-        place, x = np.log1p(size), np.log1p(self.sizes)
+        position, x = np.log1p(size), np.log1p(self.sizes)
         columns = self.limits.reshape(len(self.sizes), -1).T
-        limits = np.array([np.interp(place, x, column) for column in columns])
+        limits = np.array([np.interp(position, x, column) for column in columns])
         return limits if self.limits.ndim == 2 else float(limits[0])
 
 
 def no_surer(odds: Array, limit: Any) -> Array:
-    """Log-odds, (n, n_values), those of rows beyond `limit` drawn together until the largest of them is the limit.
+    """Log-odds, (n, n_values), of which rows beyond `limit` are shrunk until their largest entry is the limit.
 
     Many atoms on few rows may have enormous values between the rows, whose signs mean little. Slopes were fitted to
     values no larger than those of the training rows, and say nothing about larger ones: so no row is surer than the
@@ -79,11 +79,11 @@ def no_surer(odds: Array, limit: Any) -> Array:
     >>> no_surer(np.array([[3.0], [-50.0]]), 5.0)[:, 0], no_surer(np.array([[1.0, 0.0], [90.0, -10.0]]), 5.0)[1]
     (array([ 3., -5.]), array([ 4.5, -0.5]))
     """
-    xp, apart = namespace(odds), np.ndim(limit) > 0
-    if not apart and not np.isfinite(limit):
+    xp, one_each = namespace(odds), np.ndim(limit) > 0
+    if not one_each and not np.isfinite(limit):
         return odds
-    limit = from_host(limit, odds) if apart else limit
-    if apart or odds.shape[1] == 1:
+    limit = from_host(limit, odds) if one_each else limit
+    if one_each or odds.shape[1] == 1:
         size = xp.abs(odds)
     else:
         size = xp.max(odds, axis=1, keepdims=True) - xp.min(odds, axis=1, keepdims=True)
@@ -93,7 +93,7 @@ def no_surer(odds: Array, limit: Any) -> Array:
 
 
 def within_range(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Values of rows left out, those outside the range of the values `seen` with the rows moved to its ends.
+    """Decision values of rows left out, clipped to the range of the values `seen`, of the model of all rows.
 
     Without a row of leverage h the error at it is 1 / (1 - h) times as large. Where a row has atoms almost to itself,
     that is beyond all bounds: without the row these atoms would not have been chosen. Such a value says nothing about
@@ -128,7 +128,7 @@ def fit_slope(
     Parameters
     ----------
     values : ndarray of shape (n, n_classes)
-        As they were for models that did not know the row.
+        Decision values of models that did not know the row.
     index : ndarray of int, shape (n,)
         Class of each row.
     weights : ndarray of shape (n,), optional

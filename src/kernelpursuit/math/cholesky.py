@@ -44,12 +44,12 @@ def pivots(matrix: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """
     factor = np.zeros(matrix.shape)
     kept: list[int] = []
-    for place in range(len(matrix)):
+    for row in range(len(matrix)):
         r = len(kept)
-        left = matrix[place:, place] - factor[place:, :r] @ factor[place, :r]
-        if left[0] > floor[place]:
-            factor[place:, r] = left / np.sqrt(left[0])
-            kept.append(place)
+        left = matrix[row:, row] - factor[row:, :r] @ factor[row, :r]
+        if left[0] > floor[row]:
+            factor[row:, r] = left / np.sqrt(left[0])
+            kept.append(row)
     return factor[:, : len(kept)], np.array(kept, dtype=np.intp)
 
 
@@ -103,12 +103,12 @@ class PartialCholesky:
         return self._rows[: len(self.pivots), :]
 
     def left(self, columns: Array, J: np.ndarray, size: int | None = None) -> Array:
-        """What the first `size` pivots (None: all) leave of columns `J` of K, (n, len(J)), in float64."""
+        """Columns `J` of K less what the first `size` pivots (None: all) explain, (n, len(J)), in float64."""
         U = self.rows[:size, :]
         return in_double(columns) - U.T @ gather(U, J, axis=1) if U.shape[0] else in_double(columns)
 
     def extend(self, columns: Array, J: list[int], floor: np.ndarray, skip: bool = False) -> np.ndarray:
-        """Make points `J` pivots, in order, given their columns of K; the places in `J` of those that became pivots.
+        """Make points `J` pivots, in order, given their columns of K; the positions in `J` of those that became pivots.
 
         A point whose pivot is not above its `floor` is passed over if `skip`; else the block ends before it.
         """
@@ -142,7 +142,7 @@ class PartialCholesky:
         return to_host(self.explained(vectors, taken))
 
     def adopt(self, rows: Array, pivots: list[int]) -> None:
-        """Begin with `rows` that were computed elsewhere."""
+        """Begin with given `rows` and pivots."""
         self._rows, self.pivots = rows, list(pivots)
 
     def truncate(self, size: int) -> None:
@@ -158,13 +158,13 @@ class PartialCholesky:
         free = np.ones(rows.shape[1])
         free[self.pivots] = 0
         self._rows[size : size + more, :] = rows * from_host(free, rows)
-        for place, pivot in enumerate(new.tolist(), start=size + 1):
-            self._rows[place : size + more, pivot] = 0.0
+        for row, pivot in enumerate(new.tolist(), start=size + 1):
+            self._rows[row : size + more, pivot] = 0.0
         self.pivots += new.tolist()
 
 
 class CholeskyApart:
-    """The same for a matrix between rows that are elsewhere and centres, of which the pivots are some.
+    """A `PartialCholesky` of a matrix between rows on shards and centres, of which the pivots are some.
 
     U is there twice: over the rows, where they are, and over the centres, here. Entries of what is left at centres come
     from these, so that no row has to be looked up.
@@ -196,7 +196,7 @@ class CholeskyApart:
         return np.zeros((0, 0)) if self._here is None else self._here.rows[first:]
 
     def left(self, columns: Array, J: np.ndarray, size: int | None = None) -> Array:
-        """What the first `size` pivots (None: all) leave of columns `J`, where the rows are."""
+        """Columns `J` less their part that the first `size` pivots (None: all) explain, where the rows are."""
         size = len(self.pivots) if size is None else size
         if size == 0:
             return in_double(columns)

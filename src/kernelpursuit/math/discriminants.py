@@ -65,7 +65,7 @@ class Within:
 
 
 def members(index: Array, n_classes: int) -> Array:
-    """Which class each sample is of, (n_samples, n_classes)."""
+    """Membership of each sample in each class, bool of shape (n_samples, n_classes)."""
     return index[:, None] == np.arange(n_classes)
 
 
@@ -79,7 +79,7 @@ def class_sizes(index: Array, counts: Array | None = None) -> np.ndarray:
 
 
 def class_codes(index: Array, labels: str, counts: Array | None = None, sizes: np.ndarray | None = None) -> Array:
-    """Labels as numbers: columns u whose products with an atom d say how far apart the classes are in d.
+    """Codes of the classes: columns u whose products with an atom d measure how far apart the classes are in d.
 
     Two classes make one column: y = ±1 for ``"raw"``, and y − ȳ for ``"centred"``. C > 2 classes make C columns, each
     divided by √2. "raw" has ±1 for class c against the rest. "centred" has the columns with u_cᵀd = 2h(d̄_c − d̄), where
@@ -202,8 +202,8 @@ def feature_factor(gram: np.ndarray, R: np.ndarray, n: float, rounding: float) -
     size = np.abs(np.diagonal(gram))
     least = np.diagonal(R) ** 2 / (n * (size.max() or np.max(np.diagonal(R)) / np.sqrt(n)))  # of a positive kernel
     factor, kept = np.zeros(gram.shape), np.zeros(len(gram), dtype=bool)
-    columns, places = pivots(gram, pivot_limit(rounding) * size)
-    kept[places] = True
+    columns, rows = pivots(gram, pivot_limit(rounding) * size)
+    kept[rows] = True
     factor[:, kept] = columns
     factor[~kept] = np.diag(np.sqrt(np.maximum(size, least)))[~kept]
     return factor

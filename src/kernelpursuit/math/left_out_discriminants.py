@@ -1,4 +1,4 @@
-"""Fisher discriminants without one row each: their values at the row that they do not know, all at once."""
+"""Fisher discriminants of all rows but one, and their values at the row left out, for all rows at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def left_out_values(
     sizes : list of int
         Numbers of atoms, each a model of its own.
     unit : float
-        What the weights were divided by when the discriminants were made.
+        Number by which the weights were divided when the discriminants were made.
     class_sizes : ndarray of shape (n_classes,), optional
         Of all rows, in that unit, where these are only some of them.
 

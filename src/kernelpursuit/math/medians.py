@@ -1,4 +1,4 @@
-"""Weighted medians, and spreads by them, which outliers do not move."""
+"""Weighted medians, and spreads made of medians, which outliers do not move."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def in_ties(y: np.ndarray, weights: np.ndarray | None, least: float) -> np.ndarr
     """
     many = np.zeros(y.shape, dtype=bool)
     for column in range(y.shape[1]):
-        place = np.unique(y[:, column], return_inverse=True)[1]
-        totals = np.bincount(place, weights=weights)
-        many[:, column] = (totals > least * totals.sum())[place]
+        value = np.unique(y[:, column], return_inverse=True)[1]
+        totals = np.bincount(value, weights=weights)
+        many[:, column] = (totals > least * totals.sum())[value]
     return many
 
 
@@ -44,7 +44,7 @@ def medians(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Value with half of the weight below it; the middle of two where that is so of all between them."""
+    """Value with half of the weight below it; the middle of two values where half lies below each number between."""
     order = np.argsort(values, kind="stable")
     values, cumulative = values[order], np.cumsum(weights[order], dtype=np.float64)
     half, rounding = 0.5 * cumulative[-1], 4 * np.finfo(np.float64).eps * len(values) * cumulative[-1]

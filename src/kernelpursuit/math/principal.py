@@ -25,8 +25,8 @@ def principal_axes(
     """
     mean = weighted_mean(features, weights) if center else np.zeros(features.shape[1])
     centred = features - mean
-    weighed = centred if weights is None else weights[:, None] * centred
-    values, axes = np.linalg.eigh(to_host(weighed.T @ centred))
+    weighted = centred if weights is None else weights[:, None] * centred
+    values, axes = np.linalg.eigh(to_host(weighted.T @ centred))
     values, axes = np.maximum(values[::-1], 0), axes[:, ::-1]
     values[values < 1e-12 * values[0]] = 0
     kept = max(1, int(np.sum(values > 0))) if n_components is None else min(n_components, len(values))

@@ -1,4 +1,4 @@
-"""A ridge for atoms that are chosen already: how strong, and the weights under it. Small matrices alone, no data.
+"""A ridge for atoms that are chosen already: its strength by evidence, and the weights under the ridge.
 
 The fit is given by its coordinates θ along the orthonormal directions of the constant and the atoms, whose columns are
 A = Q R, and by the inner products G of the atoms under the penalty ``alpha * cᵀ G c``.
@@ -45,7 +45,7 @@ def evidence_ridge(
     n : float
         Number of rows, less one for the constant.
     known : (ndarray, ndarray), optional
-        What `eigen` says of G.
+        Eigenvalues and vectors of G, as `eigen` returns them.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, known:
     theta : ndarray of shape (size, n_targets)
     alpha : float
     known : (ndarray, ndarray), optional
-        What `eigen` says of G.
+        Eigenvalues and vectors of G, as `eigen` returns them.
 
     Examples
     --------

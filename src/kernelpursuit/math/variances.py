@@ -1,4 +1,4 @@
-"""The variances of signal and noise under which targets are likeliest, where all else is given."""
+"""The variances of signal and noise that maximise the evidence of the targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of the atoms after every step of a path, kept as what each step adds."""
+"""Weights of the atoms after every step of a path, kept as the change by each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelpursuit.arrays import padded
 
 @dataclass(frozen=True, eq=False)
 class WeightPath:
-    """Weights after 0, 1, ... steps. Each adds a direction, a combination of atoms, times a length for each target.
+    """Weights after 0, 1, ... steps, each of which adds a combination of atoms times a length for each target.
 
     The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers,
     instead of so many for each target. They are summed step by step, so that a shortened path has the same weights to
@@ -21,7 +21,7 @@ class WeightPath:
     Parameters
     ----------
     constants : ndarray of shape (steps + 1, n_targets)
-        What each step adds to the intercept; the first is the intercept without any atom.
+        Change of the intercept by each step; the first is the intercept without any atom.
     lengths : ndarray of shape (steps, n_targets)
     entries : ndarray
         Directions one after the other, each as the entries of atoms ``first`` to ``first + count - 1``.
@@ -75,7 +75,7 @@ class WeightPath:
         return coef
 
     def directions(self) -> np.ndarray:
-        """What each step adds for a length of 1, as columns, (n_atoms, steps)."""
+        """Directions of the steps as columns, (n_atoms, steps)."""
         out = np.zeros((int(np.max(self.first + self.count, initial=0)), len(self)))
         ends = np.cumsum(self.count)
         for t, (i, count, end) in enumerate(zip(self.first, self.count, ends, strict=True)):
@@ -88,7 +88,7 @@ class WeightPath:
         return WeightPath(self.constants[: k + 1], self.lengths[:k], entries, self.first[:k], self.count[:k])
 
     def times(self, unit: float, zero: np.ndarray | float = 0.0) -> WeightPath:
-        """For targets in another unit, and with another `zero`."""
+        """The weights for targets in another unit, with `zero` added to the intercept."""
         constants = self.constants * unit
         constants[0] += zero
         return replace(self, constants=constants, lengths=self.lengths * unit)
@@ -96,7 +96,7 @@ class WeightPath:
 
 @dataclass(frozen=True, eq=False)
 class KeptWeights:
-    """The same for a path on which some steps fit all weights again: what such a step changes has to be kept.
+    """Weights after 0, 1, ... steps of a path on which some steps fit all weights again.
 
     A refit gives every atom a new weight for each target. Those numbers follow from nothing smaller than the training
     data, so a path with a refit at every step keeps them all. Between refits a step keeps its direction and lengths.
@@ -104,7 +104,7 @@ class KeptWeights:
     Parameters
     ----------
     stages : list of ndarray or (ndarray, ndarray)
-        For 0, 1, ... steps: all weights, (1 + n_atoms, n_targets), the intercept first; or what the step adds, a
+        For 0, 1, ... steps: all weights, (1 + n_atoms, n_targets), the intercept first; or the change by a step, a
         direction (1 + n_atoms,) and its length for each target.
 
     Examples
@@ -144,7 +144,7 @@ class KeptWeights:
         return KeptWeights(self.stages[: k + 1])
 
     def times(self, unit: float, zero: np.ndarray | float = 0.0) -> KeptWeights:
-        """For targets in another unit, and with another `zero`."""
+        """The weights for targets in another unit, with `zero` added to the intercept."""
 
         def changed(stage: np.ndarray) -> np.ndarray:
             weights = stage * unit

@@ -1,4 +1,4 @@
-"""Which atoms a step looks at."""
+"""Rules that choose the atoms whose scores a step computes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def is_large(sample: int, n_atoms: int, directions: int) -> bool:
 
 
 def available_sample(criterion: Any, candidates: Candidates, taken: int | None = None) -> np.ndarray | None:
-    """Atoms that a step looks at; None: all. A sample is drawn again until none of it turns out to lie in the span.
+    """A sample of atoms, drawn again until none of them turns out to lie in the span; None: all atoms.
 
-    So it depends on the steps before it, and not on which atoms earlier samples happened to look at. From the first
+    So a sample depends on the steps before it, and not on which atoms earlier samples happened to hold. From the first
     large sample on the scores of all atoms are kept, unless `taken`, the number of steps before, is None.
     """
     while criterion.available.any() and (sample := candidates(criterion.available)) is not None:

@@ -1,4 +1,4 @@
-"""Rows in groups that have a level of their own: ranking looks only at differences inside a group."""
+"""Rows in groups that each have a constant of their own, as in ranking, where only differences inside a group count."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Groups:
         return xp.concat(parts, axis=0)
 
     def spread(self, values: Array) -> Array:
-        """Value of its group for each row, (n_samples, b)."""
+        """Values of groups, (n_groups, b), repeated for the rows of each group, (n_samples, b)."""
         return gather(values, self.of_row)
 
     def centre(self, columns: Array) -> Array:

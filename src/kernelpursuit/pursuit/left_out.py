@@ -15,14 +15,14 @@ _AT_ONCE = 32  # directions for which products with all rows are in memory
 
 
 def leave_out(residual: Array, atoms: Deflation) -> RowsLeftOut | GroupsLeftOut | None:
-    """Follow the residuals of rows left out, or of groups where there are groups; None for a single group."""
+    """A record of the residuals of rows left out, or of groups where there are groups; None for a single group."""
     if atoms.groups is None:
         return RowsLeftOut(residual, atoms.leverage)
     return GroupsLeftOut(residual, atoms.groups) if atoms.groups.count > 1 else None
 
 
 class RowsLeftOut:
-    """Leave one row out: with leverages h the left-out residual is r / (1 - h).
+    """Residuals of rows left out one by one: r / (1 - h) with the leverages h.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class RowsLeftOut:
 
 
 class GroupsLeftOut:
-    """Leave one group out: the left-out residuals of a group g are e = M⁻¹r with M = I - Q_g Q_gᵀ.
+    """Residuals of groups left out one by one: e = M⁻¹r with M = I - Q_g Q_gᵀ for a group g.
 
     A new direction q changes M by -q qᵀ in every group at once. With v = M⁻¹q and d = 1 - qᵀv the inverse becomes
     M⁻¹ + v vᵀ / d, and e becomes ``e + v (qᵀe - length) / d``. The vectors v are kept and M never is, so that a step
@@ -97,12 +97,12 @@ class GroupsLeftOut:
         self._keep(v, share)
 
     def _keep(self, v: Array, share: Array) -> None:
-        """Room for `_AT_ONCE` more directions at a time; those still to come are zero."""
-        place = self._size % _AT_ONCE
-        if place == 0:
+        """Store a vector v and its shares, with room for `_AT_ONCE` of them at a time; those still to come are zero."""
+        column = self._size % _AT_ONCE
+        if column == 0:
             self._blocks.append((_room(v), _room(share)))
         vectors, shares = self._blocks[-1]
-        vectors[:, place], shares[:, place] = v[:, 0], share[:, 0]
+        vectors[:, column], shares[:, column] = v[:, 0], share[:, 0]
         self._size += 1
 
 

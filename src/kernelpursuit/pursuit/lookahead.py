@@ -1,4 +1,4 @@
-"""Several atoms for one pass over the data: found by trying out a few, then compared with all atoms."""
+"""Several atoms for one pass over the data, found by a simulation on a few atoms, then compared with all atoms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Enough = Callable[[int, float], bool]  # (atoms, sum of their scores): whether a
 
 
 class Simulation(Protocol):
-    """A criterion that knows a pool of atoms only. It chooses as if there were no others, by small matrices."""
+    """A criterion that knows a pool of atoms only: `LookAhead` lets it choose as if there were no others."""
 
     def scores(self) -> np.ndarray:
         """Score of each atom of the pool, ``-inf`` for those that cannot be taken."""
@@ -34,7 +34,7 @@ class Simulation(Protocol):
 
 
 class LookAhead:
-    """Proposes blocks of atoms, and learns how long a block should be from how many of its atoms were accepted.
+    """Proposals of blocks of atoms, as long as the acceptance of earlier blocks suggests.
 
     After a block of which all atoms were accepted, the next one is twice as long. Otherwise it is half as long again as
     the part that was accepted; a long one at least half as long as before. Where blocks must be exact, the rows are on
@@ -111,7 +111,7 @@ class LookAhead:
         return block
 
     def _passes_of(self, products: float) -> float:
-        """What a block costs in passes for one vector, given the inner products of its pool for each atom."""
+        """Cost of a block, in passes for one vector, given the inner products of its pool for each atom."""
         return 1 + (products + _SEVERAL * (1 + self._size / 16)) / self._alone
 
     def learn(self, proposed: int, accepted: int) -> None:
@@ -150,7 +150,7 @@ class LookAhead:
 
 
 def enough_for(stop: Any, path: Any, criterion: Any) -> Enough | None:
-    """Whether a path would end with some more atoms, as far as its rule knows before they are taken.
+    """A function that says whether a path would end with some more atoms, as far as the stop rule knows beforehand.
 
     A rule that does has a method ``foresees(path, steps, loss)``: whether so many steps, after which the loss is so
     much (or nan), would end it.

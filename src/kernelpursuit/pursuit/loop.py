@@ -1,4 +1,4 @@
-"""The one loop: take the atom that scores best, update, repeat until a rule says stop."""
+"""The one loop of all methods: take the atom of the highest score, update, repeat until a rule ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelpursuit.pursuit.lookahead import MOST, Enough, LookAhead, Simulation,
 
 
 class Step(NamedTuple):
-    """What one step of a pursuit did.
+    """Record of one step of a pursuit.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class Step(NamedTuple):
     seconds: float = 0.0
 
     def known(self) -> Step:
-        """The same, with a number for the left-out error where it was not read yet: see `Later`."""
+        """Make a number of a left-out error that was not read yet, see `Later`."""
         return self._replace(leave_one_out=float(self.leave_one_out))
 
 
 def count(number: int, noun: str) -> str:
-    """The number and its noun, in the plural where that is due."""
+    """A number and its noun, which is in the plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -165,7 +165,7 @@ StopRule = Callable[[Path], "Stop | None"]
 
 
 def checked(verdict: Any) -> Stop | None:
-    """What a stop rule says, which may be a user's; an error where it is neither None nor a `Stop`."""
+    """The verdict of a stop rule, which may be a user's; an error where it is neither None nor a `Stop`."""
     if verdict is None or (isinstance(verdict, Stop) and isinstance(verdict.keep, Integral) and verdict.keep >= 0):
         return verdict
     way_on = "None, to go on, or kernelpursuit.pursuit.Stop(keep, reason), to end with so many steps"

@@ -20,7 +20,7 @@ Gram = Callable[[Any, np.ndarray], np.ndarray]  # inner products of atoms I (Non
 
 
 def penalty_products(gram: Gram, m: int) -> Gram:
-    """The products G(I, J) of the penalty cᵀ G c: those of m atoms, or the identity where they are no penalty.
+    """The matrix G of the penalty cᵀ G c as a function of indices: `gram`, or the identity if that is indefinite.
 
     Of an indefinite kernel cᵀ G c is lowest for large weights of some directions, so that it would reward what it
     should restrain. Some atoms, evenly spaced among all, say whether it is.
@@ -81,7 +81,7 @@ class Ridge:
         return np.maximum(self._diagonal[J] - np.sum(tails**2, axis=1), 0)
 
     def gram(self, J: np.ndarray) -> np.ndarray:
-        """Inner products of the coordinates of atoms `J`, all of them."""
+        """Inner products of atoms `J` under the penalty, alpha G."""
         return self._alpha * self._products(J, J)
 
     def extend(self, block: np.ndarray) -> np.ndarray:

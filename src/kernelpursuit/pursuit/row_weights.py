@@ -10,7 +10,7 @@ MOST_COUNTED = 1e100  # rows, by their weights
 
 
 class RowWeights:
-    """Multiplies rows by the roots of their weights, so that nobody else has to know about weights.
+    """Multiplication of rows by the roots of their weights, so that no other code has to know of weights.
 
     Weights are counted in a `unit` near their mean. So their scale changes no choice and no tolerance.
 
@@ -44,7 +44,7 @@ class RowWeights:
         return columns if self._root is None else columns / self._root
 
     def leverage(self, sample: Array) -> Array:
-        """What a unit direction adds to the leverage of each row: the share of its own target in its fitted value.
+        """Change of the leverage of each row, the share of its own target in its fitted value, by a unit direction.
 
         A row that stands for c rows is that often there. Leave-one-out removes one of them, or the whole row if c < 1.
         """

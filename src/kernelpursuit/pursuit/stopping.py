@@ -16,13 +16,13 @@ UsedShares = Callable[[int], np.ndarray]
 
 @dataclass(frozen=True)
 class ForeseeingRule:
-    """A stop rule that knows some steps ahead whether it will end the path: no more atoms are proposed at once then."""
+    """A stop rule that knows some steps ahead whether it will end the path, so that no needless atoms are proposed."""
 
     rule: StopRule
     foresees: Callable[[Path, int, float], bool]  # (path, steps, loss): whether it ends with these; nan: not known
 
     def __call__(self, path: Path) -> Stop | None:
-        """What the rule says now."""
+        """The verdict of the rule now."""
         return self.rule(path)
 
 
@@ -103,7 +103,7 @@ def gcv(n: float | UsedShares, charge: float, patience: int) -> StopRule:
 
 
 def gcv_curve(path: Path, n: float | UsedShares, charge: float) -> np.ndarray:
-    """The score that `gcv` follows, one number for each number of steps from 0 on."""
+    """The generalised cross-validation score of `gcv`, one number for each number of steps from 0 on."""
     if callable(n):
         used = n(len(path))
         left = 1 - used[0] - charge * (used - used[0])
