@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.fitting import pipeline
+from kernelpursuit.search import search
 from tests.pairwise import pairwise
 
 rng = np.random.default_rng(0)
@@ -134,3 +135,28 @@ def test_a_search_is_not_deceived(interrupted):
     with pytest.raises(KeyboardInterrupt):
         GridSearchCV(kp.KMPRegressor(10), {"gamma": [0.1, 1.0]}, cv=3).fit(X, Y)
     assert interrupted["runs"] == 2
+
+
+def test_an_interrupt_while_a_fold_is_scored(monkeypatch):
+    """Folds that have their scores decide; so it is after the last one, where an interrupt must not get lost."""
+    calls = []
+
+    def scoring(model, X, y):
+        calls.append(len(model.support_))
+        if len(calls) == 15:
+            raise KeyboardInterrupt
+        return model.score(X, y)
+
+    model = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=10, gammas=[0.3], cv=3, scoring=scoring)
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 1 of 3 paths of the search"):
+        model.fit(X, Y)
+    use(model)
+
+    def interrupting(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "best_so_far", interrupting)
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 3 paths of the search"):
+        model.set_params(scoring=None, verbose=1).fit(X, Y)
+    assert len(model.best_estimator_.support_) == model.best_params_["n_atoms"]
+    use(model)

@@ -90,6 +90,16 @@ def score_fold(
         return FoldScores(None, len(model.path_), "interrupted")
     if model.path_.reason == "callback":
         return FoldScores(None, len(model.path_), "callback")
+    scores = scores_of_numbers(model, rows, X_test, test, judge)
+    if label:
+        best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+        seconds = time.perf_counter() - began
+        say(f"{label}: best score {scores[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
+    return FoldScores(scores, len(model.path_), "callback" if stop_requests else "")
+
+
+def scores_of_numbers(model: Any, rows: SearchRows, X_test: Any, test: np.ndarray, judge: Any) -> np.ndarray:
+    """Scores of the models with 1, 2, ... atoms along the path of a fitted one. A path that ends early keeps its last."""
     steps = steps_to_numbers(model.path_, model.n_atoms)
     if isinstance(judge, Metric):
         predictions = dict(enumerate(model.staged_predict(X_test), start=1)) or {0: model.predict(X_test)}
@@ -100,12 +110,7 @@ def score_fold(
         y_test = labels_beside(y[test], rows.X)
         options = {} if rows.weights is None else {"sample_weight": rows.weights[test]}
         scores = {k: judge(model.truncate(k), X_test, y_test, **options) for k in set(steps)}
-    table = np.array([scores[k] for k in steps])
-    if label:
-        best = int(np.argmax(np.nan_to_num(table, nan=-np.inf)))
-        seconds = time.perf_counter() - began
-        say(f"{label}: best score {table[best]:.4g} with {count(best + 1, 'atom')}, {seconds:.1f} s")
-    return FoldScores(table, len(model.path_), "callback" if stop_requests else "")
+    return np.array([scores[k] for k in steps])
 
 
 def steps_to_numbers(path: Path, most: int) -> list[int]:

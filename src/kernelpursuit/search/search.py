@@ -98,6 +98,25 @@ def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
     return lines[0] + ("; the best so far" if best == last else f"; best so far {lines[1]}")
 
 
+def warn_of_callback(progress: str, chosen: Setting, k: int) -> None:
+    """Warn that a callback has ended a search after this `progress`."""
+    warn(
+        f"a callback ended the search after {progress}: {chosen} and {count(k, 'atom')} are the best that was known by "
+        "then, and the model may be worse than one of a search that was finished. Let the callback wait longer, or ask "
+        "for less: fewer atoms, widths or folds",
+        ConvergenceWarning,
+    )
+
+
+def warn_of_longest(k: int) -> None:
+    """Warn that the largest number of atoms was best."""
+    warn(
+        f"the best number of atoms is max_atoms={k}, the largest that was tried: more may be better. Raise max_atoms, "
+        "or take one_standard_error=True for the fewest atoms that are nearly as good",
+        ConvergenceWarning,
+    )
+
+
 class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
     """Cross-validation of the number of atoms, the kernel width and the ridge.
 
@@ -108,7 +127,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
     Parameters
     ----------
     estimator : KMPRegressor, KMPClassifier, SparseKernelFDA, KMPRanker or PolytopeFacesRegressor
-        What to choose for. Its `n_atoms` is not used, nor is `gamma`, unless its kernel has no width.
+        What to choose for. Its own `n_atoms` and `gamma` are not used.
     gammas : array-like, optional
         Values of the kernel's gamma to try. By default there are five, a factor 4 apart, from 1/64 to 4 times
         ``gamma="scale"``. A kernel without gamma has one path for each fold.
@@ -254,40 +273,33 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
             self._warn_if_one_column_rules(rows, names)
         settings = settings_to_try(self, rows.X, rows.weights)
         folds = self._folds(rows, groups)
-        task = SearchTask(self, [str(setting) for setting in settings], len(folds))
+        self.n_splits_ = len(folds)
         widths = None
         if self.input_weights != "equal":
             check_input_weights(self.estimator, rows.X, self.input_weights)
             widths = feature_widths_for(self.estimator, rows.y)
         judge = self._judge(rows)
-        scored = self._score_folds(settings, folds, rows, judge, widths, task)
+        scored = self._score_folds(settings, folds, rows, judge, widths)
         if not scored.ended:
             check_folds(scored.table)
-        setting, k = scored.best(self.one_standard_error)
+        place, k = scored.best(self.one_standard_error)
         unit = judge.unit if isinstance(judge, Metric) else 1.0
-        self._keep_scores(scored.table, settings[: len(scored.table)], setting, k, unit)
-        learned = widths if settings[setting].input_weights == "learned" else None
-        if self.input_weights == "both" and learned is None:
+        self._keep_scores(scored.table, settings[: len(scored.table)], place, k, unit)
+        chosen = settings[place]
+        if self.input_weights == "both" and chosen.input_weights == "equal":
             self._warn_if_one_column_rules(rows, names)
-        interrupted = self._fit_best(self._model(settings[setting], k, lines_wanted(self)), X, y, rows, learned)
+        learned = widths if chosen.input_weights == "learned" else None
+        interrupted = self._fit_best(self._model(chosen, k, lines_wanted(self)), X, y, rows, learned)
         progress = f"{scored.n_folds_done} of {count(len(settings) * len(folds), 'path')}"
         if scored.ended == "interrupted" and not interrupted:
             interrupted = f"interrupted after {progress} of the search"
         if interrupted:
             self._interrupt = KeyboardInterrupt(f"{interrupted}; what was finished by then is the model")
-        elif scored.ended == "callback":
-            warn(
-                f"a callback ended the search after {progress}: {settings[setting]} and {count(k, 'atom')} are the "
-                "best that was known by then, and the model may be worse than one of a search that was finished. Let "
-                "the callback wait longer, or ask for less: fewer atoms, widths or folds",
-                ConvergenceWarning,
-            )
-        if k == self.max_atoms and not interrupted:
-            warn(
-                f"the best number of atoms is max_atoms={k}, the largest that was tried: more may be better. Raise "
-                "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
-                ConvergenceWarning,
-            )
+            return self
+        if scored.ended == "callback":
+            warn_of_callback(progress, chosen, k)
+        if k == self.max_atoms:
+            warn_of_longest(k)
         return self
 
     def _check_estimator(self) -> None:
@@ -303,6 +315,11 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
             raise ValueError(
                 f"estimator has stop={self.estimator.stop!r}, which chooses a number of atoms, as the search does: "
                 f"give {name}(stop=None)"
+            )
+        if getattr(self.estimator, "checkpoint", None) is not None:
+            raise ValueError(
+                f"estimator has checkpoint={self.estimator.checkpoint!r}, the file of a single fit, and the search has "
+                "many: fit an estimator with best_params_ to have one"
             )
 
     def _checked_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[SearchRows, Any]:
@@ -334,7 +351,6 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         folds = list(splitter.split(rows.X, rows.y, groups))
         if is_classifier(self.estimator) and rows.y.ndim == 1:
             refuse_folds_of_one_class(self, rows.y, rows.weights, folds)
-        self.n_splits_ = len(folds)
         return folds
 
     def _model(self, setting: Setting, n_atoms: int, verbose: int) -> Any:
@@ -348,13 +364,13 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         rows: SearchRows,
         judge: Any,
         widths: FeatureWidths | None,
-        task: SearchTask,
     ) -> Scored:
         """Score the path of every setting and fold.
 
         An interrupt or a callback ends it; an interrupt is raised at once where nothing is known yet.
         """
         verbose = lines_wanted(self)
+        task = SearchTask(self, [str(setting) for setting in settings], len(folds))
         if widths is not None:
             quiet, trains = clone(widths).set_params(verbose=max(0, verbose - 1)), [train for train, _ in folds]
             learned = learned_in_folds(quiet, self.estimator, rows.X, rows.y, rows.weights, trains)
@@ -391,8 +407,8 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
             if done == 0:
                 raise
             ended = "interrupted"
-        if done == table.shape[0] * table.shape[1]:
-            return Scored(table, done)
+        if ended == "callback" and done == len(settings) * len(folds):  # there was nothing left to end
+            ended = ""
         return Scored(table[: max(1, done // len(folds))], done, ended, n_steps)
 
     def _judge(self, rows: SearchRows) -> Any:
