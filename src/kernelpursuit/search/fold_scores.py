@@ -99,7 +99,7 @@ def score_fold(
 
 
 def scores_of_numbers(model: Any, rows: SearchRows, X_test: Any, test: np.ndarray, judge: Any) -> np.ndarray:
-    """Scores of the models with 1, 2, ... atoms along the path of a fitted one. A path that ends early keeps its last."""
+    """Scores of the models with 1, 2, ... atoms of a fitted path. One that ends early keeps its last score."""
     steps = steps_to_numbers(model.path_, model.n_atoms)
     if isinstance(judge, Metric):
         predictions = dict(enumerate(model.staged_predict(X_test), start=1)) or {0: model.predict(X_test)}
