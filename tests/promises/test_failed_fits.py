@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import contextmanager
-from copy import copy
+from copy import copy, deepcopy
 
 import numpy as np
 import pytest
@@ -140,9 +140,9 @@ def test_a_resumed_fit_that_fails_can_be_tried_again(loss):
     whole = kp.KMPRegressor(12, loss=loss).fit(*data)
     start = kp.KMPRegressor(5, loss=loss, resume=True).fit(*data)
     steps = list(start.path_.steps)
-    with raising() as calls:
-        clone(start).fit(*data)
     start.set_params(n_atoms=12)
+    with raising() as calls:
+        deepcopy(start).fit(*data)
     for place in range(0, len(calls), max(1, len(calls) // 10)):
         with raising(RuntimeError, at=place), pytest.raises(RuntimeError):
             start.fit(*data)
