@@ -72,7 +72,7 @@ def test_a_rule_that_reads_more_than_the_loss_says_nothing_ahead():
     assert not first_of(gcv(100, 2.0, patience=3)).foresees(path, 99, 0.0)
 
 
-def test_one_atom_that_is_left_is_not_rehearsed(monkeypatch):
+def test_one_atom_that_is_left_is_not_simulated(monkeypatch):
     D, y = problem()
     monkeypatch.setattr(Squares, "simulate", None)  # not to be called
     assert len(pursue(Squares(D, y), n_atoms(1), lookahead=16, weakness=0.5)) == 1

@@ -309,7 +309,7 @@ def test_tiles_change_nothing(name):
 
 @pytest.mark.parametrize("name", FEW)
 def test_little_memory_does_not_make_pools_quadratic(name):
-    """Columns that a rehearsal reads are no more than those of its pool and of a pass, whatever a tile may hold."""
+    """Columns that a simulation reads are no more than those of its pool and of a pass, whatever a tile may hold."""
     X, Z, Y, classes = points(90)
     loaded = []
 
@@ -352,13 +352,13 @@ def test_stacked_dictionaries(name):
 @pytest.mark.parametrize("name", FEW)
 def test_a_pool_in_pieces_gives_the_same_matrices(name):
     Kx, Ky, Y, classes = problem_data("narrow")
-    rehearsals = []
+    simulations = []
     for tile in (128, 7):
         x, y = (DenseDictionary(K, gram=K, tile=tile) for K in (Kx, Ky))
         run = begun(CRITERIA[name](x, y, Y, classes))
         list(run.take(atoms_of(plain(name, "narrow"))[:3]))
-        rehearsals.append(run.simulate(np.flatnonzero(run.scores() > 0)[::3]))
-    whole, pieces = rehearsals
+        simulations.append(run.simulate(np.flatnonzero(run.scores() > 0)[::3]))
+    whole, pieces = simulations
     for _ in range(6):
         np.testing.assert_allclose(pieces.scores(), whole.scores(), rtol=1e-9, atol=1e-12)
         i = int(np.argmax(whole.scores()))
@@ -366,23 +366,23 @@ def test_a_pool_in_pieces_gives_the_same_matrices(name):
 
 
 @pytest.mark.parametrize("name", CRITERIA)
-def test_a_rehearsal_on_all_atoms_is_the_criterion(name):
+def test_a_simulation_on_all_atoms_is_the_criterion(name):
     """With every atom in the pool its scores are those of the criterion, step by step; the criterion is not touched."""
     run = begun(criterion(name, "narrow"))
     list(run.take(atoms_of(plain(name, "narrow"))[:3]))
     before = run.scores().copy()
-    rehearsal = run.simulate(np.arange(90))
+    simulation = run.simulate(np.arange(90))
     for _ in range(12):
-        rehearsed, true = rehearsal.scores(), run.scores()
-        np.testing.assert_array_equal(np.isneginf(rehearsed), np.isneginf(true))
+        simulated, true = simulation.scores(), run.scores()
+        np.testing.assert_array_equal(np.isneginf(simulated), np.isneginf(true))
         live = np.isfinite(true)
-        np.testing.assert_allclose(rehearsed[live], true[live], rtol=1e-6, atol=1e-10 * before.max())
+        np.testing.assert_allclose(simulated[live], true[live], rtol=1e-6, atol=1e-10 * before.max())
         atom = int(np.argmax(true))
-        rehearsal.take(atom)
+        simulation.take(atom)
         assert atoms_of_steps(run.take([atom])) == [atom]
 
 
-def test_no_rehearsal_where_it_would_save_nothing():
+def test_no_simulation_where_it_would_save_nothing():
     for selection in ("diagonal", "random"):
         K = problem_data("narrow")[0]
         run = Rayleigh(DenseDictionary(K, gram=K), selection=selection, rng=np.random.default_rng(0))

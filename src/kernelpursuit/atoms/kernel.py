@@ -110,7 +110,7 @@ class KernelDictionary:
         self._own_centers = Z is X
         self._matrix: Array | None = None
         if storage == "dense" or (storage == "auto" and m * column <= memory):
-            # Each atom a row: steps and rehearsals ask for some atoms, and gathering columns takes 30 times as long.
+            # Each atom a row: steps and simulations ask for some atoms, and gathering columns takes 30 times as long.
             self._matrix = self._transposed_values()
         self.spare = memory - (2 * self.tile if self._matrix is None else m) * column
         keeps = storage == "auto" and self._matrix is None and self._numpy
@@ -122,7 +122,7 @@ class KernelDictionary:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the matrix is kept, or all tiles of a half of it."""
+        """Whether the matrix is kept, or all tiles of its half."""
         return self._matrix is not None or self.tiles_kept == 1
 
     @property

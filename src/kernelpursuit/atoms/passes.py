@@ -144,7 +144,7 @@ class WithSquares:
 
     @property
     def T(self) -> WithSquares:
-        """The tile from its other side."""
+        """The tile transposed."""
         return WithSquares(self._values.T, self._squares.T)
 
     def __matmul__(self, V: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class Criterion(ABC):
         """Forget what the atoms after the first `taken` would add."""
 
     def _finish_block(self) -> None:  # noqa: B027
-        """Called after a block, when its scores are known no more."""
+        """Bring running numbers in order after a block of atoms."""
 
     def simulate(self, J: np.ndarray) -> Any:
         """A `Simulation` of this criterion on atoms `J` alone; None where each choice needs a pass of its own."""
@@ -185,7 +185,7 @@ class OrthogonalCriterion(Criterion):
 
     @property
     def on_host(self) -> bool:
-        """Whether a pass is made by this machine's processor, whom a pool costs as much as a pass."""
+        """Whether passes are made by this machine's processor, for which a pool takes as long as a pass."""
         return isinstance(self.atoms.basis.directions, np.ndarray)
 
     @property
@@ -203,7 +203,7 @@ class OrthogonalCriterion(Criterion):
         return Step(atom=-1, loss=self._loss())
 
     def _prepare_first(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
-        """`_prepare` for criteria that know what an atom adds only once those before it are in the fit."""
+        """`_prepare` for criteria that take one atom at a time, because its step depends on the fit before."""
         directions = self.atoms.extend(block[:1])
         return [direction.atom for direction in directions], (directions, None)
 

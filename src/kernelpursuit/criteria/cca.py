@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,64 +47,96 @@ class DeflatedColumns(NamedTuple):
     norm: np.ndarray  # (b,), squared norms of the columns of K
 
 
-class View(Protocol):
+class View(ABC):
     """A square kernel matrix K deflated by the atoms taken, K̃.
 
     Taking an atom with direction u changes column j of K̃ by −a_j u. The two kinds of deflation differ in the
     coefficients a, and in what counts as the size of a column. The directions of a block of atoms wait until their
     atoms are accepted: before that K̃ does not know of them.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+
+    Attributes
+    ----------
+    limit, norm_limit : float
+        Shares of its first size, and of its first squared norm, below which a column lies in the span.
     """
 
-    D: Dictionary
-    limit: float  # share of its first size below which a column lies in the span
-    norm_limit: float  # the same for its squared norm
+    limit: float
+    norm_limit: float
+    _factor: PartialCholesky | Basis  # holds the directions
 
+    def __init__(self, dictionary: Dictionary):
+        self.D = dictionary
+        self._like = dictionary.columns(np.array([0]))
+        self._taken = 0  # directions in use; others may wait behind them
+
+    @property
+    @abstractmethod
+    def _directions(self) -> Array:
+        """Directions in use and waiting, one in each row."""
+
+    @abstractmethod
     def deflate(self, J: np.ndarray) -> DeflatedColumns:
         """Columns `J` of K̃, from the definition."""
 
+    @abstractmethod
     def extend(self, block: list[int]) -> int:
-        """Compute the directions of the atoms of `block` in order, and keep them waiting. Returns how many there are.
+        """Compute the directions of the atoms of `block` in order, to wait. Returns how many directions there are.
 
         The block ends before the first atom that lies in the span of those before it.
         """
 
-    def waiting(self, count: int) -> Array:
-        """The first `count` directions that wait, (n, count)."""
-
-    def accept(self) -> None:
-        """Take the direction that has waited longest out of K̃."""
-
-    def give_back(self) -> None:
-        """Forget the directions that wait."""
-
+    @abstractmethod
     def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
-        """K̃ᵀu and K̃ᵀv, (n, b) each, for the waiting directions u in `own` and as many v in `other`.
+        """K̃ᵀu and K̃ᵀv, (n, b) each, for the waiting directions u in `own` and as many v in `other`: one pass.
 
-        For each pair K̃ is what it will be when its turn comes: all directions before u are accepted then. This takes
-        one pass over the data.
+        For each pair K̃ is what it will be when its turn comes: all directions before u are accepted then.
         """
 
+    @abstractmethod
     def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
         """Coefficients by which each column of K̃ loses the directions `own`, given its products with these."""
 
+    @abstractmethod
     def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Sizes of all columns after a step, given what they were and the new squared norms."""
+        """Sizes of all columns after a step, given the sizes before and the new squared norms."""
+
+    def waiting(self, count: int) -> Array:
+        """The first `count` directions that wait, (n, count)."""
+        return self._directions[self._taken : self._taken + count, :].T
+
+    def accept(self) -> None:
+        """Take the direction that has waited longest out of K̃."""
+        self._taken += 1
+
+    def give_back(self) -> None:
+        """Forget the directions that wait."""
+        self._factor.truncate(self._taken)
 
 
-class FeatureSpace:
+class FeatureSpace(View):
     """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
 
     The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
+    Directions are columns of U, u = τ / √τ_i.
     """
 
+    _factor: PartialCholesky
+
     def __init__(self, dictionary: Dictionary):
-        self.D = dictionary
-        like = dictionary.columns(np.array([0]))
-        self._dtype = like.dtype
-        self.limit, self.norm_limit = pivot_limit(eps(like)), known_column_limit(like)
-        self._xp = namespace(like)
-        self._cholesky = PartialCholesky(like)
-        self._taken = 0  # rows in use; others may wait behind them
+        super().__init__(dictionary)
+        self.limit, self.norm_limit = pivot_limit(eps(self._like)), known_column_limit(self._like)
+        self._factor = PartialCholesky(self._like)
+
+    @property
+    def _directions(self) -> Array:
+        return self._factor.rows
+
+    def _in_own_precision(self, x: Array) -> Array:
+        return namespace(x).astype(x, self._like.dtype)
 
     def deflate(self, J: np.ndarray) -> DeflatedColumns:
         """Columns `J` of K − UUᵀ."""
@@ -111,33 +144,21 @@ class FeatureSpace:
         norm = squared = squared_norms(columns)
         raw = size = _diagonal(columns, J)
         if self._taken:
-            left = self._cholesky.left(columns, J, self._taken)
+            left = self._factor.left(columns, J, self._taken)
             squared, size = squared_norms(left), _diagonal(left, J)
-            columns = self._xp.astype(left, self._dtype)
+            columns = self._in_own_precision(left)
         return DeflatedColumns(columns, squared, size, raw, norm)
 
     def extend(self, block: list[int]) -> int:
-        """Next columns of the Cholesky factor, u = τ / √τ_i."""
+        """Next columns of the Cholesky factor."""
         columns = self.D.columns(np.array(block))
-        return len(self._cholesky.extend(columns, block, self.limit * _diagonal(columns, np.array(block))))
-
-    def waiting(self, count: int) -> Array:
-        """Columns of the factor beyond those taken."""
-        return self._cholesky.rows[self._taken : self._taken + count, :].T
-
-    def accept(self) -> None:
-        """One more column of the factor is taken."""
-        self._taken += 1
-
-    def give_back(self) -> None:
-        """Forget the columns beyond those taken."""
-        self._cholesky.truncate(self._taken)
+        return len(self._factor.extend(columns, block, self.limit * _diagonal(columns, np.array(block))))
 
     def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
         """(K − UUᵀ)[own, other], U the columns before each of `own`."""
         b = own.shape[1]
-        products = self.D.correlate(self._xp.astype(self._xp.concat([own, other], axis=1), self._dtype))
-        explained = [to_host(self._cholesky.explained(V, self._taken)) for V in (own, other)]
+        products = self.D.correlate(self._in_own_precision(namespace(own).concat([own, other], axis=1)))
+        explained = [to_host(self._factor.explained(V, self._taken)) for V in (own, other)]
         return products[:, :b] - explained[0], products[:, b:] - explained[1]
 
     def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
@@ -149,48 +170,40 @@ class FeatureSpace:
         return size - coefficients**2
 
 
-class OutputSpace:
+class OutputSpace(View):
     """Projection K̃ ← (I − τ τᵀ / τᵀτ) K̃ with τ = K̃ e_i, which keeps K̃ = (I − U Uᵀ) K, U orthonormal.
 
-    The size of a column is its squared norm.
+    The size of a column is its squared norm. Directions are unit vectors along τ.
     """
 
+    _factor: Basis
+
     def __init__(self, dictionary: Dictionary):
-        self.D = dictionary
-        like = dictionary.columns(np.array([0]))
-        self.limit = self.norm_limit = in_span_limit(like)
-        self._basis = Basis(like)
-        self._taken = 0  # directions in use; others may wait behind them
+        super().__init__(dictionary)
+        self.limit = self.norm_limit = in_span_limit(self._like)
+        self._factor = Basis(self._like)
+
+    @property
+    def _directions(self) -> Array:
+        return self._factor.directions
 
     def deflate(self, J: np.ndarray) -> DeflatedColumns:
         """Columns `J` of (I − UUᵀ) K."""
         columns = self.D.columns(J)
         norm = squared = squared_norms(columns)
         if self._taken:
-            columns, _, _ = self._basis.complement(columns, np.zeros((len(J), 0)), rounds=1, size=self._taken)
+            columns, _, _ = self._factor.complement(columns, np.zeros((len(J), 0)), rounds=1, size=self._taken)
             squared = squared_norms(columns)
         return DeflatedColumns(columns, squared, squared, norm, norm)
 
     def extend(self, block: list[int]) -> int:
-        """Unit vectors along τ."""
-        return self._basis.extend(self.D.columns(np.array(block)))
-
-    def waiting(self, count: int) -> Array:
-        """Directions beyond those taken."""
-        return self._basis.directions[self._taken : self._taken + count, :].T
-
-    def accept(self) -> None:
-        """One more direction is taken."""
-        self._taken += 1
-
-    def give_back(self) -> None:
-        """Forget the directions beyond those taken."""
-        self._basis.truncate(self._taken)
+        """Next directions of the basis."""
+        return self._factor.extend(self.D.columns(np.array(block)))
 
     def products(self, own: Array, other: Array) -> tuple[np.ndarray, np.ndarray]:
         """Kᵀ[own, (I − UUᵀ) other], U the directions before each of `own`, to which `own` is orthogonal."""
         b = own.shape[1]
-        U = self._basis.directions[: self._taken + b, :]
+        U = self._factor.directions[: self._taken + b, :]
         other = other - U.T @ from_host(np.triu(to_host(U @ other), 1 - self._taken), U)
         products = self.D.correlate(namespace(own).concat([own, other], axis=1))
         return products[:, :b], products[:, b:]
@@ -447,7 +460,7 @@ class CanonicalCorrelation(Criterion):
         self.passes += 1
 
     def _bar_in_span(self, J: np.ndarray, part: Moments) -> None:
-        """Never look again at those of `J` that lie in the span in either view."""
+        """Bar those of atoms `J` that lie in the span in either view from being taken."""
         self.available[J] &= outside(part, *self._limits)
 
 

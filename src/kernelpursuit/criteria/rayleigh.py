@@ -310,7 +310,7 @@ class Rayleigh(Criterion):
         return norms
 
     def _deflate(self, J: np.ndarray) -> Array:
-        """Columns `J` of what is left of K, (n, len(J)), where the dictionary has them."""
+        """Columns `J` of what is left of K, (n, len(J)), in the namespace of the dictionary."""
         return self._cholesky.left(self.D.columns(J), J, len(self._chosen))
 
     def _refresh(self) -> None:

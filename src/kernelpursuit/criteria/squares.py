@@ -204,7 +204,7 @@ class Squares(OrthogonalCriterion):
         return inside + direction.tail[:width] @ self._r_tail[:width] if width else inside
 
     def _move(self, direction: Direction, length: np.ndarray, after: tuple[Array, Any] | None = None) -> None:
-        """Take a step along a unit direction off the residuals and those left out, which may be known `after` it."""
+        """Take a step along a unit direction off the residuals and the left-out ones, known or not `after` the step."""
         sample, tail = direction.sample, direction.tail
         if len(tail) > len(self._r_tail):
             self._r_tail = padded(self._r_tail, len(tail))

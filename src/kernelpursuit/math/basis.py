@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from kernelpursuit.arrays import Array, energies, eps, from_host, in_span_limit, namespace, padded, to_host
 from kernelpursuit.math.cholesky import leading, pivot_limit, pivots
 
-_NEARLY = 0.1  # how far columns that were made orthonormal by known products may be from it, to be trusted
+_NEARLY = 0.1  # largest inner product of columns made orthonormal by known products, for these to be trusted
 
 
 class FirstRound(NamedTuple):

@@ -1,4 +1,4 @@
-"""Pursuit: the loop and its record, the criteria, and the rules that say what to look at and when to stop."""
+"""Pursuit: the loop and its record, the atoms outside the span, and the rules of candidates and of stopping."""
 
 from kernelpursuit.pursuit.candidates import everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import Path, Step, Stop, pursue

@@ -1,4 +1,4 @@
-"""The steps of a block foreseen: lengths and losses of all of them, read at once where each read has a long way."""
+"""Lengths and losses of all steps of a block, read at once where each read has a long way."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Later(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class Ahead:
-    """What the squared loss does along directions that wait.
+    """Changes of the squared loss along directions that wait.
 
     With r₀ the residual before the block, direction t is taken with length z_t = share (q_tᵀr₀ − Σ_s q_tᵀq_s z_s), and
     ‖r‖² changes by z_t² ‖q_t‖² − 2 z_t q_tᵀr. For directions that are orthogonal the inner products are 0.

@@ -12,7 +12,7 @@ from kernelpursuit.pursuit.directions import Direction
 
 
 class AtOnce(NamedTuple):
-    """What a block of atoms adds to the span, and what a criterion wants to know of it."""
+    """Directions that a block of atoms adds to the span, with products of them that a criterion needs."""
 
     directions: list[Direction]
     products: np.ndarray  # (n_atoms, b), of all atoms with the directions
@@ -21,7 +21,7 @@ class AtOnce(NamedTuple):
 
 
 def at_once(atoms: Deflation, block: list[int], residual: Array, tail: np.ndarray) -> AtOnce | None:
-    """The directions of `block`, made of the inner products that its rehearsal has brought, and checked by one read.
+    """The directions of `block`, made of inner products of the last pool, and checked by one read.
 
     With C the columns and Q the directions, S = QᵀC and what is left of CᵀC are known. So Q₁ = (C - QS) R₁⁻¹ needs no
     read. It is orthonormal but for rounding, and one read says how far from it: then Q₂ = (Q₁ - Q QᵀQ₁) R₂⁻¹, and the

@@ -185,7 +185,7 @@ class Deflation:
         return Deflated(columns, tails, squared + np.sum(tails**2, axis=1) + rest, centred + penalty, raw + penalty)
 
     def _weighted(self, columns: Array) -> tuple[Array, Array, Array]:
-        """Atoms weighted and centred, with their squared norms before and after that, where they are."""
+        """Atoms weighted and centred, with their squared norms before and after the centring."""
         columns = self.scale_rows(columns)
         raw = energies(columns)
         columns = self.centre(columns)
@@ -195,7 +195,7 @@ class Deflation:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
 
     def bar_in_span(self, J: np.ndarray, part: Deflated) -> None:
-        """Never look again at those of `J` that lie in the span, given these atoms deflated."""
+        """Bar those of atoms `J` that lie in the span from being taken, given these atoms deflated."""
         self.available[J] &= part.squared > self._limit * part.raw
 
     # -- scores
@@ -405,7 +405,7 @@ class Deflation:
         return self._directions.extend(block, columns, tails, known)
 
     def choose(self, atom: int) -> None:
-        """Record that `atom` was taken: it is in the span now."""
+        """Record that `atom` was taken, so that it is in the span now."""
         if self.orthogonal:
             self.available[atom] = False
             self.size += 1
@@ -475,7 +475,7 @@ class Deflation:
         return PoolProducts(self._kept.at(np.array(block)), gram[np.ix_(index, index)], self._kept.all())
 
     def _products_with_directions(self, J: np.ndarray, columns: Array) -> np.ndarray | None:
-        """Products of atoms `J`, given their columns, with the directions: most of them kept, so of a pass's digits.
+        """Products of atoms `J`, given their columns, with the directions, most of them kept from earlier passes.
 
         None where few were kept, or where a block waits behind the directions in use.
         """

@@ -24,7 +24,7 @@ Enough = Callable[[int, float], bool]  # (atoms, sum of their scores): whether a
 
 
 class Simulation(Protocol):
-    """A criterion that knows a pool of atoms only: `LookAhead` lets it choose as if there were no others."""
+    """A criterion that knows a pool of atoms only, and chooses as if there were no others."""
 
     def scores(self) -> np.ndarray:
         """Score of each atom of the pool, ``-inf`` for those that cannot be taken."""

@@ -1,4 +1,4 @@
-"""Stop rules: functions of a path that say how many steps to keep, or None, which means that it goes on."""
+"""Stop rules: functions of a path that return the number of steps to keep, or None to go on."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def negative_bound(
     ratio = s / v
     here = atoms.like(rows.X)
     values, factor = evaluate(here, rows.X)
-    phi, Y = rows.weigh(values), rows.weigh(rows.Y)
+    phi, Y = rows.scale_rows(values), rows.scale_rows(rows.Y)
     at = _factors(atoms, phi, Y, ratio)
     squared = float(to_host(at.residual.T @ at.residual).trace())
     fit = (squared + at.length / ratio) / v
@@ -77,7 +77,7 @@ def negative_bound(
     middle = plus_identity(at.inverse_b.T @ at.inverse_b, -1.0)
     by_phi = phi @ from_host(at.inverse.T @ ((ratio * q) * middle) @ at.inverse, phi)
     by_phi -= at.residual @ from_host(at.beta.T / v, phi)
-    by_phi = rows.weigh(by_phi)
+    by_phi = rows.scale_rows(by_phi)
     by_phi *= values
     by_m = 0.5 * (q * (at.inverse.T @ (middle + ratio * at.C) @ at.inverse) + at.beta @ at.beta.T / s)
     by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, by_phi)))
@@ -99,7 +99,7 @@ def negative_bound(
 def bound_coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
     """Posterior mean of the process in the span of the atoms, and what its variance is made of."""
     values, _ = evaluate(atoms.like(rows.X), rows.X)
-    at = _factors(atoms, rows.weigh(values), rows.weigh(rows.Y), signal / noise)
+    at = _factors(atoms, rows.scale_rows(values), rows.scale_rows(rows.Y), signal / noise)
     root = np.sqrt(signal)
     nothing = np.zeros(len(at.psi))
     return Solution(

@@ -87,7 +87,7 @@ class Rows(NamedTuple):
         xp = namespace(columns)
         return xp.mean(columns, axis=0) if self.weights is None else (self.weights @ columns) / self.total
 
-    def weigh(self, columns: Array) -> Array:
+    def scale_rows(self, columns: Array) -> Array:
         """Columns times the roots of the weights."""
         return columns if self.weights is None else columns * namespace(columns).sqrt(self.weights)[:, None]
 
@@ -193,8 +193,8 @@ def negative_evidence(
     s, v = float(np.exp(log_signal)), float(np.exp(log_noise))
     here = atoms.like(rows.X)
     values, factor = evaluate(here, rows.X)
-    phi = rows.weigh(values - rows.mean(values))
-    Y = rows.weigh(rows.Y)
+    phi = rows.scale_rows(values - rows.mean(values))
+    Y = rows.scale_rows(rows.Y)
     solved = _solve(phi, Y, s / v)
     squared, length = (
         float(to_host(solved.residual.T @ solved.residual).trace()),
@@ -205,7 +205,7 @@ def negative_evidence(
     covariance = (q * s / v) * (solved.inverse_factor.T @ solved.inverse_factor)
     G = phi @ from_host(covariance, phi)
     G -= solved.residual @ from_host(solved.beta.T / v, phi)
-    G = rows.weigh(G)
+    G = rows.scale_rows(G)
     G *= values
     by = Atoms(*(to_host(part) for part in pull_back(here, rows.X, factor, G)))
     determined = k - float(np.vdot(solved.inverse_factor, solved.inverse_factor))
@@ -361,7 +361,7 @@ class _Spectrum(NamedTuple):
 
 def _spectrum(atoms: Atoms, rows: Rows) -> _Spectrum:
     values, _ = evaluate(atoms.like(rows.X), rows.X)
-    phi, Y = rows.weigh(values - rows.mean(values)), rows.weigh(rows.Y)
+    phi, Y = rows.scale_rows(values - rows.mean(values)), rows.scale_rows(rows.Y)
     eigenvalues, vectors = np.linalg.eigh(to_host(phi.T @ phi))
     along = np.sum((vectors.T @ to_host(phi.T @ Y)) ** 2, axis=1)
     squares = float(namespace(Y).sum(Y * Y))
@@ -399,7 +399,7 @@ def coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solut
     """Posterior mean of the coefficients, and the factor of their covariance, for atoms as they are."""
     values, _ = evaluate(atoms.like(rows.X), rows.X)
     mean = rows.mean(values)
-    solved = _solve(rows.weigh(values - mean), rows.weigh(rows.Y), signal / noise)
+    solved = _solve(rows.scale_rows(values - mean), rows.scale_rows(rows.Y), signal / noise)
     at = to_host(mean)
     return Solution(
         solved.beta, to_host(rows.mean(rows.Y)) - at @ solved.beta, at, np.sqrt(signal) * solved.inverse_factor
