@@ -31,8 +31,8 @@ from _common import write
 from kernelpursuit import KMPRegressor, Squares, pursue
 from kernelpursuit.atoms import KernelDictionary
 from kernelpursuit.dask import cluster
-from kernelpursuit.dask.arrays import Handle, Here, Program, Sharded
-from kernelpursuit.dask.dictionary import ShardedDictionary
+from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
+from kernelpursuit.dask.atoms import RemoteDictionary
 from kernelpursuit.dask.shard import Command, Read, Ref, Shard, blocks_of
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
@@ -175,6 +175,19 @@ def constants(runs: list[dict[str, Any]]) -> np.ndarray:
     return nnls(counted / known[:, None], np.ones(len(runs)))[0]
 
 
+class OneShard:
+    """Transport of commands to a shard in this process."""
+
+    nodes = ((0, 1),)
+
+    def __init__(self, shard: Shard):
+        self._shard = shard
+
+    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
+        """Carry them out."""
+        return [self._shard.execute(commands, reads)]
+
+
 def work_of_a_worker(rows: int, centers: int, atoms: int) -> dict[str, Any]:
     """Processor time of the commands of a fit, without a network."""
     from threadpoolctl import threadpool_limits
@@ -183,13 +196,13 @@ def work_of_a_worker(rows: int, centers: int, atoms: int) -> dict[str, Any]:
     X, y = table[:, :-1].copy(), table[:, -1:].copy()
     kernel = make_kernel("rbf", X)
     centres = X[np.sort(np.random.default_rng(0).choice(rows, centers, replace=False))]
-    program = Program(Here([Shard(blocks_of((X, y)))]), rows, 2)
+    program = Program(OneShard(Shard(blocks_of((X, y)))), rows, 2)
     with threadpool_limits(1):
         start = process_time()
         parts = Handle(program, program.add(KernelDictionary, Ref(0), centres, kernel, storage="tiles"))
         here = KernelDictionary(centres, centres, kernel, storage="tiles")
-        dictionary = ShardedDictionary(program, parts, here, centers, float)
-        criterion = Squares(dictionary, Sharded(program, 1, y[:0], 0))
+        dictionary = RemoteDictionary(program, parts, here, centers, float)
+        criterion = Squares(dictionary, RemoteArray(program, 1, y[:0], 0))
         path = pursue(criterion, n_atoms(atoms), lookahead=64, weakness=0.5)
         seconds = process_time() - start
     found = {"rows": rows, "workers": 1, "centers": centers, "atoms": atoms, "seconds": seconds}

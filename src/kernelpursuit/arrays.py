@@ -29,13 +29,16 @@ def _compat() -> Any:
 _NAMESPACES: dict[type, Any] = {}  # of types of arrays met so far: some libraries take long to name their namespace
 
 
+def register_namespace(kind: type, own: Any) -> None:
+    """Name the array namespace of a type of arrays that does not name its own."""
+    _NAMESPACES[kind] = own
+
+
 def namespace(x: Array) -> Any:
     """Array namespace of `x`; that of array-api-compat for torch tensors, which do not name their own."""
     if isinstance(x, np.ndarray):  # the hot path
         return np
-    own = getattr(x, "surface", None)  # of arrays whose rows are on shards
-    if own is None:
-        own = _NAMESPACES.get(type(x))
+    own = _NAMESPACES.get(type(x))
     if own is None:
         own = _NAMESPACES[type(x)] = _compat().array_namespace(x)
     return own

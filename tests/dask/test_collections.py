@@ -9,7 +9,7 @@ import dask.array as da
 from distributed import Client
 
 from kernelpursuit import KMPRegressor, PursuitNystroem, RefinedKMPClassifier, RefinedKMPRegressor, SparseKernelPCA
-from kernelpursuit.dask.collections import rows_on_cluster
+from kernelpursuit.dask.collections import rows_of_collection
 from kernelpursuit.fitting.memory import free_memory
 from tests.promises.test_dask import LABELS, W, X, Y, chunks, cluster_of
 
@@ -31,12 +31,12 @@ def in_files(monkeypatch):
 @pytest.fixture
 def few_come(monkeypatch):
     """Of many rows 120 come to start a refined fit."""
-    monkeypatch.setattr("kernelpursuit.refined.refined_shards.SAMPLE", 120)
+    monkeypatch.setattr("kernelpursuit.dask.descent.SAMPLE", 120)
 
 
 def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
-    monkeypatch.setattr("kernelpursuit.fitting.atom_family.MOST_CENTRES", 200)
-    monkeypatch.setattr("kernelpursuit.fitting.atom_family.DRAWN", 90)
+    monkeypatch.setattr("kernelpursuit.dask.atoms.MOST_CENTRES", 200)
+    monkeypatch.setattr("kernelpursuit.dask.atoms.DRAWN", 90)
     model = SparseKernelPCA(12, random_state=0).fit(chunks(X), None, chunks(W))
     assert np.array_equal(model.support_vectors_, X[model.support_]) and np.all(W[model.support_] > 0)
     np.testing.assert_allclose(model.residual_trace_[-1], W @ model.residual(X))  # of all rows
@@ -46,8 +46,8 @@ def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
 
 
 def test_workers_of_one_machine_share_its_memory(client):
-    with rows_on_cluster(KMPRegressor(), chunks(X), chunks(Y), None, np.asarray) as data:
-        assert 0 < data.X.free_memory() < 1.5 * free_memory(None)
+    with rows_of_collection(KMPRegressor(), chunks(X), chunks(Y), None, np.asarray) as data:
+        assert 0 < data.source.free_memory(data.X) < 1.5 * free_memory(None)
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])
@@ -87,7 +87,7 @@ def test_workers_without_a_module_of_the_users(client, monkeypatch):
     def absent(*args):
         raise ModuleNotFoundError("No module named 'mine'")
 
-    monkeypatch.setattr("kernelpursuit.dask.collections.prepared_chunk", absent)
+    monkeypatch.setattr("kernelpursuit.dask.collections.checked_chunk", absent)
     with pytest.raises(RuntimeError, match=r"a worker lacks a module that is installed here.*No module named 'mine'"):
         KMPRegressor(5).fit(chunks(X), chunks(Y))
 

@@ -8,18 +8,29 @@ import pytest
 
 from kernelpursuit import Squares, pursue
 from kernelpursuit.atoms import KernelDictionary
-from kernelpursuit.dask.arrays import Handle, Here, Program, Sharded
+from kernelpursuit.dask.arrays import NAMESPACE, Handle, Program, RemoteArray
+from kernelpursuit.dask.atoms import RemoteDictionary, dictionary_at
 from kernelpursuit.dask.cluster import shares
-from kernelpursuit.dask.dictionary import ShardedDictionary
 from kernelpursuit.dask.scratch import StoredBlock, in_files, mapped
 from kernelpursuit.dask.shard import Block, Command, Ref, Shard, needed, nodes_within
-from kernelpursuit.fitting.atom_family import AtomFamily, dictionary_at
+from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit import n_atoms
 
 CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": [20, 20]}
+
+
+class Here:
+    """Transport of commands to shards in this process."""
+
+    def __init__(self, shards):
+        self.shards = list(shards)
+        self.nodes = [(place, place + 1) for place in range(len(self.shards))]
+
+    def execute(self, commands, reads):
+        return [shard.execute(commands, reads) for shard in self.shards]
 
 
 def program_of(*arrays, cuts=(), directory=None):
@@ -32,7 +43,7 @@ def program_of(*arrays, cuts=(), directory=None):
         halves = [in_files(part, max(1, len(part[0]) // 2), str(directory)) for part in parts if len(part[0])]
         shards = [Shard([StoredBlock(half, str(directory)) for half in some]) for some in halves]
     program = Program(Here(shards), len(arrays[0]), len(arrays))
-    return program, [Sharded(program, number, array[:0], 0) for number, array in enumerate(arrays)]
+    return program, [RemoteArray(program, number, array[:0], 0) for number, array in enumerate(arrays)]
 
 
 def joined(array):
@@ -53,7 +64,7 @@ def test_the_operations_of_sample_space(cuts, where, everything_in_files):
     rng = np.random.default_rng(0)
     x, v = rng.normal(size=(60, 4)), rng.normal(size=60)
     _, (X, V) = program_of(x, v, cuts=cuts, directory=everything_in_files if where == "files" else None)
-    xp, small = X.surface, rng.normal(size=(4, 3))
+    xp, small = NAMESPACE, rng.normal(size=(4, 3))
     for ours, theirs in [
         (X @ small, x @ small),
         (small.T @ X.T, small.T @ x.T),
@@ -83,7 +94,7 @@ def test_the_operations_of_sample_space(cuts, where, everything_in_files):
 def test_what_waits_goes_in_one_message():
     x = np.arange(6.0)[:, None]
     program, (X,) = program_of(x, cuts=[2])
-    rows = X.surface.empty((3, X.shape[0]), device=X.device)
+    rows = NAMESPACE.empty((3, X.shape[0]), device=X.device)
     rows[1, :] = X[:, 0]
     one, two = X.T @ X, rows[1, :] @ X
     assert program.round_trips == 0
@@ -102,7 +113,7 @@ def test_rows_do_not_come_here_by_themselves():
         with pytest.raises((IndexError, ValueError), match=r"rows|ambiguous"):
             X[key]
     with pytest.raises(IndexError, match="rows"):
-        X.surface.take(X, [0], axis=0)
+        NAMESPACE.take(X, [0], axis=0)
     with pytest.raises(TypeError, match="over the rows"):
         X @ X.T
 
@@ -120,9 +131,9 @@ def test_a_shard_is_made_again_from_the_log():
 
     shards = [Shard([Block((x[:20], y[:20]))]), Shard([Block((x[20:], y[20:]))])]
     program = Program(Logged(shards), 50, 2)
-    Y, kernel = Sharded(program, 1, y[:0], 0), make_kernel("rbf", x)
+    Y, kernel = RemoteArray(program, 1, y[:0], 0), make_kernel("rbf", x)
     parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
-    criterion = Squares(ShardedDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
+    criterion = Squares(RemoteDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
     rule = n_atoms(20)
     pursue(criterion, lambda path: rule(path), lookahead=8)  # blocks do not end with it: some atoms are given back
     values = shards[1].blocks[0].values
@@ -154,7 +165,7 @@ def test_the_atoms_are_those_of_one_machine(seed, everything_in_files):
     for cuts in [CUTS[name] for name in (("1", "7"), ("2", "3"))[seed % 2]]:
         program, (X, Y, W) = program_of(x, y, weights, cuts=cuts, directory=everything_in_files if seed < 6 else None)
         parts = Handle(program, program.add(KernelDictionary, X, x, kernel, storage="tiles"))
-        dictionary = ShardedDictionary(program, parts, one, 16, float)
+        dictionary = RemoteDictionary(program, parts, one, 16, float)
         found = pursue(Squares(dictionary, Y, weights=W, **options), n_atoms(10), lookahead=8, weakness=weakness)
         assert [step.atom for step in found.steps] == [step.atom for step in wanted.steps]
         np.testing.assert_allclose(found.values("loss"), wanted.values("loss"), rtol=1e-9, atol=1e-12)
@@ -174,7 +185,7 @@ def test_the_atoms_of_a_wide_kernel_are_those_of_one_machine(seed):
     parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
     here = KernelDictionary(centres, centres, kernel, storage="tiles")
     found = pursue(
-        Squares(ShardedDictionary(program, parts, here, 300, float), Y), n_atoms(60), lookahead=64, weakness=0.5
+        Squares(RemoteDictionary(program, parts, here, 300, float), Y), n_atoms(60), lookahead=64, weakness=0.5
     )
     assert found.atoms.tolist() == wanted.atoms.tolist()
 
@@ -182,7 +193,7 @@ def test_the_atoms_of_a_wide_kernel_are_those_of_one_machine(seed):
 def test_files_are_deleted_with_the_arrays(everything_in_files):
     _, (X,) = program_of(np.arange(8.0)[:, None], cuts=[4], directory=everything_in_files)
     files = len(list(everything_in_files.iterdir()))
-    rows = X.surface.empty((3, X.shape[0]), device=X.device)
+    rows = NAMESPACE.empty((3, X.shape[0]), device=X.device)
     rows[1, :] = X[:, 0]
     view, twice = rows[1, :], 2 * X
     assert np.asarray(view @ X).item() == 140
@@ -217,8 +228,8 @@ def test_sums_do_not_depend_on_how_chunks_are_spread(count):
         assert workers & (workers - 1) or all(len(some) == 1 for some in nodes)  # powers of two: one value from each
         transport = Here(shards)
         transport.nodes = [node for some in nodes for node in some]
-        X = Sharded(Program(transport, 40 * count, 1), 0, x[0, :0], 0)
-        found.append([np.asarray(one).tobytes() for one in (X.T @ X, X.surface.sum(X, axis=0), X.surface.root(X))])
+        X = RemoteArray(Program(transport, 40 * count, 1), 0, x[0, :0], 0)
+        found.append([np.asarray(one).tobytes() for one in (X.T @ X, NAMESPACE.sum(X, axis=0), NAMESPACE.root(X))])
     assert all(one == found[0] for one in found)
 
 
@@ -231,7 +242,7 @@ def test_a_block_of_atoms_takes_two_messages():
     program, (X, Y) = program_of(x, y, cuts=[300])
     parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
     here = KernelDictionary(centres, centres, kernel, storage="tiles")
-    criterion, blocks = Squares(ShardedDictionary(program, parts, here, 1000, float), Y), []
+    criterion, blocks = Squares(RemoteDictionary(program, parts, here, 1000, float), Y), []
     take = criterion.take
     criterion.take = lambda block, weakness: blocks.append(block) or take(block, weakness)
     before = program.round_trips

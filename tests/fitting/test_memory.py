@@ -10,6 +10,7 @@ import pytest
 from kernelpursuit import KernelDictionary, KMPRegressor
 from kernelpursuit.atoms import StackedDictionary
 from kernelpursuit.fitting import memory as memory_module
+from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
 from tests.problems import data
 
@@ -108,13 +109,17 @@ def test_a_kernel_that_may_not_be_symmetric_is_turned_in_parts():
 
 def test_the_default_is_a_share_of_what_is_free(monkeypatch):
     """Ten per cent more rows do not fall off the edge of a fixed number of bytes."""
-    monkeypatch.setattr(memory_module, "free_memory", lambda X: 8 * 10**9)
+    monkeypatch.setattr("kernelpursuit.fitting.rows.free_memory", lambda X: 8 * 10**9)
+
+    def plan(n):
+        return memory_module.plan_memory(TrainingData(None, None, None, range(n), n), 300, 8, None)
+
     for n in (10_000, 12_000, 15_000):
-        matrix, most = memory_module.plan_memory(None, n, 300, 8, None)
+        matrix, most = plan(n)
         assert matrix == 2 * 10**9 >= n * n * 8 and most == 300
-    assert memory_module.plan_memory(None, 20_000, 300, 8, None)[0] < 20_000**2 * 8
+    assert plan(20_000)[0] < 20_000**2 * 8
     with pytest.raises(ValueError, match="bytes that are free"):
-        memory_module.plan_memory(None, 10**7, 300, 8, None)
+        plan(10**7)
 
 
 def test_free_memory_is_no_more_than_there_is():

@@ -7,7 +7,7 @@ from sklearn.kernel_ridge import KernelRidge
 import kernelpursuit.refined.by_descent as by_descent
 from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.refined.bound import negative_bound
-from kernelpursuit.refined.descent import Model, descend, normal
+from kernelpursuit.refined.descent import Batch, Model, descend, normal
 from kernelpursuit.refined.evidence import PATIENCE, maximise_evidence
 from kernelpursuit.refined.judging import BOUND, CHEAP, MORE_TERMS, STEPS, Judged, Trial, best_size
 from kernelpursuit.refined.refining import (
@@ -226,7 +226,8 @@ def test_shaken_inputs_are_drawn_anew_and_can_be_repeated():
     start = Model(np.zeros((3, 1)), np.zeros(1), atoms_at(X[:3].astype(float), 0.5))
     options = {"loss": "logistic", "epochs": 3, "batch": 100}
     still, shaken, again = (
-        descend(start, X, y, jitter=jitter, rng=np.random.default_rng(0), **options)[0] for jitter in (0, 0.5, 0.5)
+        descend(start, Batch(X, y), jitter=jitter, rng=np.random.default_rng(0), **options)[0]
+        for jitter in (0, 0.5, 0.5)
     )
     assert np.array_equal(shaken.coef, again.coef) and not np.allclose(still.coef, shaken.coef)
 
@@ -329,7 +330,7 @@ def test_the_last_epochs_alone_have_the_low_rates():
     seen = []
     options = {"loss": "logistic", "epochs": 20, "batch": 100, "report": lambda epoch, model: bool(seen.append(epoch))}
     moved = [
-        np.abs(descend(start, X, y, rng=np.random.default_rng(0), begun=begun, **options)[0].coef).max()
+        np.abs(descend(start, Batch(X, y), rng=np.random.default_rng(0), begun=begun, **options)[0].coef).max()
         for begun in (0, 18)
     ]
     assert seen[-3:] == [20, 19, 20] and moved[1] < 0.1 * moved[0]

@@ -6,7 +6,7 @@ import pytest
 import tests.oracle.refinement as reference
 from kernelpursuit.refined import evidence
 from kernelpursuit.refined.atoms import Atoms, evaluate
-from kernelpursuit.refined.descent import Model, Rates, descend, gradient, mean_loss, one_cycle, slope
+from kernelpursuit.refined.descent import Batch, Model, Rates, descend, gradient, mean_loss, one_cycle, slope
 from kernelpursuit.refined.evidence import (
     MOVES,
     Prior,
@@ -227,7 +227,10 @@ def loss_of(model, X, y):
 
 def test_descent_lowers_the_loss_and_repeats_itself():
     X, y, start = larger_problem()
-    runs = [descend(start, X, y, loss="logistic", epochs=25, batch=100, rng=np.random.default_rng(0)) for _ in range(2)]
+    runs = [
+        descend(start, Batch(X, y), loss="logistic", epochs=25, batch=100, rng=np.random.default_rng(0))
+        for _ in range(2)
+    ]
     assert loss_of(runs[0][0], X, y) < 0.6 * loss_of(start, X, y)
     assert not runs[0][1]
     for one, other in zip(runs[0][0].atoms, runs[1][0].atoms, strict=True):
@@ -239,7 +242,7 @@ def test_threads_do_not_change_the_descent(monkeypatch):
     found = []
     for threads in (1, 3):
         monkeypatch.setattr("kernelpursuit.refined.descent.usable_threads", lambda t=threads: t)
-        found.append(descend(start, X, y, loss="logistic", epochs=3, batch=600, rng=np.random.default_rng(0))[0])
+        found.append(descend(start, Batch(X, y), loss="logistic", epochs=3, batch=600, rng=np.random.default_rng(0))[0])
     np.testing.assert_allclose(found[0].atoms.centers, found[1].atoms.centers, rtol=1e-9, atol=1e-9)
 
 
@@ -249,8 +252,8 @@ def test_torch_descends_alike(dtype):
     X, y, start = larger_problem()
     X, y = X.astype(dtype), y.astype(dtype)
     options = {"loss": "logistic", "epochs": 2, "batch": 200}
-    host, _ = descend(start, X, y, rng=np.random.default_rng(0), **options)
-    there, _ = descend(start, torch.from_numpy(X), torch.from_numpy(y), rng=np.random.default_rng(0), **options)
+    host, _ = descend(start, Batch(X, y), rng=np.random.default_rng(0), **options)
+    there, _ = descend(start, Batch(torch.from_numpy(X), torch.from_numpy(y)), rng=np.random.default_rng(0), **options)
     tolerance = 1e-9 if dtype == "float64" else 1e-3
     np.testing.assert_allclose(there.atoms.centers, host.atoms.centers, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(there.coef, host.coef, rtol=tolerance, atol=tolerance)
@@ -260,8 +263,8 @@ def test_strict_arrays_are_enough():
     xp = pytest.importorskip("array_api_strict")
     X, y, start = larger_problem(50)
     options = {"loss": "logistic", "epochs": 2, "batch": 20}
-    host, _ = descend(start, X, y, rng=np.random.default_rng(0), **options)
-    there, _ = descend(start, xp.asarray(X), xp.asarray(y), rng=np.random.default_rng(0), **options)
+    host, _ = descend(start, Batch(X, y), rng=np.random.default_rng(0), **options)
+    there, _ = descend(start, Batch(xp.asarray(X), xp.asarray(y)), rng=np.random.default_rng(0), **options)
     np.testing.assert_allclose(there.atoms.centers, host.atoms.centers, rtol=1e-9)
     X, Y, atoms = problem()
     value = negative_evidence(atoms, 0.2, -1.0, Rows(X, Y), Prior(), atoms.centers)[0]
@@ -277,7 +280,7 @@ def test_an_interrupt_ends_the_descent_with_the_model_it_had():
             raise KeyboardInterrupt
 
     model, interrupted = descend(
-        start, X, y, loss="logistic", epochs=50, batch=100, rng=np.random.default_rng(0), report=report
+        start, Batch(X, y), loss="logistic", epochs=50, batch=100, rng=np.random.default_rng(0), report=report
     )
     assert interrupted and loss_of(model, X, y) < loss_of(start, X, y)
 
@@ -286,7 +289,7 @@ def test_a_report_may_end_the_descent():
     X, y, start = larger_problem()
     seen = []
     options = {"loss": "logistic", "epochs": 50, "batch": 100, "rates": Rates(coef=0.1)}
-    descend(start, X, y, rng=np.random.default_rng(0), report=lambda e, m: seen.append(e) or e == 2, **options)
+    descend(start, Batch(X, y), rng=np.random.default_rng(0), report=lambda e, m: seen.append(e) or e == 2, **options)
     assert seen == [1, 2]
 
 

@@ -96,7 +96,7 @@ class Fisher(OrthogonalCriterion):
         if labels not in LABELS:
             raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
         like = dictionary.columns(np.array([0]))
-        self._far = hasattr(like, "surface")  # on shards
+        self._far = hasattr(like, "program")  # on shards
         index = classes_index if self._far else check_index(classes_index)
         if index.shape[0] != dictionary.shape[0]:
             raise ValueError(

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kernelpursuit.arrays import register_namespace
 from kernelpursuit.dask.shard import Command, Read, Ref, Rows, in_tree, joined, root
 
 NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
 
 
 class Transport(Protocol):
-    """How commands get to the shards: see `sharded.cluster`, and `Here` for shards in this process.
+    """How commands get to the shards, see `dask.cluster`.
 
     Attributes
     ----------
@@ -32,23 +33,6 @@ class Transport(Protocol):
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
         """What is read, a list for each shard, in the order of the rows: of each value a list, see `Shard.execute`."""
-
-
-class Here:
-    """Shards in this process.
-
-    Parameters
-    ----------
-    shards : list of Shard
-    """
-
-    def __init__(self, shards: Sequence[Any]):
-        self.shards = list(shards)
-        self.nodes = [(place, place + 1) for place in range(len(self.shards))]
-
-    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
-        """One shard after the other."""
-        return [shard.execute(commands, reads) for shard in self.shards]
 
 
 class Program:
@@ -80,6 +64,11 @@ class Program:
         number, self._next = self._next, self._next + 1
         self._waiting.append(Command(number, function, _sent(args), {key: _sent(one) for key, one in options.items()}))
         return number
+
+    def map(self, function: Callable, *args: Any) -> RemoteArray:
+        """The array of what a function makes of each row."""
+        like = function(*map(_without_rows, args))
+        return RemoteArray(self, self.add(function, *args), like, 0)
 
     def write(self, number: int, function: Callable, *args: Any) -> None:
         """A command that changes a value."""
@@ -133,7 +122,7 @@ class Program:
 
 def _sent(arg: Any) -> Any:
     """An argument as the shards get it."""
-    if isinstance(arg, Sharded):
+    if isinstance(arg, RemoteArray):
         return Ref(arg.number)
     if isinstance(arg, Handle):
         return Ref(arg.number)
@@ -176,7 +165,7 @@ class Handle:
         self.program, self.number = program, number
 
 
-class Sharded:
+class RemoteArray:
     """An array with one long axis, whose entries along it are held by the shards.
 
     Parameters
@@ -194,14 +183,8 @@ class Sharded:
 
     def __init__(self, program: Program, number: int, like: np.ndarray, axis: int):
         self.program, self.number, self.like, self.axis = program, number, like, axis
-        self.largest: float | None = None  # absolute value, where somebody has read it
         self._free = weakref.finalize(self, program.forget, number)
         self._free.atexit = False
-
-    @property
-    def surface(self) -> Any:
-        """Its namespace."""
-        return SURFACE
 
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:
         raise TypeError("the rows of this array are on the shards, they are not brought together here")
@@ -227,16 +210,16 @@ class Sharded:
         return self.program
 
     @property
-    def T(self) -> Sharded:
+    def T(self) -> RemoteArray:
         """The axes in reverse."""
         return self._made(np.transpose, self, axis=self.ndim - 1 - self.axis)
 
-    def _made(self, function: Callable, *args: Any, axis: int, **options: Any) -> Sharded:
+    def _made(self, function: Callable, *args: Any, axis: int, **options: Any) -> RemoteArray:
         """An array by a function of arrays, tried out on arrays without rows."""
         like = function(*map(_without_rows, args), **options)
-        return Sharded(self.program, self.program.add(function, *args, **options), like, axis)
+        return RemoteArray(self.program, self.program.add(function, *args, **options), like, axis)
 
-    def __getitem__(self, key: Any) -> Sharded:
+    def __getitem__(self, key: Any) -> RemoteArray:
         key = key if isinstance(key, tuple) else (key,)
         if Ellipsis in key:
             place = key.index(Ellipsis)
@@ -256,27 +239,27 @@ class Sharded:
         self.program.write(self.number, operator.setitem, self, key, value)
 
     def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, Sharded) and self.axis == self.ndim - 1 and other.axis == max(0, other.ndim - 2):
+        if isinstance(other, RemoteArray) and self.axis == self.ndim - 1 and other.axis == max(0, other.ndim - 2):
             return self.program.reduce(np.matmul, self, other)
-        if isinstance(other, Sharded) or self.axis == self.ndim - 1:
+        if isinstance(other, RemoteArray) or self.axis == self.ndim - 1:
             raise TypeError("a product of arrays on shards must run over the rows, or have a small array on one side")
         return self._made(np.matmul, self, np.asarray(other), axis=self.axis)
 
-    def __rmatmul__(self, other: Any) -> Sharded:
+    def __rmatmul__(self, other: Any) -> RemoteArray:
         return self._made(np.matmul, np.asarray(other), self, axis=self.axis)
 
 
 def _without_rows(arg: Any) -> Any:
-    if isinstance(arg, Sharded):
+    if isinstance(arg, RemoteArray):
         return arg.like
-    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, Sharded | Rows) for one in arg)):
+    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, RemoteArray | Rows) for one in arg)):
         return type(arg)(_without_rows(one) for one in arg)
     return 0 if isinstance(arg, Rows) else np.asarray(arg) if isinstance(arg, Reduced) else arg
 
 
 def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
     """A function of arrays that broadcast, some of them on shards."""
-    some = [arg for arg in args if isinstance(arg, Sharded)]
+    some = [arg for arg in args if isinstance(arg, RemoteArray)]
     if not some:
         return function(*args, **options)
     # `Rows` is a number here, and not a length: that of all rows, wherever it goes.
@@ -284,7 +267,7 @@ def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
     like = function(*map(_without_rows, args), **options)
     (from_the_end,) = {arg.ndim - arg.axis for arg in some}
     program = some[0].program
-    return Sharded(program, program.add(function, *args, **options), like, like.ndim - from_the_end)
+    return RemoteArray(program, program.add(function, *args, **options), like, like.ndim - from_the_end)
 
 
 def _operators() -> None:
@@ -301,17 +284,17 @@ def _operators() -> None:
 
     for name in ("add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and_", "or_"):
         function = getattr(operator, name)
-        setattr(Sharded, f"__{name.strip('_')}__", forwards(function))
+        setattr(RemoteArray, f"__{name.strip('_')}__", forwards(function))
         if name in ("add", "sub", "mul", "truediv", "pow", "and_", "or_"):
-            setattr(Sharded, f"__r{name.strip('_')}__", backwards(function))
+            setattr(RemoteArray, f"__r{name.strip('_')}__", backwards(function))
     for name in ("neg", "abs", "invert"):
-        setattr(Sharded, f"__{name}__", alone(getattr(operator, name)))
+        setattr(RemoteArray, f"__{name}__", alone(getattr(operator, name)))
 
 
 _operators()
 
 
-class Surface:
+class RemoteNamespace:
     """The namespace of arrays on shards: NumPy's functions, carried out where the rows are."""
 
     float64, float32 = np.float64, np.float32
@@ -323,7 +306,7 @@ class Surface:
 
     def asarray(self, x: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
         """Small arrays stay here, and go with the commands that use them."""
-        return self.astype(x, dtype or x.dtype) if isinstance(x, Sharded) else np.asarray(x, dtype=dtype)
+        return self.astype(x, dtype or x.dtype) if isinstance(x, RemoteArray) else np.asarray(x, dtype=dtype)
 
     def astype(self, x: Any, dtype: Any, copy: bool = True) -> Any:
         """With another dtype."""
@@ -334,7 +317,7 @@ class Surface:
         if not long:
             return function(shape, dtype=dtype)
         like = function(tuple(0 if i in long else size for i, size in enumerate(shape)), dtype=dtype)
-        return Sharded(device, device.add(function, shape, dtype=np.dtype(dtype)), like, long[0])
+        return RemoteArray(device, device.add(function, shape, dtype=np.dtype(dtype)), like, long[0])
 
     def empty(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
         """A new array; on shards if one of its lengths is their number of rows."""
@@ -354,14 +337,14 @@ class Surface:
 
     def take(self, x: Any, indices: Any, axis: int = 0) -> Any:
         """Some entries along a short axis."""
-        if not isinstance(x, Sharded):
+        if not isinstance(x, RemoteArray):
             return np.take(x, indices, axis=axis)
         key: list[Any] = [slice(None)] * x.ndim
         key[axis] = np.asarray(indices)
         if axis == x.axis:
             raise IndexError("rows of an array on shards cannot be taken out")
         like = x.like[tuple(key)]
-        return Sharded(x.program, x.program.add(operator.getitem, x, tuple(key)), like, x.axis)
+        return RemoteArray(x.program, x.program.add(operator.getitem, x, tuple(key)), like, x.axis)
 
     def sum(self, x: Any, axis: int | None = None, dtype: Any = None) -> Any:
         """Sums; over the rows they are known when they are read."""
@@ -381,7 +364,7 @@ class Surface:
 
 
 def _joined_along(arrays: Sequence[Any], axis: int, new: bool) -> Any:
-    some = [one for one in arrays if isinstance(one, Sharded)]
+    some = [one for one in arrays if isinstance(one, RemoteArray)]
     function: Callable = np.stack if new else np.concatenate
     if not some:
         return function(arrays, axis=axis)
@@ -390,20 +373,21 @@ def _joined_along(arrays: Sequence[Any], axis: int, new: bool) -> Any:
         raise IndexError("arrays on shards cannot be joined along their rows")
     program = some[0].program
     long = some[0].axis + (new and axis <= some[0].axis)
-    return Sharded(program, program.add(function, list(arrays), axis=axis), like, long)
+    return RemoteArray(program, program.add(function, list(arrays), axis=axis), like, long)
 
 
 def _reduction(name: str, x: Any, axis: int | None, **options: Any) -> Any:
     function = getattr(np, name)
-    if not isinstance(x, Sharded):
+    if not isinstance(x, RemoteArray):
         return function(x, axis=axis, **options)
     if axis is None or axis % x.ndim == x.axis:
         if name in NOTHING:  # a shard may have no rows, and the largest of no numbers is no whole one
-            x, options = SURFACE.astype(x, np.result_type(x.dtype, np.float32)), options | NOTHING[name]
+            x, options = NAMESPACE.astype(x, np.result_type(x.dtype, np.float32)), options | NOTHING[name]
         return x.program.reduce(function, x, how=name, axis=axis, **options)
     axis = axis % x.ndim
     like = function(x.like, axis=axis, **options)
-    return Sharded(x.program, x.program.add(function, x, axis=axis, **options), like, x.axis - (axis < x.axis))
+    return RemoteArray(x.program, x.program.add(function, x, axis=axis, **options), like, x.axis - (axis < x.axis))
 
 
-SURFACE = Surface()
+NAMESPACE = RemoteNamespace()
+register_namespace(RemoteArray, NAMESPACE)

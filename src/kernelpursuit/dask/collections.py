@@ -6,7 +6,6 @@ is or refused.
 
 from __future__ import annotations
 
-import functools
 import platform
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,14 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.utils import check_array
 
 from kernelpursuit._sklearn import check_feature_names
-from kernelpursuit.dask.arrays import Handle, Program, Sharded
+from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.cluster import Actors, check_package, limits_of_memory
+from kernelpursuit.dask.rows import Blocks, ClusterRows, first_of
 from kernelpursuit.dask.shard import CACHED, Rows, moments
+from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.fitting.memory import free_memory
-from kernelpursuit.fitting.placement import is_collection, is_precomputed
+from kernelpursuit.fitting.placement import is_precomputed
+from kernelpursuit.fitting.rows import is_collection
 from kernelpursuit.fitting.training import TrainingData
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
@@ -33,17 +36,7 @@ LEAST_ROOM = 4 * 2**20  # bytes
 PARTS = 64  # chunks that small ones are joined to, at least
 
 
-def lazily(method: Callable) -> Callable:
-    """Decorator of a method with a result for each row: of a collection it gives a lazy Dask array."""
-
-    @functools.wraps(method)
-    def either(self: Any, X: Any) -> Any:
-        return map_rows(self, method.__name__, X) if is_collection(X) else method(self, X)
-
-    return either
-
-
-def map_rows(model: Any, method: str, X: Any) -> Any:
+def map_chunks(model: Any, method: str, X: Any) -> Any:
     """A method of a fitted model applied to each chunk of rows, when the result is computed."""
     import dask.array as da
 
@@ -85,8 +78,8 @@ def check_kind(x: Any, name: str) -> None:
 
 
 @contextmanager
-def rows_on_cluster(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, prepare: Callable[[Any], np.ndarray]
+def rows_of_collection(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, check: Callable[[np.ndarray], np.ndarray]
 ) -> Iterator[TrainingData]:
     """The rows of a fit on the workers of the current client; they are dropped at the end.
 
@@ -96,10 +89,11 @@ def rows_on_cluster(
         Gets `n_features_in_` and `feature_names_in_`.
     X, y, sample_weight
         Collections. y and the weights may be NumPy arrays; the weights may be None.
-    prepare : callable
-        Makes the part of y that belongs to one chunk ready, where the chunk is.
+    check : callable
+        Checks the part of y that belongs to one chunk, where the chunk is.
     """
-    check_settings(estimator)
+    y = y if y is None or is_collection(y) else np.asarray(y)
+    check_settings(estimator, y)
     client = current_client()
     check_kind(X, "X")
     check_package(client)
@@ -112,14 +106,12 @@ def rows_on_cluster(
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
     estimator.n_features_in_ = int(X.shape[1])
-    parts = [beside_chunks(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
+    parts = [in_chunks_of(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
     room = room_in_memory(client, X, estimator)
     rows = None if room is None else rows_within(room, X)
-    actors = Actors(client, delayed_chunks(X, parts, prepare, CACHED if rows is None else rows), rows)
+    actors = Actors(client, delayed_chunks(X, parts, check, CACHED if rows is None else rows), rows)
     try:
-        data = as_training_data(actors, X.chunks[0], sample_weight is not None)
-        data.X.room = room
-        yield data
+        yield as_training_data(actors, X.shape[0], sample_weight is not None, room)._replace(given_y=y)
     finally:
         actors.close()
 
@@ -152,8 +144,12 @@ def row_dtype(X: Any) -> np.dtype:
     return np.dtype(np.float32) if X.dtype == np.float32 else np.dtype(np.float64)
 
 
-def check_settings(estimator: Any) -> None:
-    """Raise an error for settings that need all rows in one place."""
+def check_settings(estimator: Any, y: Any) -> None:
+    """Raise an error for settings, or targets, that need all rows in one place."""
+    if is_classifier(estimator) and y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError("a matrix of labels is not for Dask collections: y must have one column")
+    if getattr(estimator, "class_weight", None) is not None and not isinstance(estimator, SparseKernelFDA):
+        raise ValueError("class_weight is not for Dask collections: give sample_weight")
     if is_precomputed(getattr(estimator, "kernel", None)):
         raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
     if getattr(estimator, "loss", "squared") != "squared":
@@ -195,7 +191,7 @@ def with_known_chunks(x: Any) -> Any:
     return x.compute_chunk_sizes() if any(np.isnan(size) for size in x.chunks[0]) else x
 
 
-def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
+def in_chunks_of(x: Any, chunks: tuple[int, ...], name: str) -> Any:
     """An array with a number for each row, in the chunks of X."""
     import dask.array as da
 
@@ -213,25 +209,25 @@ def beside_chunks(x: Any, chunks: tuple[int, ...], name: str) -> Any:
     return x.rechunk({0: chunks, **{axis: -1 for axis in range(1, x.ndim)}})
 
 
-def delayed_chunks(X: Any, beside: list[Any], prepare: Callable, rows: int) -> list[Any]:
+def delayed_chunks(X: Any, columns: list[Any], check: Callable, rows: int) -> list[Any]:
     """What a shard holds of each chunk that has rows, in the order of `HOLDS`.
 
     Neighbours are joined up to so many `rows`, as long as there are `PARTS` of them: work in small pieces takes longer.
     """
     from dask import delayed
 
-    part, count = delayed(prepared_chunk, pure=True), len(X.chunks[0])
-    columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in beside]
+    part, count = delayed(checked_chunk, pure=True), len(X.chunks[0])
+    columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in columns]
     dtype = row_dtype(X)
     blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
     shape = X.shape[1:]
-    parts = [part(*arrays, int(first), (size, *shape), dtype, prepare) for *arrays, first, size in blocks if size]
+    parts = [part(*arrays, int(first), (size, *shape), dtype, check) for *arrays, first, size in blocks if size]
     join, groups = delayed(joined_chunks, pure=True), together(X.chunks[0], min(rows, -(-X.shape[0] // PARTS)))
     return alone([parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups])
 
 
 def alone(chunks: list[Any]) -> list[Any]:
-    """The same, each with its own part of the graph: with all of it, what is sent would grow as the square of them."""
+    """Chunks that each have their own part of the graph: with all of it, what is sent grows as the square of them."""
     from dask.delayed import Delayed
     from dask.optimization import cull
 
@@ -269,8 +265,8 @@ def joined_chunks(chunks: list[tuple]) -> tuple:
     return tuple(None if one[0] is None else np.concatenate(one) for one in zip(*chunks, strict=True))
 
 
-def prepared_chunk(
-    X: Any, y: Any, weights: Any, first: int, shape: tuple[int, int], dtype: np.dtype, prepare: Callable
+def checked_chunk(
+    X: Any, y: Any, weights: Any, first: int, shape: tuple[int, int], dtype: np.dtype, check: Callable
 ) -> tuple:
     """Rows of positive weight, checked: X, targets or labels, weights, and their numbers among all rows."""
     if np.ma.is_masked(X):
@@ -284,7 +280,7 @@ def prepared_chunk(
             f"a chunk of X, from row {first} on, was to have shape {shape} and has {X.shape}, or y or sample_weight "
             "has another length there: what makes the chunks returns other arrays than their array says"
         )
-    rows, y = np.arange(first, first + len(X)), prepare(np.zeros(len(X)) if y is None else np.asarray(y))
+    rows, y = np.arange(first, first + len(X)), check(np.zeros(len(X)) if y is None else np.asarray(y))
     if weights is not None:
         weights = np.asarray(weights, dtype=np.float64)
         if not np.all(np.isfinite(weights)) or np.any(weights < 0):
@@ -294,101 +290,50 @@ def prepared_chunk(
     return X, y, weights, rows
 
 
-def as_training_data(actors: Actors, chunks: tuple[int, ...], weighted: bool) -> TrainingData:
+def as_training_data(actors: Actors, n_rows: int, weighted: bool, room: int | None) -> TrainingData:
     """The rows of the shards as those of a fit."""
     program = Program(actors, 0, len(HOLDS))
-    X, y, weights, rows = (Handle(program, number) for number in range(len(HOLDS)))
-    of_rows, largest = program.reduce(moments, X, weights, how="moments"), program.reduce(largest_of, y, how="max")
-    shards = program.by_shard(look_at, X, y, rows)  # and these come along
-    found = [block for blocks in shards for block in blocks]
+    X, y, weights, numbers = (Handle(program, number) for number in range(len(HOLDS)))
+    of_columns = program.reduce(moments, X, weights, how="moments")
+    found = program.collect(look_at, X, y, numbers)  # and these come along
     if not found:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    like_x, like_y, *_ = found[0]
-    firsts, counts = np.array([(first, count) for *_, first, count, _, _ in found]).T
-    # Workers of one machine share what is free there.
-    free = min(
-        min(block[-2] for block in found if block[-1] == place)
-        / sum(block[-3] for block in found if block[-1] == place)
-        for place in {block[-1] for block in found}
-    )
-    program.n_rows = Rows(int(np.sum(counts)))
-    targets = Sharded(program, y.number, like_y, 0)
-    targets.largest = float(largest) if np.isfinite(float(largest)) else None
+    blocks = Blocks(np.array([one.first for one in found]), np.array([one.size for one in found]))
+    n = program.n_rows = Rows(int(np.sum(blocks.sizes)))
+    rows = ClusterRows(program, numbers, blocks, int(n * free_for_row(found)), np.asarray(of_columns), room)
     return TrainingData(
-        ShardedRows(program, like_x, Numbered(firsts, counts, rows), free, np.asarray(of_rows)),
-        targets,
-        Sharded(program, weights.number, np.empty(0), 0) if weighted else None,
-        range(program.n_rows),
-        sum(chunks),
+        RemoteArray(program, X.number, found[0].X, 0),
+        RemoteArray(program, y.number, found[0].y, 0),
+        RemoteArray(program, weights.number, np.empty(0), 0) if weighted else None,
+        range(n),
+        n_rows,
+        source=rows,
     )
 
 
-def look_at(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int, int, str]:
-    """Empty arrays like those of a block, number of its first row, how many rows it has, what is free, and where."""
-    return np.array(X[:0]), np.array(y[:0]), first_of(rows), len(rows), free_beside(X), platform.node()
+class BlockOfRows(NamedTuple):
+    """What this process knows of a block of rows."""
+
+    X: np.ndarray  # without rows
+    y: np.ndarray
+    first: int  # number of its first row
+    size: int
+    free: int  # bytes
+    machine: str
 
 
-def largest_of(y: np.ndarray) -> float:
-    """The largest absolute value of targets; minus infinity where they are none, or not numbers."""
-    return float(np.max(np.abs(y))) if y.dtype.kind in "iuf" and y.size else -np.inf
+def look_at(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOfRows:
+    """What is to be known here of a block of rows."""
+    return BlockOfRows(np.array(X[:0]), np.array(y[:0]), first_of(numbers), len(numbers), free_for(X), platform.node())
 
 
-def first_of(rows: np.ndarray) -> int:
-    """Number of the first row of a block, by which it is known."""
-    return int(rows[0])
-
-
-class Numbered(NamedTuple):
-    """How rows of positive weight are counted: first row of each block, and how many such rows it has."""
-
-    firsts: np.ndarray
-    counts: np.ndarray
-    rows: Handle  # their numbers among all rows
-
-
-class ShardedRows(Sharded):
-    """X on the shards, which knows how to bring some of its rows here.
-
-    Attributes
-    ----------
-    room : int or None
-        Bytes of memory that a block of rows may take, where the rows are in files.
-    moments : ndarray of shape (3, n_features)
-        Of each column its weight, mean, and sum of squares around that.
-    """
-
-    def __init__(self, program: Program, like: np.ndarray, numbered: Numbered, free: float, of_rows: np.ndarray):
-        super().__init__(program, 0, like, 0)
-        self.numbered, self._free_for_row, self.moments = numbered, free, of_rows
-        self.room: int | None = None
-
-    def rows_at(self, positions: np.ndarray, of: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows at sorted `positions` among those of positive weight, and their numbers among all rows.
-
-        `of` is another array over the rows, of which they are taken.
-        """
-        firsts, counts, rows = self.numbered
-        ends = np.cumsum(counts)
-        block = np.searchsorted(ends, positions, side="right")
-        inside = positions - (ends - counts)[block]
-        wanted = {int(firsts[one]): inside[block == one] for one in np.unique(block)}
-        found = self.program.collect(chosen_rows, self if of is None else of, rows, wanted)
-        numbers = np.concatenate([numbers for _, numbers in found])
-        order = np.argsort(numbers)
-        return np.concatenate([some for some, _ in found])[order], numbers[order]
-
-    def free_memory(self) -> int:
-        """Bytes that are free for arrays of all rows, as the shard that has least room for its share of them says."""
-        return int(self._free_for_row * self.program.n_rows)
-
-
-def chosen_rows(X: np.ndarray, rows: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of this block among those wanted: places in each block, which is known by its first row."""
-    places = wanted.get(first_of(rows), np.zeros(0, dtype=np.intp))
-    return X[places], rows[places]
-
-
-def free_beside(X: np.ndarray) -> int:
+def free_for(X: np.ndarray) -> int:
     """Bytes that are free for what is made of a block of rows: in memory, or on the disk where the rows are."""
     base = getattr(X, "base", None)
     return shutil.disk_usage(str(base.filename)).free if isinstance(base, np.memmap) else free_memory(X)
+
+
+def free_for_row(blocks: list[BlockOfRows]) -> float:
+    """Bytes that are free for each row on the machine that has least; its workers share what is free there."""
+    machines = [[one for one in blocks if one.machine == name] for name in {block.machine for block in blocks}]
+    return min(min(one.free for one in some) / sum(one.size for one in some) for some in machines)

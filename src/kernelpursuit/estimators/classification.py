@@ -11,27 +11,24 @@ from sklearn.base import ClassifierMixin
 
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import namespace, on_host
-from kernelpursuit.dask.collections import lazily, rows_on_cluster
 from kernelpursuit.fitting.classes import (
     as_labels,
     check_training_classes,
-    classes_on_shards,
     classification_loss,
     code_classes,
     code_labels,
-    codes_on_shards,
     has_labels,
     misclassified,
     mislabelled,
-    refuse_matrix,
     two_or_more_classes,
 )
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
-from kernelpursuit.fitting.placement import host_dtype, is_collection, like_labels, take_classes
+from kernelpursuit.fitting.placement import host_dtype, like_labels, take_classes
 from kernelpursuit.fitting.probabilities import log_softmax
+from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.splits import stratified_split
 from kernelpursuit.fitting.task_parameters import ClassPursuitParameters
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
@@ -43,7 +40,7 @@ CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
 class ClassModel(ClassifierMixin, PursuitModel):
     """What a fitted expansion says about classes."""
 
-    @lazily
+    @lazy_for_collections
     def decision_function(self, X: Any) -> np.ndarray:
         """Value of the expansion for each row: positive for the second of two classes, else one a class or label.
 
@@ -75,7 +72,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
     def _one_or_more(self, values: Any) -> Any:
         return values[:, 0] if self._one_target else values
 
-    @lazily
+    @lazy_for_collections
     def predict(self, X: Any) -> np.ndarray:
         """Predict classes for X.
 
@@ -110,7 +107,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
         index = xp.astype(values[:, 0] > 0, xp.int64) if self._one_target else xp.argmax(values, axis=1)
         return take_classes(self.classes_, index)
 
-    @lazily
+    @lazy_for_collections
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`.
 
@@ -133,7 +130,7 @@ class ClassifierModel(ClassModel):
         tags.classifier_tags.multi_label = True
         return tags
 
-    @lazily
+    @lazy_for_collections
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class.
 
@@ -254,7 +251,6 @@ class KMPClassifier(ClassPursuitParameters, ClassifierModel):
     (8, True)
     """
 
-    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         **ClassPursuitParameters._parameter_constraints,
         "loss": CLASSIFICATION_LOSS,
@@ -278,25 +274,24 @@ class KMPClassifier(ClassPursuitParameters, ClassifierModel):
         -------
         self
         """
-        if is_collection(X):
-            if self.class_weight is not None:
-                raise ValueError("class_weight is not for Dask collections: give sample_weight")
-            refuse_matrix(y)
-            with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
-                self._labels = False
-                self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
-                return self._fit_rows(data, codes_on_shards(data.y, classes, data.X.dtype), classes)
-        X, y, self._labels = check_training_classes(self, X, y, sample_weight)
+        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data:
+            return self._fit_rows(data)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked; `class_weight` is a part of their weights."""
+        X, y, _ = check_training_classes(self, X, y, sample_weight)
         weights, factors = with_class_weight(self.class_weight, on_host(y), sample_weight, X)
         data = training_data(X, on_host(y), weights)
         data = data if factors is None else factors.without(data)
-        classes = np.arange(data.y.shape[1]) if self._labels else two_or_more_classes(data.y)
-        self.classes_ = like_labels(classes, y)
-        code = code_labels if self._labels else partial(code_classes, classes=classes)
-        return self._fit_rows(data, code(data.y, dtype=host_dtype(X)), classes)
+        return data._replace(given_y=y)
 
-    def _fit_rows(self, data: TrainingData, targets: Any, classes: np.ndarray) -> KMPClassifier:
-        """Fit to rows wherever they are, classes coded -1 and +1."""
+    def _fit_rows(self, data: TrainingData) -> KMPClassifier:
+        """Fit to classes, or to labels, coded -1 and +1."""
+        self._labels = data.y.ndim == 2
+        classes = np.arange(data.y.shape[1]) if self._labels else two_or_more_classes(data)
+        self.classes_ = like_labels(classes, data.given_y)
+        code = code_labels if self._labels else partial(code_classes, classes=classes)
+        targets = data.source.map(partial(code, dtype=host_dtype(data.X)), data.y)
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared" else classification_loss(self.loss)
         task = LearningTask(

@@ -15,11 +15,9 @@ from kernelpursuit._sklearn import Interval, StrOptions
 from kernelpursuit.arrays import from_host, namespace, on_host, to_host
 from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.criteria.fisher import Fisher
-from kernelpursuit.dask.arrays import elementwise
-from kernelpursuit.dask.collections import lazily, rows_on_cluster
 from kernelpursuit.estimators.classification import ClassModel
 from kernelpursuit.fitting.atom_family import atoms_of
-from kernelpursuit.fitting.classes import as_labels, classes_on_shards, refuse_matrix, two_or_more_classes
+from kernelpursuit.fitting.classes import as_labels, two_or_more_classes
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.model import Fitted
 from kernelpursuit.fitting.parameters import (
@@ -29,8 +27,9 @@ from kernelpursuit.fitting.parameters import (
     STOP_CONSTRAINTS,
 )
 from kernelpursuit.fitting.pipeline import Settings, fits, run
-from kernelpursuit.fitting.placement import beside, check_new, host_dtype, is_collection, like_labels
+from kernelpursuit.fitting.placement import beside, check_new, host_dtype, like_labels
 from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
+from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.task_parameters import CLASS_CONSTRAINTS
 from kernelpursuit.fitting.training import (
     TrainingData,
@@ -77,7 +76,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
         assert isinstance(weights, WeightPath)
         return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
 
-    @lazily
+    @lazy_for_collections
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
@@ -101,7 +100,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
     def _log_probabilities(self, X: Any, method: str) -> Any:
         return log_softmax(opposed(self._calibrated(self._raw(X, method))))
 
-    @lazily
+    @lazy_for_collections
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates, the one that separates best first.
 
@@ -194,7 +193,6 @@ class SparseKernelFDA(FisherModel):
     (8, True, (150, 2))
     """
 
-    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         "n_atoms": [rule for rule in STOP_CONSTRAINTS["n_atoms"] if not isinstance(rule, StrOptions)],
         "stop": [StrOptions({"bound"}), None],
@@ -262,23 +260,23 @@ class SparseKernelFDA(FisherModel):
         -------
         self
         """
-        if is_collection(X):
-            refuse_matrix(y)
-            with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
-                self.classes_ = classes = two_or_more_classes(classes_on_shards(data.y))
-                return self._fit_rows(data, classes, classes)
+        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data:
+            return self._fit_rows(data)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked."""
         X, y = check_training(self, X, y, sample_weight=sample_weight)
         check_classification_targets(y)
-        data = training_data(X, on_host(y), sample_weight)
-        classes = two_or_more_classes(data.y)
-        self.classes_ = like_labels(classes, y)
-        return self._fit_rows(data, classes, on_host(y))
+        return training_data(X, on_host(y), sample_weight)._replace(given_y=y)
 
-    def _fit_rows(self, data: TrainingData, classes: np.ndarray, labels: np.ndarray) -> SparseKernelFDA:
-        """Fit to rows wherever they are; `labels` are those of all rows, also of weight 0."""
-        class_weight = by_class(self.class_weight, labels)
+    def _fit_rows(self, data: TrainingData) -> SparseKernelFDA:
+        """Fit to rows and their classes."""
+        classes = two_or_more_classes(data)
+        self.classes_ = like_labels(classes, data.given_y)
+        # A class of weight 0 may be named, too.
+        class_weight = by_class(self.class_weight, classes if data.source.remote else on_host(data.given_y))
         self._one_target = len(classes) == 2
-        fitted, found = self._pursue(data, elementwise(np.searchsorted, classes, data.y))
+        fitted, found = self._pursue(data, data.source.map(np.searchsorted, classes, data.y))
         self._projections = found.codes, found.means, found.scale
         self._set(thresholds_moved(fitted, classes, class_weight))
         return self

@@ -9,17 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.arrays import Array, eps, gather, in_double, to_host
-from kernelpursuit.atoms import DenseDictionary, Dictionary, KernelDictionary
-from kernelpursuit.criteria.rayleigh import SELECTIONS, Elsewhere, Rayleigh
+from kernelpursuit.arrays import Array, eps, in_double, to_host
+from kernelpursuit.atoms import Dictionary
+from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.criteria.squares import Squares
-from kernelpursuit.dask.arrays import Sharded
-from kernelpursuit.dask.collections import lazily, rows_on_cluster
-from kernelpursuit.fitting.atom_family import AtomFamily, ShardedAtoms, centres_on_shards, drawn_if_many
+from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
@@ -31,16 +29,15 @@ from kernelpursuit.fitting.placement import (
     check_new,
     follow,
     host_dtype,
-    is_collection,
     is_precomputed,
     labels_on_host,
     take_rows,
-    x_options,
 )
-from kernelpursuit.fitting.span import POSITIVE, SpanParameters, elsewhere, finite_values, indefinite, rayleigh
-from kernelpursuit.fitting.targets import TASKS, columns_on_shards, target_columns
+from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
+from kernelpursuit.fitting.span import POSITIVE, SpanParameters, finite_values, indefinite, rayleigh
+from kernelpursuit.fitting.targets import TASKS, checked_targets, target_columns
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
-from kernelpursuit.fitting.units import cast_on_shards, cast_targets, near_zero, scale_targets
+from kernelpursuit.fitting.units import cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none
@@ -122,7 +119,6 @@ class PursuitNystroem(
     True
     """
 
-    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
@@ -188,78 +184,57 @@ class PursuitNystroem(
         -------
         self
         """
-        if is_collection(X):
-            return self._fit_collection(X, y, sample_weight)
-        if self.selection == "prefit" and y is None:
-            validate_data(self, X, y=None, **x_options(self.kernel, X))  # says that y is missing
-        X = check_training(self, X, sample_weight=sample_weight)
-        labels = None
-        if self.selection == "prefit":
-            labels = labels_on_host(y)
-            check_consistent_length(X, labels)
-        data = training_data(X, labels, sample_weight)
-        self._kernel = None if is_precomputed(self.kernel) else self._make_kernel(data.X)
-        self.path_, atoms, dictionary = self._choose_landmarks(data, Settings.of(self))
-        self._set(data, atoms, dictionary, data.total, None, data.weights)
-        return self
-
-    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> PursuitNystroem:
-        """Fit to rows that stay on the workers of a cluster."""
         supervised = self.selection == "prefit"
         if supervised and y is None:
             raise ValueError(
-                "selection='prefit' chooses landmarks by y, which is None: give a Dask array with a value a row"
+                "selection='prefit' chooses landmarks by y: PursuitNystroem requires y to be passed, but the target y "
+                "is None"
             )
-        with rows_on_cluster(self, X, y if supervised else None, sample_weight, np.asarray) as data:
-            settings = Settings.of(self)
-            centres, positions = centres_on_shards(data, settings.rng, drawn_if_many(data))
-            self._kernel = self._make_kernel(centres.X)
-            family = AtomFamily(centres, settings.rng, kernel="linear", gamma="auto")
-            family.kernels = [self._kernel]
-            shared = ShardedAtoms(data.X, family, positions)
-            self.path_, atoms, dictionary = self._choose_landmarks(data, settings, shared)
-            self._set(centres, atoms, dictionary, data.total, *elsewhere(data, shared))
+        with rows_of_fit(self, X, y if supervised else None, sample_weight, self._check_rows, checked_targets) as data:
+            settings, precomputed = Settings.of(self), is_precomputed(self.kernel)
+            kernel = "precomputed" if precomputed else "linear"
+            family = data.source.make_atoms(AtomFamily, data, settings.rng, kernel=kernel, gamma="auto")
+            self._kernel = None if precomputed else self._make_kernel(family.centers)
+            family = family if self._kernel is None else family.with_kernel(self._kernel)
+            self.path_, atoms, dictionary = self._choose_landmarks(data, family, settings)
+            self._set(data, family, atoms, dictionary)
         return self
 
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked."""
+        X = check_training(self, X, sample_weight=sample_weight)
+        if y is not None:
+            y = checked_targets(labels_on_host(y))
+            check_consistent_length(X, y)
+        return training_data(X, y, sample_weight)
+
     def _choose_landmarks(
-        self, data: TrainingData, settings: Settings, shared: ShardedAtoms | None = None
+        self, data: TrainingData, family: AtomFamily, settings: Settings
     ) -> tuple[Path, np.ndarray, Dictionary]:
         """Landmarks by y as long as they promise to fit new data better, the rest by the kernel alone.
 
         Where that is not positive semidefinite the rest is drawn, as by `Nystroem`: the atoms are more than the path's.
-        `shared` are the atoms on rows that are on shards.
         """
-        far, weights = (None, data.weights) if shared is None else elsewhere(data, shared)
         supervised, X = self.selection == "prefit", data.X
         targets: Any = None
-        if supervised and shared is not None:
-            columns = near_zero(columns_on_shards(data.y, self.task), X.dtype)[0]
-            targets = scale_targets(cast_on_shards(columns, X.dtype))[0]
-        elif supervised:
-            columns = near_zero(target_columns(data.y, self.task), host_dtype(X))[0]
-            targets = beside(scale_targets(cast_targets(columns, host_dtype(X)))[0], X)
         if supervised:
-            warn_of_duplicates(X, targets, data.total)
-
-        def dictionary(memory: int, storage: str) -> Dictionary:
-            if shared is not None:
-                return shared.dictionary(memory, storage)
-            if self._kernel is None:
-                K = X if len(data.rows) == data.n_rows else gather(X, data.rows, axis=1)
-                return DenseDictionary(K, gram=K)
-            return KernelDictionary(X, X, self._kernel, memory=memory, storage=storage)
+            columns = near_zero(target_columns(data.y, self.task, source=data.source), host_dtype(X))[0]
+            columns = scale_targets(cast_targets(columns, host_dtype(X)))[0]
+            targets = beside(columns, X)
+            warn_of_duplicates(None if data.source.remote else X, targets, data.total)
 
         def criterion(dictionary: Dictionary) -> Any:
             if supervised:
-                return Squares(dictionary, targets, weights=None if data.weights is None else beside(data.weights, X))
-            return rayleigh(dictionary, self.selection, weights, settings.rng, far)
+                weights = None if data.weights is None else beside(data.weights, X)
+                return data.source.criterion(Squares, data, family)(dictionary, targets, weights=weights)
+            return rayleigh(dictionary, self.selection, data, family, settings.rng)
 
         def rules(criterion: Any) -> list[StopRule]:
-            worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(targets, data)] if supervised else []
+            worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(columns, data)] if supervised else []
             return [n_atoms(self.n_components), *worth]
 
         path, pursued, (ready,) = run(
-            [dictionary],
+            [family.dictionary],
             criterion,
             rules,
             settings,
@@ -272,7 +247,7 @@ class PursuitNystroem(
             steps=self.n_components,
         )
         if supervised and len(path) < self.n_components and path.reason != "interrupted":
-            pursued = rayleigh(ready, "rayleigh", weights, far=far)
+            pursued = rayleigh(ready, "rayleigh", data, family)
             path = fill(pursued, path, self.n_components, settings)
             if not pursued.indefinite:
                 single = host_dtype(X) == np.float32
@@ -283,7 +258,7 @@ class PursuitNystroem(
             atoms = np.concatenate([atoms, settings.rng.permutation(others)[: self.n_components - len(atoms)]])
         return path, atoms, ready
 
-    @lazily
+    @lazy_for_collections
     def transform(self, X: Any) -> Array:
         """Features of X, ``k_A(X) @ normalization_.T``.
 
@@ -305,24 +280,13 @@ class PursuitNystroem(
         """Training rows that the landmarks are, in the order chosen, NumPy wherever X lives."""
         return np.array(self._chosen, dtype=np.intp)
 
-    def _set(
-        self,
-        data: TrainingData,
-        atoms: np.ndarray,
-        dictionary: Any,
-        total: float,
-        far: Elsewhere | None,
-        weights: np.ndarray | None,
-    ) -> None:
-        """Attributes, as `Nystroem` computes them; `data` are the points to choose from, of `total` rows.
-
-        `far` is what is known of these rows where they are on shards, and `weights` are those of the points.
-        """
-        X = data.X
-        self._chosen = data.rows[atoms].tolist()
+    def _set(self, data: TrainingData, family: AtomFamily, atoms: np.ndarray, dictionary: Any) -> None:
+        """Attributes, as `Nystroem` computes them."""
+        X = family.centers
+        self._chosen = family.support(atoms).tolist()
         self.normalization_ = beside(self._inverse_root(dictionary.gram(atoms, atoms)), X)
         self.components_ = take_rows(X, atoms)
-        self.residual_trace_ = follow(self._traces(dictionary, far, weights) * total, X)
+        self.residual_trace_ = follow(self._traces(dictionary, data, family) * data.total, X)
         if self._kernel is None:
             self._expansion = Expansion(self.components_, precomputed=self.component_indices_)
         else:
@@ -352,12 +316,13 @@ class PursuitNystroem(
         large = eigenvalues > _LARGE * largest
         return (U[:, large] / np.sqrt(eigenvalues[large])) @ U[:, large].T
 
-    def _traces(self, dictionary: Any, far: Elsewhere | None, weights: np.ndarray | None) -> np.ndarray:
+    def _traces(self, dictionary: Any, data: TrainingData, family: AtomFamily) -> np.ndarray:
         """Mean of the diagonal of K - K̃ after each landmark; the path of landmarks chosen by y has other losses."""
         if self.selection != "prefit":
             return self.path_.values("loss")
         # This one needs no pass to take an atom.
-        criterion = Rayleigh(dictionary, selection="diagonal", weights=weights, elsewhere=far)
+        make = data.source.criterion(Rayleigh, data, family)
+        criterion = make(dictionary, selection="diagonal", weights=data.weights)
         losses = [criterion.initial_step().loss]
         for atom in self.path_.atoms:
             losses += [step.loss for step in criterion.take([int(atom)], weakness=0.0)] or losses[-1:]
@@ -388,8 +353,7 @@ class PursuitNystroem(
 def worth_of(targets: Array, data: TrainingData) -> StopRule:
     """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
     n = max(len(data.rows), data.total)
-    seen = in_double(targets) if isinstance(targets, Sharded) else to_host(targets)
-    return gcv(n, search_charge(seen, data.weights), patience=10)
+    return gcv(n, search_charge(in_double(targets), data.weights), patience=10)
 
 
 def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:

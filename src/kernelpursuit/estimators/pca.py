@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.arrays import Array, namespace, to_host
-from kernelpursuit.dask.collections import lazily, rows_on_cluster
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.parameters import GOING_ON
 from kernelpursuit.fitting.pipeline import Settings, fits
@@ -20,10 +19,10 @@ from kernelpursuit.fitting.placement import (
     as_dtype,
     check_new,
     follow,
-    is_collection,
     is_precomputed,
     labels_on_host,
 )
+from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.span import SPAN_CONSTRAINTS, SpanParameters, finite_values
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
 from kernelpursuit.kernels.kernels import gamma_of
@@ -101,7 +100,6 @@ class SparseKernelPCA(
     ((200, 2), True)
     """
 
-    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         **SPAN_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -169,13 +167,15 @@ class SparseKernelPCA(
         -------
         self
         """
-        if is_collection(X):
-            with rows_on_cluster(self, X, None, sample_weight, np.asarray) as data:
-                return self._fit_rows(data)
-        return self._fit_rows(training_data(check_training(self, X, sample_weight=sample_weight), None, sample_weight))
+        with rows_of_fit(self, X, None, sample_weight, self._check_rows) as data:
+            return self._fit_rows(data)
+
+    def _check_rows(self, X: Any, y: None, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked."""
+        return training_data(check_training(self, X, sample_weight=sample_weight), None, sample_weight)
 
     def _fit_rows(self, data: TrainingData) -> SparseKernelPCA:
-        """Fit to rows wherever they are."""
+        """Choose points among the rows, and find the principal axes in their span."""
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
         patience = self.patience if self.stop == "bound" else None
@@ -194,7 +194,7 @@ class SparseKernelPCA(
         self._n_features_out = len(eigenvalues)
         return self
 
-    @lazily
+    @lazy_for_collections
     def transform(self, X: Any) -> Array:
         """Coordinates along the principal axes, ``(ψ(x) - mean) @ axes``.
 

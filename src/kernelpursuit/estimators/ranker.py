@@ -148,7 +148,7 @@ class KMPRanker(RankingParameters, PursuitModel):
         X, y = check_training(self, X, y, sample_weight=sample_weight, y_numeric=True)
         numbers = group_numbers(None if group is None else labels_on_host(group), X.shape[0])
         # The logistic loss sees the order of the targets alone: its weights have no unit.
-        targets, unit = scale_targets(cast_targets(on_host(y), host_dtype(X)), wanted=self.loss == "squared")
+        targets, unit = scale_targets(cast_targets(on_host(y)[:, None], host_dtype(X)), wanted=self.loss == "squared")
         data = training_data(X, targets, sample_weight)
         data = data._replace(groups=numbers[data.rows])
         check_pairs(data.groups)

@@ -10,17 +10,17 @@ import numpy as np
 
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import on_host
-from kernelpursuit.dask.collections import lazily, rows_on_cluster
 from kernelpursuit.fitting.curvature import curvatures, mean_curvature
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
-from kernelpursuit.fitting.placement import host_dtype, is_collection
+from kernelpursuit.fitting.placement import host_dtype
+from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.splits import random_split
 from kernelpursuit.fitting.task_parameters import ValuePursuitParameters
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
-from kernelpursuit.fitting.units import Units, as_targets, cast_on_shards, cast_targets, near_zero, scale_targets
+from kernelpursuit.fitting.units import Units, as_targets, cast_targets, near_zero, scale_targets
 from kernelpursuit.fitting.value_scores import ValueScore
 from kernelpursuit.fitting.values import LINEAR, beyond_spread, clip_outliers, link_of, regression_loss
 from kernelpursuit.losses import Loss
@@ -32,7 +32,7 @@ REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile",
 class RegressorModel(ValueScore, PursuitModel):
     """What a fitted expansion says about numbers."""
 
-    @lazily
+    @lazy_for_collections
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets for X.
 
@@ -158,7 +158,6 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
     (5, 0.9999)
     """
 
-    _fits_collections = True
     _parameter_constraints: ClassVar[dict] = {
         **ValuePursuitParameters._parameter_constraints,
         "loss": REGRESSION_LOSS,
@@ -182,30 +181,29 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
         -------
         self
         """
-        if is_collection(X):
-            self._one_target = getattr(y, "ndim", 1) == 1
-            with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
-                targets, zero = near_zero(data.y, data.X.dtype) if self.fit_intercept else (data.y, 0.0)
-                return self._fit_rows(data._replace(y=cast_on_shards(targets, data.X.dtype)), zero)
+        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_targets) as data:
+            self._one_target = data.given_y.ndim == 1
+            return self._fit_rows(data)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked."""
         X, y = check_training(self, X, y, sample_weight=sample_weight, multi_output=True, y_numeric=True)
-        self._one_target = y.ndim == 1
-        # A loss of the user's own may mean something else for scaled targets.
-        scaled = isinstance(self.loss, str) and link_of(self.loss) is None
         columns = on_host(y).reshape(X.shape[0], -1)
         cast_targets(columns, host_dtype(X))  # or an error
-        data, zero = training_data(X, columns, sample_weight), 0.0
+        return training_data(X, columns, sample_weight)._replace(given_y=y)
+
+    def _fit_rows(self, data: TrainingData) -> KMPRegressor:
+        """Fit to targets from which their zero was taken, and which were divided by their unit."""
+        dtype, columns = host_dtype(data.X), data.y
+        zero: np.ndarray | float = 0.0
+        # A loss of the user's own may mean something else for scaled targets.
+        scaled = isinstance(self.loss, str) and link_of(self.loss) is None
         if scaled and self.fit_intercept:
-            columns, zero = near_zero(data.y, host_dtype(X))
+            columns, zero = near_zero(columns, dtype)
             if self.loss != "squared":  # so that iterations begin alike wherever y is, outliers having no say
                 middle = medians(columns, data.weights)
                 columns, zero = columns - middle, zero + middle
-            data = data._replace(y=columns)
-        data = data._replace(y=cast_targets(data.y, host_dtype(X)))
-        return self._fit_rows(data, zero, scaled, partial(clip_outliers, weights=data.weights))
-
-    def _fit_rows(self, data: TrainingData, zero: Any, scaled: bool = True, clip: Any = None) -> KMPRegressor:
-        """Fit to rows wherever they are. `zero` was taken off their targets, which are divided if `scaled`."""
-        targets, unit = scale_targets(data.y, wanted=scaled)
+        targets, unit = scale_targets(cast_targets(columns, dtype), wanted=scaled)
         data = data._replace(y=targets)
         loss = regression_loss(self.loss, data, self.quantile)
         if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
@@ -219,7 +217,7 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
             n_comparisons=2 * targets.shape[1],
             units=Units(unit, zero, linear=isinstance(self.loss, str) and self.loss in LINEAR),
             curvature=curvatures if isinstance(self.alpha, str) else mean_curvature,  # a number is the ridge of all
-            clip_outliers=clip,
+            clip_outliers=partial(clip_outliers, weights=data.weights),
         )
         self._set(fit_pursuit(self, data, targets, task))
         return self

@@ -40,7 +40,7 @@ from kernelpursuit.fitting.placement import (
     widest,
     x_options,
 )
-from kernelpursuit.fitting.targets import TASKS, target_columns
+from kernelpursuit.fitting.targets import TASKS, checked_targets, target_columns
 from kernelpursuit.fitting.training import (
     constant_but_for_rounding,
     row_counts,
@@ -177,7 +177,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         refuse_collections(self, "fit", X, y, sample_weight)
         X = validated(self, X, **x_options("precomputed", X))  # dense: sparse data have too many columns
-        y = labels_on_host(y)
+        y = checked_targets(labels_on_host(y))
         check_consistent_length(X, y)
         data = training_data(X, y, sample_weight)
         n, rng = data.X.shape[0], generator(self.random_state)

@@ -7,19 +7,16 @@ from copy import copy
 from functools import partial
 from numbers import Integral
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import gather
 from kernelpursuit.atoms import DenseDictionary, Dictionary, KernelDictionary, StackedDictionary
-from kernelpursuit.dask.arrays import Handle, Sharded
-from kernelpursuit.dask.dictionary import ShardedDictionary
 from kernelpursuit.fitting.expansion import Expansion, evaluate
 from kernelpursuit.fitting.placement import take_rows
-from kernelpursuit.fitting.training import TrainingData, warn_if_one_column_rules
-from kernelpursuit.kernels.kernels import kernel_list, make_kernel, scale_gamma, uses_gamma
+from kernelpursuit.fitting.training import TrainingData
+from kernelpursuit.kernels.kernels import Kernel, kernel_list, make_kernel
 
 
 class AtomFamily:
@@ -96,6 +93,17 @@ class AtomFamily:
         """Number of atoms, those of functions not counted."""
         return max(1, len(self.kernels)) * len(self._index)
 
+    @property
+    def centers(self) -> Any:
+        """The centres of all kernels; the kernel matrix itself for ``kernel="precomputed"``."""
+        return self._Z
+
+    def with_kernel(self, kernel: Kernel) -> AtomFamily:
+        """Atoms of another kernel on the same centres."""
+        other = copy(self)
+        other.kernels = [kernel]
+        return other
+
     def at(self, X: Any) -> AtomFamily:
         """The atoms of this family at other rows."""
         other = copy(self)
@@ -137,10 +145,9 @@ def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, cente
     """All atoms that the parameters of an estimator allow on its training rows. `centers` was checked before."""
     names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "functions")
     given = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
-    if isinstance(data.X, Sharded):
-        centers = centers if hasattr(estimator, "centers") else drawn_if_many(data)
-        return atoms_on_shards(data, rng, centers=centers, **given)
-    return AtomFamily(data, rng, centers=centers, **given)
+    if hasattr(estimator, "centers"):
+        given["centers"] = centers
+    return data.source.make_atoms(AtomFamily, data, rng, **given)
 
 
 def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -149,77 +156,3 @@ def draw_centers(size: int, n: int, rng: np.random.Generator) -> np.ndarray:
         warn(f"centers={size} is more than the {n} training rows: all of them are used")
         size = n
     return np.sort(rng.choice(n, size=size, replace=False))
-
-
-MOST_CENTRES = 50_000  # that every worker and this process hold
-SHARED: WeakKeyDictionary[AtomFamily, list[dict]] = WeakKeyDictionary()  # what blocks of rows have in common
-DRAWN = 10_000  # centres of estimators that have no parameter for them, where there are more rows than that
-
-
-class ShardedAtoms:
-    """The same for rows on shards: centres and kernels are everywhere, kernel values where the rows are.
-
-    Parameters
-    ----------
-    X : ShardedRows
-    family : AtomFamily
-        At its own centres, here.
-    positions : ndarray of int or None
-        Places of the centres among the rows; None for centres of the user's own.
-    """
-
-    def __init__(self, X: Any, family: AtomFamily, positions: np.ndarray | None):
-        self._X, self._family, self.positions = X, family, positions
-        self.kernels = family.kernels
-        self.support, self.expansion, self.size = family.support, family.expansion, family.size
-
-    def dictionary(self, memory: int, storage: str) -> Any:
-        """The atoms at the rows of the shards, `memory` for all of them together."""
-        program, n, room = self._X.program, int(self._X.program.n_rows), self._X.room
-        how = (memory / n, storage, None) if room is None else (0.0, "tiles", room)
-        parts = Handle(program, program.add(dictionary_at, self._X, self._family, *how))
-        tile = program.reduce(getattr, parts, "tile", how="min")
-        return ShardedDictionary(program, parts, self._family.dictionary(memory, "tiles"), tile, self._X.dtype)
-
-
-def dictionary_at(X: Any, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
-    """The dictionary of a block of rows; `memory` for each of them, or `room` for the block.
-
-    The blocks of a worker share what is made of the centres.
-    """
-    shared = SHARED.setdefault(family, [{} for _ in family.kernels])
-    return family.at(X).dictionary(max(1, int(memory * len(X))) if room is None else room, storage, shared)
-
-
-def atoms_on_shards(
-    data: TrainingData, rng: np.random.Generator, *, kernel: Any, gamma: float | str, centers: Any, **given: Any
-) -> Any:
-    """All atoms on rows that are on shards; `gamma` is settled by sums over them, where it asks for their variance."""
-    if centers is None or isinstance(centers, Integral):
-        some, positions = centres_on_shards(data, rng, centers)
-    else:
-        rows = np.arange(len(centers))
-        some, positions = TrainingData(centers, np.zeros(len(centers)), None, rows, len(centers)), None
-    warn_if_one_column_rules(some.X, kernel, gamma)
-    if gamma == "scale" and uses_gamma(kernel):
-        gamma = scale_gamma(data.X, data.weights)
-    return ShardedAtoms(data.X, AtomFamily(some, rng, kernel=kernel, gamma=gamma, **given), positions)
-
-
-def centres_on_shards(data: TrainingData, rng: np.random.Generator, centers: Any) -> tuple[TrainingData, np.ndarray]:
-    """Rows of shards that become centres, here, with their numbers among all rows; and their places."""
-    X: Any = data.X
-    n = int(X.program.n_rows)
-    if centers is None and n > MOST_CENTRES:
-        raise ValueError(
-            f"centers=None makes each of the {n} rows a centre, and {MOST_CENTRES} are the most that all "
-            "workers can hold: give a number, such as centers=10000, for as many rows drawn at random"
-        )
-    positions = np.arange(n) if centers is None else draw_centers(int(centers), n, rng)
-    rows, numbers = X.rows_at(positions)
-    return TrainingData(rows, np.zeros(len(rows)), None, numbers, data.n_rows), positions
-
-
-def drawn_if_many(data: TrainingData) -> int | None:
-    """How many rows of shards may become centres, for estimators without a parameter that says so; None for all."""
-    return DRAWN if data.X.shape[0] > MOST_CENTRES else None

@@ -10,8 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, is_multilabel
 from sklearn.utils.validation import column_or_1d
 
 from kernelpursuit.arrays import on_host
-from kernelpursuit.dask.arrays import Sharded
-from kernelpursuit.fitting.training import check_training
+from kernelpursuit.fitting.training import TrainingData, check_training
 from kernelpursuit.losses import LOSSES, Loss, huber
 
 
@@ -39,12 +38,6 @@ def check_training_classes(estimator: Any, X: Any, y: Any, sample_weight: Any) -
     return X, y, True
 
 
-def refuse_matrix(y: Any) -> None:
-    """An error for several labels a row on a cluster."""
-    if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
-        raise ValueError("a matrix of labels is not for Dask collections: y must have one column")
-
-
 def classification_loss(loss: Any) -> Loss:
     """Loss behind the parameter."""
     if not isinstance(loss, str):
@@ -52,30 +45,19 @@ def classification_loss(loss: Any) -> Loss:
     return huber(1.0) if loss == "huber" else LOSSES[loss]
 
 
-def two_or_more_classes(y: np.ndarray) -> np.ndarray:
+def two_or_more_classes(data: TrainingData) -> np.ndarray:
     """Sorted classes of the rows that count."""
-    classes = np.unique(y)
+    classes = np.unique(np.concatenate(data.source.collect(np.unique, data.y)))
     if len(classes) < 2:
         raise ValueError(f"y must have two classes or more among rows of positive weight, got one class: {classes[0]}")
     return classes
 
 
 def as_labels(y: np.ndarray) -> np.ndarray:
-    """The labels of some rows, checked."""
+    """Labels of some rows, checked."""
     y = column_or_1d(y)
     check_classification_targets(y)
     return y
-
-
-def classes_on_shards(y: Any) -> np.ndarray:
-    """Labels that occur on any shard, sorted."""
-    return np.unique(np.concatenate(y.program.collect(np.unique, y)))
-
-
-def codes_on_shards(y: Any, classes: np.ndarray, dtype: Any) -> Any:
-    """Codes of classes, as `code_classes` has them, made where the labels are."""
-    like = code_classes(classes[:0], classes, dtype)
-    return Sharded(y.program, y.program.add(code_classes, y, classes, np.dtype(dtype)), like, 0)
 
 
 def code_classes(y: np.ndarray, classes: np.ndarray, dtype: Any) -> np.ndarray:

@@ -9,7 +9,6 @@ from scipy import sparse
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import is_array, on_host, to_host
-from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.placement import take_rows
 from kernelpursuit.fitting.training import FEW_ROWS
 
@@ -27,7 +26,8 @@ def warn_of_duplicates(
 
     Parameters
     ----------
-    X : {array, sparse matrix, table, list} of n_samples rows
+    X : {array, sparse matrix, table, list} of n_samples rows, or None
+        None where the rows are remote: they are not looked at.
     targets : array of shape (n_samples, n_targets)
     total : float
         Sum of the weights, where a rule takes it for the number of rows.
@@ -43,7 +43,7 @@ def warn_of_duplicates(
             "like signal and the model may fit it: divide the weights by their mean if they are not counts"
         )
         return
-    if isinstance(X, Sharded):
+    if X is None:
         return
     if isinstance(X, np.ndarray) or not (sparse.issparse(X) or is_array(X)):
         X = as_numbers(X)

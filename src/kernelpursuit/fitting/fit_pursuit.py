@@ -171,7 +171,8 @@ def warn_if_duplicates_mislead(stop: Any, estimator: Any, data: TrainingData, ta
     holds_out = stop in HELD_OUT
     if counts_weights or holds_out:
         total, share = data.total if counts_weights else 0.0, FOR_A_PROMISE if stop == "certificate" else FOR_A_CHOICE
-        warn_of_duplicates(data.X, targets, total, share=share, groups=data.groups if holds_out else None)
+        rows = None if data.source.remote else data.X
+        warn_of_duplicates(rows, targets, total, share=share, groups=data.groups if holds_out else None)
 
 
 def values_for_loss(squares: Fitted, loss: Loss, data: TrainingData, targets: np.ndarray) -> np.ndarray:

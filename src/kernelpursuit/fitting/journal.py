@@ -18,14 +18,12 @@ from scipy import sparse
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
-from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.pursuit.loop import Path, Step
 
 FORMAT = 3
 BEGINNING = b'{"kernelpursuit": '  # of every journal, also of one whose first line is torn
 WITHOUT_EFFECT = {"resume", "verbose", "random_state"}  # parameters by which the same model is fitted
-ROWS_AT_ONCE = 4096
 
 
 class JournalError(ValueError):
@@ -127,7 +125,7 @@ def journal_of(estimator: Any, data: TrainingData, seed: int) -> Journal | None:
     if not isinstance(estimator.resume, str | os.PathLike):
         return None
     fit = {"estimator": type(estimator).__name__, "parameters": described_parameters(estimator)}
-    return Journal(estimator.resume, fit | {"rows": fingerprint_of(data), "seed": seed})
+    return Journal(estimator.resume, fit | {"rows": fingerprint(*data.source.identity(data)), "seed": seed})
 
 
 def step_of(values: list[Any]) -> Step:
@@ -237,29 +235,6 @@ def in_words(value: Any) -> str:
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
     return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def fingerprint_of(data: TrainingData) -> str:
-    """Hash of the rows of a fit, wherever they are."""
-    if not isinstance(data.X, Sharded):
-        return fingerprint(data.X, data.y, data.weights, data.groups)
-    program, numbers = data.X.program, data.X.numbered.rows  # type: ignore[attr-defined]
-    arrays = [array for array in data[:3] if array is not None]
-    sums = [np.sum(program.collect(checksum, array, numbers), dtype=np.uint64) for array in arrays]
-    return hashlib.sha256(repr([program.n_rows, *map(int, sums)]).encode()).hexdigest()[:32]
-
-
-def checksum(array: np.ndarray, numbers: np.ndarray) -> np.uint64:
-    """A number that changes with any bit of any row, or with its place; those of several shards are added."""
-    width = array[:1].nbytes
-    odd = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    total = np.uint64(0)
-    for start in range(0, len(array), ROWS_AT_ONCE):
-        block = slice(start, start + ROWS_AT_ONCE)
-        plain = np.ascontiguousarray(array[block]).view(np.uint8).reshape(-1, width)
-        places = numbers[block].astype(np.uint64) * np.uint64(2) + np.uint64(1)
-        total += np.sum((plain @ odd) * places, dtype=np.uint64)
-    return total
 
 
 def fingerprint(*arrays: Any) -> str:

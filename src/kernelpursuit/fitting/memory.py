@@ -13,23 +13,23 @@ LITTLE = 2**20  # bytes of a matrix for which what is free need not be looked up
 SHARE = 4  # the matrix may take one part in so many of what is free: other processes may be about to do the same
 
 
-def plan_memory(X: Any, n: int, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
+def plan_memory(data: Any, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
     """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
 
     `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take a quarter of
     the memory that is free where X is, and all of that is the bound. A fit of `limit` atoms that cannot fit is refused;
-    with no limit half of the bound is for the basis. Of rows that are in files the basis is, too, and the disk is the
-    bound.
+    with no limit half of the bound is for the basis. Where the rows of the `data` are in files the basis is, too, and
+    the disk is the bound.
     """
-    memory = None if getattr(X, "room", None) else memory or None  # rows in files: so is the basis
+    n, memory = len(data.rows), None if data.source.in_files else memory or None
     column = n * itemsize
     basis = column * min(limit or 1, n)
     if memory is not None:
         bound = memory
-    elif isinstance(X, np.ndarray) and n * column <= LITTLE:
+    elif isinstance(data.X, np.ndarray) and n * column <= LITTLE:
         bound = physical_memory()
     else:
-        bound = free_memory(X)
+        bound = data.source.free_memory(data.X)
     if basis > bound:
         what = f"memory={bound}" if memory is not None else f"the {bound} bytes that are free"
         fit = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
@@ -47,9 +47,7 @@ def limit_spare(dictionary: Any, X: Any) -> None:
 
 
 def free_memory(X: Any) -> int:
-    """Bytes free where X is: on workers, on an accelerator, or on this machine within the limit of its container."""
-    if (elsewhere := getattr(X, "free_memory", None)) is not None:
-        return elsewhere()
+    """Bytes free where X is: on an accelerator, or on this machine within the limit of its container."""
     if getattr(X, "is_cuda", False):
         return int(sys.modules["torch"].cuda.mem_get_info(X.device)[0])
     free = [physical_memory()]

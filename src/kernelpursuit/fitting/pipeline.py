@@ -21,7 +21,8 @@ from kernelpursuit.atoms.tiles import one_blas_thread
 from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory
-from kernelpursuit.fitting.placement import host_dtype, is_collection, refuse_collections
+from kernelpursuit.fitting.placement import host_dtype
+from kernelpursuit.fitting.rows import is_collection, refuse_collections, takes_collections
 from kernelpursuit.fitting.threads import threads_for
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.pursuit.candidates import (
@@ -147,7 +148,7 @@ def run(
     Pursued
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
-    memory, most = plan_memory(data.X, len(data.rows), basis, itemsize * len(atoms), settings.memory)
+    memory, most = plan_memory(data, basis, itemsize * len(atoms), settings.memory)
     track_scores = will_track_scores(settings, data, len(data.rows), steps) if track_scores is None else track_scores
     storage = storage_for(settings, worth_keeping, track_scores)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
@@ -238,7 +239,7 @@ def fits(method: Callable) -> Callable:
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")
-        if not (getattr(self, "_fits_collections", False) and is_collection(X)):
+        if not (takes_collections(self) and is_collection(X)):
             refuse_collections(self, "fit", *args, *kwargs.values())
         with threads_for(X):
             method(self, *args, **kwargs)

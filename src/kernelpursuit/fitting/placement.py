@@ -6,7 +6,6 @@ and weights follow X; labels, indices and everything about the path are NumPy on
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,36 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kernelpursuit._sklearn import check_feature_names, check_y, get_config
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, from_host, gather, is_array, namespace, on_host
-
-
-def is_collection(x: Any) -> bool:
-    """Whether `x` is a collection of Dask's, or something that will become one."""
-    if "dask" not in sys.modules:
-        return False
-    return hasattr(x, "__dask_graph__") or type(x).__module__.partition(".")[0] == "distributed"
-
-
-COLLECTING = (  # those that fit to collections
-    "KMPRegressor", "KMPClassifier", "RefinedKMPRegressor", "RefinedKMPClassifier",
-    "SparseKernelFDA", "SparseKernelPCA", "PursuitNystroem",
-)  # fmt: skip
-
-
-def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
-    """An error where a collection has come to a method that would bring it into the memory of this process."""
-    if not any(is_collection(one) for one in data):
-        return
-    name = type(estimator).__name__
-    if name in COLLECTING and method == "fit":  # which has looked at X
-        raise TypeError(
-            f"{name}.fit got a Dask collection beside an X that is none: X, y and sample_weight must all be Dask "
-            "collections, or none of them. Give y.compute(), or X as one too: dask.array.from_array(X)"
-        )
-    others = "" if name in COLLECTING else f", or take one of those that do: {', '.join(COLLECTING)}"
-    raise TypeError(
-        f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
-        f"X.compute() if that fits, or some of the rows, X[:10_000].compute(){others}"
-    )
+from kernelpursuit.fitting.rows import is_collection, refuse_collections
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -254,8 +224,11 @@ def labels_on_host(y: Any) -> np.ndarray:
 
 
 def like_labels(classes: np.ndarray, y: Any) -> Any:
-    """Sorted classes in the namespace of the labels y that they were found in, as scikit-learn keeps them."""
-    return classes if isinstance(y, np.ndarray) else follow(classes, y)
+    """Sorted classes in the namespace of the labels y that they were found in, as scikit-learn keeps them.
+
+    NumPy's where they are no array of this process.
+    """
+    return follow(classes, y) if is_array(y) else classes
 
 
 def move_beside(y: Any, X: Any) -> Any:

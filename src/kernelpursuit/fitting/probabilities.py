@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.arrays import Array, namespace, to_host
-from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.orthogonal import OrthogonalFit
 from kernelpursuit.fitting.training import TrainingData, row_counts
@@ -19,7 +18,6 @@ from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.row_weights import unit_of_weights
 
-ENOUGH = 10_000  # rows of shards that come here
 Values = tuple[Any, ...]  # of rows left out, and of the same rows seen
 
 
@@ -38,7 +36,7 @@ def calibrated_left_out(
     `targets` are ±1, one column for each class, or, `one_vs_rest`, for each of the labels that a row may have.
     """
     sizes = sizes_to_calibrate(path)
-    here = rows_here(data.X)
+    here = data.source.sample
     targets = to_host(here(targets))
     values = (tuple(targets - to_host(here(one)) for one in residuals) for residuals in fit.residuals(set(sizes)))
     return calibrated(sizes, values, targets, *weights_and_counts(data, here), one_vs_rest)
@@ -51,7 +49,7 @@ def calibrated_seen(
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
-    here = rows_here(data.X)
+    here = data.source.sample
     values = ((one, one) for one in map(to_host, expansion.staged(here(data.X), stages)))
     return calibrated(sizes, values, here(targets), *weights_and_counts(data, here), one_vs_rest)
 
@@ -61,20 +59,6 @@ def weights_and_counts(data: TrainingData, here: Callable[[Any], Any]) -> tuple[
     if data.weights is None:
         return None, None
     return to_host(here(data.weights)), to_host(here(row_counts(data)))
-
-
-def rows_here(X: Any) -> Callable[[Any], Any]:
-    """A function that brings arrays over the rows to this process: all rows, or of shards enough to fit a slope to."""
-    if not isinstance(X, Sharded):
-        return lambda array: array
-    share = min(1.0, ENOUGH / X.shape[0])
-    return lambda array: np.concatenate(array.program.collect(some_rows, array, share))
-
-
-def some_rows(array: np.ndarray, share: float) -> np.ndarray:
-    """Some of the rows: the same ones of every array of that length."""
-    count = int(np.ceil(share * len(array)))
-    return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]
 
 
 def calibrated(
@@ -120,7 +104,7 @@ def calibrated_discriminants(
     `path_weights` are those of `found`, `index` has the class of each row, and `class_sizes` are those of all rows,
     weights counted in their unit. It is done for `each` number of atoms or for some of them.
     """
-    here, sizes = rows_here(data.X), list(range(len(path_weights) + 1)) if each else sizes_to_calibrate(path)
+    here, sizes = data.source.sample, list(range(len(path_weights) + 1)) if each else sizes_to_calibrate(path)
     unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
     weights, counts = weights_and_counts(data, here)
     index = here(index)

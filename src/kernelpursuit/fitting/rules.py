@@ -13,7 +13,6 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import from_host, in_double, namespace, to_host
 from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
 from kernelpursuit.criteria.pairs import pairwise_squared
-from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.orthogonal import rows_counted
 from kernelpursuit.fitting.placement import widest
@@ -175,10 +174,7 @@ def class_rule(data: TrainingData, targets: np.ndarray, is_error: IsError, patie
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         def error_rate() -> float:
             left_out = criterion.left_out()
-            if isinstance(left_out, Sharded):
-                errors = left_out.program.reduce(weight_of_errors, is_error, targets, left_out, data.weights)
-                return float(errors) / data.total
-            return weight_of_errors(is_error, targets, to_host(left_out), data.weights) / data.total
+            return data.source.total(weight_of_errors, is_error, targets, left_out, data.weights) / data.total
 
         return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
 
@@ -189,7 +185,7 @@ def weight_of_errors(
     is_error: IsError, targets: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None
 ) -> float:
     """How many rows are wrong, by weight."""
-    misses = is_error(targets, residuals, targets)
+    misses = is_error(targets, to_host(residuals), targets)
     return float(np.sum(misses if weights is None else misses * weights))
 
 

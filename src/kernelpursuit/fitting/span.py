@@ -16,8 +16,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, namespace
 from kernelpursuit.atoms.tiles import spans
 from kernelpursuit.bounds import compression_bound
-from kernelpursuit.criteria.rayleigh import SELECTIONS, Elsewhere, Rayleigh
-from kernelpursuit.dask.arrays import Sharded
+from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
@@ -122,32 +121,12 @@ def compression_bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
     return lowest_bound(current, patience)
 
 
-def elsewhere(data: TrainingData, family: Any) -> tuple[Elsewhere, np.ndarray | None]:
-    """What `Rayleigh` must know of rows on shards, and the weights of the atoms among them."""
-    X: Any = data.X
-    n, unit = float(X.shape[0]), data.total / X.shape[0]
-    trace = float(X.program.reduce(weighed_trace, X, family.kernels[0], data.weights)) / unit
-    if data.weights is None:
-        return Elsewhere(trace, n, unit, None), None
-    roots = (namespace(data.weights).sqrt(data.weights) / float(np.sqrt(unit)))[:, None]
-    return Elsewhere(trace, n, unit, roots), X.rows_at(family.positions, data.weights)[0]
-
-
-def weighed_trace(X: np.ndarray, kernel: Kernel, weights: np.ndarray | None) -> float:
-    """Sum of k(x, x) over rows, each as often as its weight says."""
-    diagonal = kernel_diagonal(kernel, X)
-    return float(np.sum(diagonal if weights is None else weights * diagonal))
-
-
 def rayleigh(
-    dictionary: Any,
-    selection: str,
-    weights: np.ndarray | None,
-    rng: np.random.Generator | None = None,
-    far: Elsewhere | None = None,
+    dictionary: Any, selection: str, data: TrainingData, family: Any, rng: np.random.Generator | None = None
 ) -> Rayleigh:
-    """The criterion, if there is anything to choose from."""
-    criterion = Rayleigh(dictionary, selection=selection, weights=weights, rng=rng, elsewhere=far)
+    """The criterion for rows of `data` and atoms of `family`, if there is anything to choose from."""
+    make = data.source.criterion(Rayleigh, data, family)
+    criterion = make(dictionary, selection=selection, weights=data.weights, rng=rng)
     if not criterion.available.any():
         found = "k(x, x) < 0 or = 0" if criterion.indefinite else "k(x, x) = 0"
         raise ValueError(f"kernel gives {found} at every row of X: there is nothing to span")
@@ -192,7 +171,7 @@ class SpanParameters:
         -------
         span : Span
         features : array of shape (n_samples, k)
-            ψ of the training rows, on the host, or where they are if that is on shards.
+            ψ of the training rows, on the host, but remote where the rows are remote.
         """
         n = data.X.shape[0]
         if patience is not None:
@@ -200,7 +179,6 @@ class SpanParameters:
         if len(kernel_list(self.kernel)) != 1:
             raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
         family = atoms_of(self, data, settings.rng)
-        far, weights = elsewhere(data, family) if isinstance(data.X, Sharded) else (None, data.weights)
 
         def rules(criterion: Rayleigh) -> list[StopRule]:
             ceiling = float(criterion.diagonal.max(initial=0))
@@ -210,7 +188,7 @@ class SpanParameters:
 
         path, criterion, _ = run(
             [family.dictionary],
-            lambda dictionary: rayleigh(dictionary, self.selection, weights, settings.rng, far),
+            lambda dictionary: rayleigh(dictionary, self.selection, data, family, settings.rng),
             rules,
             settings,
             data,

@@ -6,18 +6,17 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import namespace
-from kernelpursuit.dask.arrays import Sharded
-from kernelpursuit.fitting.placement import labels_on_host
+from kernelpursuit.fitting.rows import RowSource
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # more distinct whole numbers than this are taken for values
 
 
-def target_columns(y: Any, task: str = "auto", n_rows: float | None = None) -> np.ndarray:
+def target_columns(y: Any, task: str = "auto", n_rows: float | None = None, source: RowSource = RowSource()) -> Any:  # noqa: B008
     """Columns to fit: the values of y, or an indicator of each class (of two classes one is enough).
 
     Several columns are values already. One column of strings or booleans is classes; one with fractions is values.
@@ -26,63 +25,61 @@ def target_columns(y: Any, task: str = "auto", n_rows: float | None = None) -> n
 
     Parameters
     ----------
-    y : array-like of shape (n,) or (n, n_targets)
+    y : array of shape (n,) or (n, n_targets)
+        Checked, see `checked_targets`.
     task : {"auto", "classification", "regression"}
     n_rows : float, optional
         Rows that y stands for where rows have weights.
+    source : RowSource
+        Where the rows of y are.
 
     Returns
     -------
-    ndarray of shape (n, n_columns)
+    array of shape (n, n_columns)
 
     Examples
     --------
-    >>> target_columns(["a", "b", "a", "c"]).T
+    >>> target_columns(np.array(["a", "b", "a", "c"])).T
     array([[1., 0., 1., 0.],
            [0., 1., 0., 0.],
            [0., 0., 0., 1.]])
-    >>> target_columns([0, 1, 1]).T, target_columns([5, 7, 4]).T
+    >>> target_columns(np.array([0, 1, 1])).T, target_columns(np.array([5, 7, 4])).T
     (array([[0., 1., 1.]]), array([[5., 7., 4.]]))
     """
-    values = check_array(labels_on_host(y), ensure_2d=False, dtype=None, input_name="y")
-    if values.dtype.kind == "O" and all(isinstance(v, Real) and not isinstance(v, bool) for v in values.flat):
-        values = np.array(values.tolist())  # numbers that pandas keeps as objects
-    if values.ndim == 2 and values.shape[1] > 1 and task != "classification":
-        return values.astype(np.float64)
-    labels = column_or_1d(values)
-    classes = _are_classes(labels, task, len(labels) if n_rows is None else n_rows)
-    return columns_of_labels(labels, np.unique(labels) if classes else None)
-
-
-def columns_of_labels(labels: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
-    """An indicator of each class, of two classes one; or the labels as values, where there are no classes."""
-    if classes is not None:
-        return (labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]).astype(np.float64)
-    if labels.dtype.kind not in "biuf":
-        raise ValueError(f"task='regression' needs numbers in y, got {labels[0]!r}")
-    return labels.astype(np.float64)[:, None]
-
-
-def columns_on_shards(y: Any, task: str) -> Any:
-    """The same as `target_columns` for y on shards, of which no more than `MOST_CLASSES` labels come here by number."""
     if y.ndim == 2 and y.shape[1] > 1:
         if task == "classification":
             raise ValueError(f"task='classification' needs one column in y, got {y.shape[1]}")
         return namespace(y).astype(y, np.float64)
     labels = y if y.ndim == 1 else y[:, 0]
-    found = np.concatenate(labels.program.collect(some_labels, labels, task))
-    classes = np.unique(found) if _are_classes(found, task, float(labels.shape[0])) else None
-    like = columns_of_labels(found, classes)[:0]
-    return Sharded(labels.program, labels.program.add(columns_of_labels, labels, classes), like, 0)
+    most = MOST_CLASSES + 1 if source.remote else None
+    some = np.concatenate(source.collect(distinct_labels, labels, task, most))
+    if _are_classes(some, task, float(labels.shape[0]) if n_rows is None else n_rows):
+        return source.map(indicators, labels, np.unique(some))
+    if some.dtype.kind not in "biuf":
+        raise ValueError(f"task='regression' needs numbers in y, got {some[0]!r}")
+    return namespace(labels).astype(labels, np.float64)[:, None]
 
 
-def some_labels(labels: np.ndarray, task: str) -> np.ndarray:
-    """Distinct labels of a block: all that may be classes, or enough to see that they are none."""
-    distinct = np.unique(check_array(labels, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0))
+def checked_targets(y: Any) -> np.ndarray:
+    """Labels or values of some rows, checked; numbers that pandas keeps as objects become numbers."""
+    values = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    if values.dtype.kind == "O" and all(isinstance(v, Real) and not isinstance(v, bool) for v in values.flat):
+        return np.array(values.tolist())
+    return values
+
+
+def indicators(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """A column for each class, of two classes for the second: 1 where a row has it, else 0."""
+    return (labels[:, None] == (classes[1:] if len(classes) == 2 else classes)[None, :]).astype(np.float64)
+
+
+def distinct_labels(labels: np.ndarray, task: str, most: int | None) -> np.ndarray:
+    """Distinct labels of some rows: all that may be classes, or enough, `most`, to see that they are none."""
+    distinct = np.unique(labels)
     if task == "classification" or distinct.dtype.kind not in "iuf":
         return distinct
     fractions = distinct[distinct != np.rint(distinct)]
-    return fractions[:1] if len(fractions) else distinct[: MOST_CLASSES + 1]
+    return fractions[:1] if len(fractions) else distinct[:most]
 
 
 def _are_classes(labels: np.ndarray, task: str, n_rows: float) -> bool:

@@ -17,12 +17,12 @@ from kernelpursuit.fitting.placement import (
     is_precomputed,
     labels_on_host,
     place,
-    refuse_collections,
     summed,
     take_rows,
     validated,
     x_options,
 )
+from kernelpursuit.fitting.rows import RowSource, refuse_collections
 from kernelpursuit.kernels.gaussian import center_of, centred
 from kernelpursuit.kernels.kernels import kernel_list
 from kernelpursuit.pursuit.row_weights import as_counts
@@ -32,12 +32,14 @@ class TrainingData(NamedTuple):
     """Rows of positive weight, and where they came from."""
 
     X: Any
-    y: Any  # labels or targets, on the host wherever X is, but for shards: what decides about rows is decided there
+    y: Any  # labels or targets: on the host wherever X is, but remote where X is remote
     weights: Any  # in the same place, or None
     rows: Any
     n_rows: int
     counts: Any = None  # how many rows each stands for, where `weights` also say how much an error of its class matters
     groups: Any = None  # the number of the group of each row, where rows are ranked inside groups
+    given_y: Any = None  # y as it was given, in one or two dimensions: fitted classes go where it is
+    source: RowSource = RowSource()
 
     @property
     def total(self) -> float:
@@ -119,10 +121,7 @@ def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray
 
 
 def largest_size(targets: Any) -> float:
-    """The largest absolute value among targets wherever they are, 0 of none."""
-    known = getattr(targets, "largest", None)  # of those on shards, where it was read once
-    if known is not None:
-        return known
+    """The largest absolute value among targets, 0 of none."""
     xp = namespace(targets)
     return float(to_host(xp.max(xp.abs(targets)))) if targets.shape[0] else 0.0
 

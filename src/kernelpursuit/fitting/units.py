@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils import check_array
 
 from kernelpursuit.arrays import namespace, to_host
-from kernelpursuit.dask.arrays import Sharded
 from kernelpursuit.fitting.training import largest_size
 from kernelpursuit.pursuit.loop import Path, Step
 
@@ -75,31 +74,19 @@ def least_loss(targets: Any) -> float:
     return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)
 
 
-def cast_targets(y: np.ndarray, dtype: Any) -> np.ndarray:
-    """Targets as columns of the dtype of X."""
-    with np.errstate(over="ignore"):
-        targets = y.reshape(len(y), -1).astype(dtype)
-    if not np.all(np.isfinite(targets)):
+def cast_targets(y: Any, dtype: Any) -> Any:
+    """Targets in the dtype of X."""
+    if largest_size(y) > float(np.finfo(dtype).max):
         raise ValueError(
             f"y has values too large for {np.dtype(dtype)}, the precision of X: scale y or give X as float64"
         )
-    return targets
+    return namespace(y).astype(y, dtype)
 
 
 def as_targets(y: np.ndarray) -> np.ndarray:
-    """The targets of some rows, checked, as columns."""
+    """Targets of some rows as columns of numbers, checked."""
     y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
     return y.reshape(len(y), -1).astype(np.float64)
-
-
-def cast_on_shards(y: Any, dtype: Any) -> Any:
-    """Targets on shards, with the dtype of X."""
-    largest = largest_size(y)
-    if largest > np.finfo(dtype).max:
-        raise ValueError(f"y has values too large for {dtype}, the precision of X: scale y or give X as float64")
-    targets = namespace(y).astype(y, dtype)
-    targets.largest = float(np.dtype(dtype).type(largest))
-    return targets
 
 
 def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
@@ -115,14 +102,11 @@ def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
     return (y - zero, zero) if np.any(zero) else (y, 0.0)
 
 
-def scale_targets(y: np.ndarray, wanted: bool = True) -> tuple[np.ndarray, float]:
+def scale_targets(y: Any, wanted: bool = True) -> tuple[Any, float]:
     """Targets divided by a power of two that brings them near 1: exact, and their squares cannot overflow."""
     largest = largest_size(y)
     if largest == 0 or not wanted:
         return y, 1.0
     bound = 120 if y.dtype == np.float32 else 1000
     exponent = int(np.clip(np.frexp(largest)[1], -bound, bound))
-    scaled, unit = namespace(y).ldexp(y, -exponent), float(2.0**exponent)
-    if isinstance(scaled, Sharded):
-        scaled.largest = largest / unit
-    return scaled, unit
+    return namespace(y).ldexp(y, -exponent), float(2.0**exponent)

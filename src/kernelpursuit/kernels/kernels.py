@@ -149,16 +149,20 @@ def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         if sparse.issparse(X):
             mean, variance = mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)
-        elif (known := getattr(X, "moments", None)) is not None:  # of rows elsewhere
-            mean, variance = known[1], known[2] / known[0]
         else:
             xp, mean = namespace(X), _column_means(X, weights)
             wide = xp.astype(X, xp.float64, copy=False)
             variance = _column_means((wide - from_host(mean, like=wide)) ** 2, weights)
+    return gamma_of_moments(mean, variance)
+
+
+def gamma_of_moments(mean: np.ndarray, variance: np.ndarray) -> float:
+    """``gamma="scale"`` from the mean and the variance of each column."""
+    with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.mean(variance) + np.var(mean))  # variance within the columns and of their means
     if not np.isfinite(total):
         raise ValueError("gamma='scale' needs the variance of X, which overflows: scale X or give gamma as a number")
-    return 1.0 / (X.shape[1] * total) if total > 0 else 1.0
+    return 1.0 / (len(mean) * total) if total > 0 else 1.0
 
 
 def resolve_gamma(gamma: float | str, X: Any, weights: np.ndarray | None = None) -> float:

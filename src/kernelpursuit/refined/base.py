@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, Options, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.arrays import Array, gather, to_host
+from kernelpursuit.arrays import Array, gather, in_double, to_host
 from kernelpursuit.fitting.callbacks import lines_wanted
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
@@ -37,11 +37,11 @@ from kernelpursuit.refined.judging import (
     fold_numbers,
     sizes,
 )
-from kernelpursuit.refined.refined_shards import descent_on_shards, host
 from kernelpursuit.refined.refining import (
     MOST_TERMS,
     ROWS_A_TERM,
     Fit,
+    Frame,
     Outcome,
     Say,
     Start,
@@ -76,7 +76,6 @@ NO_MORE = (
 class RefinedModel(EstimatorSupport, BaseEstimator):
     """Parameters, fit and prediction of the refined estimators."""
 
-    _fits_collections = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_atoms": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -91,16 +90,15 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         tags.input_tags.sparse = False
         return tags
 
-    def _refine(self, data: TrainingData, Y: Array, error: Any, strata: np.ndarray | None, loss: str) -> Outcome:
+    def _refine(self, data: TrainingData, Y: Array, error: Any, loss: str) -> Outcome:
         """Fit to targets `Y` of order 1, ±1 for classes; sets what does not depend on their units.
 
-        All of them may be on shards; then there are no `strata`. Weights that sum to less than the number of rows are
-        taken in proportion.
+        Weights that sum to less than the number of rows are taken in proportion.
         """
-        warn_of_duplicates(data.X, Y, data.total)
-        X, weights = data.X, None if data.weights is None else as_counts(host(data.weights), Y.shape[0])
+        warn_of_duplicates(None if data.source.remote else data.X, Y, data.total)
+        X, weights = data.X, None if data.weights is None else as_counts(in_double(data.weights), Y.shape[0])
         seed = draw_seed(self.random_state)
-        journal = journal_of(self, TrainingData(X, Y, weights, None, 0), seed)
+        journal = journal_of(self, data._replace(y=Y, weights=weights), seed)
         stages = Stages(journal, getattr(self, "_fit_task", None))
         rng = np.random.default_rng(seed if journal is None else journal.seed)
         self._frame = frame_of(X, weights)
@@ -109,31 +107,14 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         if (given := getattr(self, "_given", None)) is not None:
             task = task._replace(given=self._frame.inside(*given))
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)
-        if strata is None:
-            outcome = descent_on_shards(task, wanted, loss, self.epochs, self._frame, rng, self._say, stages)
-            X = self._frame.center[None, :].astype(X.dtype)  # a row that stands for all
-        else:
-            outcome = self._refine_here(task._replace(X=self._frame(widest(X))), wanted, strata, loss, rng, stages)
+        refinement = data.source.refinement(refined)
+        outcome = refinement(task, wanted, loss, self.epochs, self._frame, rng, self._say, stages)
         k = len(outcome.model.coef)
         if wanted is not None and k < wanted:
             why = f"the model has {count(k, 'term')}: {NO_MORE}" if k else "none would help: it is a constant"
             warn(f"n_atoms={wanted} terms were asked for, but {why}", ConvergenceWarning)
-        self._keep(X, outcome)
+        self._keep(data.source.sample(X), outcome)
         return outcome._replace(interrupted=outcome.interrupted and not stages.stopped)
-
-    def _refine_here(
-        self, task: Task, wanted: int | None, strata: np.ndarray, loss: str, rng: np.random.Generator, stages: Stages
-    ) -> Outcome:
-        """The same for rows of this process, standardised; inputs that vary alone have weights to be found."""
-        Y, spread, d = task.Y, self._frame.spread, task.X.shape[1]
-        J = np.flatnonzero(np.isfinite(spread))
-        if 0 < len(J) < d:
-            task, spread = of_inputs(task, J), spread[J]
-        if len(Y) <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(len(Y), wanted):
-            outcome = by_evidence(task, wanted, strata, rng, self._say, stages)
-        else:
-            outcome = by_descent(task, wanted, strata, loss, self.epochs, spread, rng, self._say, stages)
-        return of_all_inputs(outcome, J, d) if 0 < len(J) < d else outcome
 
     def _keep(self, X: Array, outcome: Outcome) -> None:
         """Atoms in the units of X, in double precision: far from 0 single precision has no numbers where they moved."""
@@ -175,6 +156,36 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
     def _values(self, X: Array) -> Array:
         """Values of the expansion, (n, q), with the dtype of X."""
         return self._expansion.predict(X)
+
+
+def refined(
+    task: Task,
+    wanted: int | None,
+    loss: str,
+    epochs: Any,
+    frame: Frame,
+    rng: np.random.Generator,
+    say: Say,
+    stages: Stages,
+) -> Outcome:
+    """Refine on rows in the units of `frame`; inputs that vary alone have weights to be found."""
+    task = task._replace(X=frame(widest(task.X)))
+    n, d, spread, strata = len(task.Y), task.X.shape[1], frame.spread, strata_of(task)
+    J = np.flatnonzero(np.isfinite(spread))
+    if 0 < len(J) < d:
+        task, spread = of_inputs(task, J), spread[J]
+    if n <= BY_EVIDENCE.get(loss, np.inf) and is_affordable(n, wanted):
+        outcome = by_evidence(task, wanted, strata, rng, say, stages)
+    else:
+        outcome = by_descent(task, wanted, strata, loss, epochs, spread, rng, say, stages)
+    return of_all_inputs(outcome, J, d) if 0 < len(J) < d else outcome
+
+
+def strata_of(task: Task) -> np.ndarray:
+    """The class of each row, of which held-out rows have their shares; 0 for all rows with numbers as targets."""
+    if not task.classes:
+        return np.zeros(len(task.Y), dtype=np.intp)
+    return (task.Y[:, 0] > 0).astype(np.intp) if task.Y.shape[1] == 1 else np.argmax(task.Y, axis=1)
 
 
 def of_inputs(task: Task, J: np.ndarray) -> Task:

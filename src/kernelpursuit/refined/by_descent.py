@@ -181,12 +181,12 @@ class Descents:
         best, way = min(found, key=lambda one: one[0].loss)
         return best._replace(interrupted=found[-1][0].interrupted), way
 
-    def _descent(self, way: Way) -> tuple[Task, int]:
+    def _rows(self, way: Way) -> tuple[Any, int]:
         """Rows that a descent is made on, and how many of them at a time."""
-        return way.task, batch_of(self._n)
+        return in_single(way.task), batch_of(self._n)
 
     def _descend(self, way: Way) -> Descended:
-        rows, batch = self._descent(way)
+        rows, batch = self._rows(way)
         options: dict[str, Any] = {"batch": batch, "rates": Rates(), "rng": self._rng}
         return descend_from(
             way.start, rows, self._held, self._loss, epochs=way.epochs, penalty=way.penalty / self._n,
@@ -221,7 +221,7 @@ class Descents:
         rows = self._lessons(task) if way.taught else self._coded(task)
         loss = "squared" if way.taught else self._loss
         model, interrupted = descend(
-            found.model, *in_single(rows), loss=loss, epochs=way.epochs, batch=batch_of(len(task.Y)), rates=Rates(),
+            found.model, in_single(rows), loss=loss, epochs=way.epochs, batch=batch_of(len(task.Y)), rates=Rates(),
             penalty=way.penalty / len(task.Y), jitter=way.jitter, rng=self._rng, stages=self._stages, begun=begun,
         )  # fmt: skip
         return found._replace(interrupted=True) if interrupted else found._replace(model=model)

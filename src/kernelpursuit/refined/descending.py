@@ -9,7 +9,7 @@ import numpy as np
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.atoms.tiles import in_threads, spans
 from kernelpursuit.refined.atoms import evaluate
-from kernelpursuit.refined.descent import Model, Rates, best_slope, descend
+from kernelpursuit.refined.descent import Batch, Model, Rates, best_slope, descend
 from kernelpursuit.refined.evidence import settle
 from kernelpursuit.refined.refining import Say, Task, choose, solve
 from kernelpursuit.refined.stages import Stages
@@ -77,7 +77,7 @@ def start_of(task: Task, k: int, rng: np.random.Generator, say: Say) -> Model:
 
 def descend_from(
     start: Model,
-    task: Task,
+    rows: Batch,
     held: Task,
     loss: str,
     *,
@@ -91,10 +91,9 @@ def descend_from(
     taught: bool = False,
     stages: Stages | None = None,
 ) -> Descended:
-    """Descend on the rows of `task`; the model that is best on the rows held out is kept, the start among them.
+    """Descend on `rows`; the model that is best on the rows held out is kept, the start among them.
 
-    The targets of both are those of the loss; `taught` says that those of the task are values, to be met by squared
-    loss. The descent is made in single precision.
+    The targets of both are those of the loss; `taught` says that those of `rows` are values, to be met by squared loss.
     """
     first_loss = held_out_loss(start, held, loss)
     best: list[Any] = [first_loss, start, 0]
@@ -110,21 +109,19 @@ def descend_from(
 
     options: dict[str, Any] = {"epochs": epochs, "batch": batch, "rates": rates, "penalty": penalty, "jitter": jitter}
     model, interrupted = descend(
-        start, *in_single(task), loss="squared" if taught else loss, report=report, rng=rng, stages=stages, **options
+        start, rows, loss="squared" if taught else loss, report=report, rng=rng, stages=stages, **options
     )
     if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
         best[:] = value, model, 1
     return Descended(best[1], first_loss, best[0], best[2], interrupted, start)
 
 
-def in_single(task: Task) -> tuple[Array, Array | None, Array | None]:
-    """Rows, targets and weights, of mean 1, in single precision; rows elsewhere have theirs with them."""
-    if hasattr(task.X, "mean_gradient"):
-        return task.X, None, None
+def in_single(task: Task) -> Batch:
+    """Rows, targets and weights, of mean 1, in single precision."""
     xp = namespace(task.X)
     weights = None if task.weights is None else from_host(task.weights / np.mean(task.weights), task.X)
     single = [None if part is None else xp.astype(part, xp.float32) for part in (from_host(task.Y, task.X), weights)]
-    return xp.astype(task.X, xp.float32), single[0], single[1]
+    return Batch(xp.astype(task.X, xp.float32), single[0], single[1])
 
 
 def held_out_loss(model: Model, held: Task, loss: str) -> float:

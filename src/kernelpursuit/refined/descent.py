@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -148,9 +148,7 @@ class _Flat:
 
 def descend(
     model: Model,
-    X: Array,
-    Y: Array | None,
-    weights: Array | None = None,
+    rows: Any,
     *,
     loss: str,
     epochs: int = 60,
@@ -169,13 +167,9 @@ def descend(
     ----------
     model : Model
         Start, on the host.
-    X : array of shape (n, d)
-        Centred, of order 1; its dtype is the precision of the descent. Or rows that are elsewhere, with their targets
-        and weights: an object with `shape`, `like`, ``shuffled(rng)`` and ``mean_gradient(...)``.
-    Y : array of shape (n, q)
+    rows : Batch
+        Or remote rows with the attributes and methods of a `Batch`.
     loss : {"squared", "logistic", "softmax"}
-    weights : array of shape (n,), optional
-        Of mean 1.
     epochs, batch : int
     rates : Rates
     penalty : float
@@ -199,12 +193,11 @@ def descend(
     interrupted : bool
         Whether an interrupt (Ctrl-C) ended it; the model is that of the last step then.
     """
-    n = X.shape[0]
+    n = rows.n_rows
     steps = -(-n // batch)  # of an epoch, all of one size; fewer rows than steps are left over in each epoch
     batch = n // steps
     flat, adam = _Flat(model), _Adam(rates, epochs * steps)
-    elsewhere = hasattr(X, "mean_gradient")
-    here = adam.start(flat, model.like(X.like if elsewhere else X))
+    here = adam.start(flat, model.like(rows.like))
     interrupted, tenth, last = False, max(1, epochs // 10), epochs
     for epoch in range(begun - begun % tenth + tenth, epochs + 1, tenth):
         found = None if stages is None else stages.read(f"epoch {epoch} of {epochs}, {flat.shapes}")
@@ -217,22 +210,14 @@ def descend(
             break
     adam.taken = begun * steps
 
-    def state_after(state: State, data: Any, rows: slice, rate: Any) -> State:
-        if elsewhere:
-            return adam.after(state, X.mean_gradient(flat, state.theta, data, (loss, penalty), rows), rate)
-        return adam.after(state, spread(partial(flat_gradient, flat, state.theta, data, loss, penalty), rows), rate)
-
-    with ExitStack() as stack:
-        spread = _spread(X, stack)
+    with rows.mean_gradients() as mean_gradient:
         try:
             for epoch in range(begun + 1, last + 1):
-                if elsewhere:
-                    data = X.shuffled(rng)
-                else:
-                    data = Batch(X, Y, weights).gather(rng.permutation(n)).shaken(jitter, rng)
+                shuffled = rows.shuffled(rng, jitter)
                 with nullcontext() if stages is None else stages.with_callbacks(f"epoch {epoch} of {epochs}"):
-                    for rows in spans(0, batch * steps, batch):
-                        here = state_after(here, data, rows, adam.rate())
+                    for part in spans(0, batch * steps, batch):
+                        gradient = mean_gradient(shuffled, flat, here.theta, (loss, penalty), part)
+                        here = adam.after(here, gradient, adam.rate())
                 if stages is not None and epoch % tenth == 0:
                     state = [to_host(part) for part in here]
                     stages.write(f"epoch {epoch} of {epochs}, {flat.shapes}", [state, rng.bit_generator.state])
@@ -244,19 +229,53 @@ def descend(
 
 
 class Batch(NamedTuple):
-    """Rows in the order of an epoch."""
+    """The rows of a descent.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        Centred, of order 1; its dtype is the precision of the descent.
+    Y : array of shape (n, q)
+    weights : array of shape (n,), optional
+        Of mean 1.
+    """
 
     X: Array
     Y: Array
-    weights: Array | None
+    weights: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
+
+    @property
+    def like(self) -> Array:
+        """An array of the library, the device and the precision of the descent."""
+        return self.X
 
     def gather(self, J: np.ndarray) -> Batch:
         """Rows in another order."""
         return Batch(*(None if part is None else gather(part, J) for part in self))
 
-    def shaken(self, jitter: float, rng: np.random.Generator) -> Batch:
-        """Rows with noise in their inputs."""
-        return self if jitter == 0 else self._replace(X=self.X + jitter * normal(self.X, rng))
+    def shuffled(self, rng: np.random.Generator, jitter: float) -> Batch:
+        """The rows of an epoch: in a new order, with noise in their inputs."""
+        rows = self.gather(rng.permutation(self.n_rows))
+        return rows if jitter == 0 else rows._replace(X=rows.X + jitter * normal(rows.X, rng))
+
+    @contextmanager
+    def mean_gradients(self) -> Iterator[Callable[..., Array]]:
+        """``mean_gradient(shuffled, flat, theta, how, part)``, the mean over a part of the rows of an epoch.
+
+        NumPy takes chunks on all cores, other libraries the whole part. `how` is the loss and the penalty.
+        """
+        if not isinstance(self.X, np.ndarray):
+            yield _mean_gradient
+        elif (threads := usable_threads()) == 1:
+            yield partial(_mean_gradient_by_chunks, map)
+        else:
+            with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+                yield partial(_mean_gradient_by_chunks, pool.map)
 
 
 def flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: float, rows: slice) -> Array:
@@ -265,22 +284,17 @@ def flat_gradient(flat: _Flat, theta: Array, data: Batch, loss: str, penalty: fl
     return flat.join(gradient(flat.split(theta), data.X[rows, :], data.Y[rows, :], weights, loss, penalty))
 
 
-def _spread(X: Array, stack: ExitStack) -> Callable[[Callable[[slice], Array], slice], Array]:
-    """Mean of a gradient over the rows of a batch: NumPy by chunks on all cores, other libraries at one go."""
-    if not isinstance(X, np.ndarray):
-        return lambda of_rows, span: of_rows(span) / (span.stop - span.start)
-    threads, run = usable_threads(), map
-    if threads > 1:
-        stack.enter_context(one_blas_thread())
-        run = stack.enter_context(ThreadPoolExecutor(threads)).map  # type: ignore[assignment]
+def _mean_gradient(shuffled: Batch, flat: _Flat, theta: Array, how: tuple[str, float], part: slice) -> Array:
+    return flat_gradient(flat, theta, shuffled, *how, part) / (part.stop - part.start)
 
-    def by_chunks(of_rows: Callable[[slice], Array], span: slice) -> Array:
-        if span.stop - span.start <= CHUNK:
-            return of_rows(span) / (span.stop - span.start)
-        parts = list(run(of_rows, spans(span.start, span.stop, CHUNK)))
-        return np.sum(parts, axis=0) / (span.stop - span.start)
 
-    return by_chunks
+def _mean_gradient_by_chunks(
+    run: Callable, shuffled: Batch, flat: _Flat, theta: Array, how: tuple[str, float], part: slice
+) -> Array:
+    if part.stop - part.start <= CHUNK:
+        return _mean_gradient(shuffled, flat, theta, how, part)
+    chunks = list(run(partial(flat_gradient, flat, theta, shuffled, *how), spans(part.start, part.stop, CHUNK)))
+    return np.sum(chunks, axis=0) / (part.stop - part.start)
 
 
 class State(NamedTuple):

@@ -10,36 +10,36 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.arrays import gather, namespace, on_host, to_host
-from kernelpursuit.dask.arrays import Sharded
-from kernelpursuit.dask.collections import lazily, map_rows, rows_on_cluster
 from kernelpursuit.fitting.callbacks import told
 from kernelpursuit.fitting.classes import (
     as_labels,
-    classes_on_shards,
     code_classes,
-    codes_on_shards,
-    refuse_matrix,
     two_or_more_classes,
 )
 from kernelpursuit.fitting.placement import (
     beside,
     follow,
-    is_collection,
     labels_on_host,
     like_labels,
-    refuse_collections,
     take_classes,
     validated,
     widest,
     x_options,
 )
+from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
-from kernelpursuit.fitting.units import as_targets, cast_targets
+from kernelpursuit.fitting.units import as_targets
 from kernelpursuit.fitting.value_scores import ValueScore
+from kernelpursuit.math.principal import weighted_mean
 from kernelpursuit.refined.base import Outcome, RefinedModel
 from kernelpursuit.refined.descent import softmax
-from kernelpursuit.refined.refined_shards import few, fitted_slope, host, mean_of_rows
-from kernelpursuit.refined.refining import errors_within_margin, of_all_targets, squared_errors, warn_of_few_rows
+from kernelpursuit.refined.refining import (
+    errors_within_margin,
+    fitted_slope,
+    of_all_targets,
+    squared_errors,
+    warn_of_few_rows,
+)
 
 
 class RefinedKMPRegressor(ValueScore, RefinedModel):
@@ -147,29 +147,28 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         -------
         self
         """
-        if is_collection(X):
-            self._one_target = getattr(y, "ndim", 1) == 1
-            with rows_on_cluster(self, X, y, sample_weight, as_targets) as data:
-                return self._fit_rows(few(data) or data)
-        refuse_collections(self, "fit", y, sample_weight)
+        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_targets) as data:
+            self._one_target = data.given_y.ndim == 1
+            return self._fit_rows(data.source.bring_few(data))
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked."""
         X, y = validated(self, X, y, multi_output=True, y_numeric=True, **x_options("precomputed", X))
-        self._one_target = y.ndim == 1
-        return self._fit_rows(training_data(X, cast_targets(on_host(y), np.float64), sample_weight))
+        return training_data(X, as_targets(on_host(y)), sample_weight)._replace(given_y=y)
 
     def _fit_rows(self, data: TrainingData) -> RefinedKMPRegressor:
-        """Fit to rows wherever they are."""
+        """Fit to targets that are centred and divided by their standard deviation."""
         xp = namespace(data.y)
         largest = to_host(xp.max(xp.abs(data.y), axis=0))
         unit = np.where(largest > 0, largest, 1.0)
         scaled = data.y / unit  # first, so that no square overflows
-        mean = mean_of_rows(scaled, data.weights)
-        spread = np.sqrt(mean_of_rows((scaled - mean) ** 2, data.weights))
+        mean = weighted_mean(scaled, data.weights)
+        spread = np.sqrt(weighted_mean((scaled - mean) ** 2, data.weights))
         varies = spread > 1e-14
-        one_stratum = None if isinstance(data.X, Sharded) else np.zeros(len(scaled), dtype=np.intp)
         Y = (scaled - mean) / np.where(varies, spread, 1)
         J = np.flatnonzero(varies) if np.any(varies) else np.arange(len(varies))  # a constant has no say in the others
         Y = Y if len(J) == len(varies) else gather(Y, J, axis=1)
-        outcome = self._refine(data, Y, squared_errors, one_stratum, "squared")
+        outcome = self._refine(data, Y, squared_errors, "squared")
         outcome = of_all_targets(outcome, J, len(varies))
         self._set(self.centers_, outcome, mean * unit, np.where(varies, spread, 0.0) * unit)
         return self._done(outcome)
@@ -200,16 +199,19 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         std : array of the same shape
             If `return_std`.
         """
-        if is_collection(X):
-            values = map_rows(self, "predict", X)
-            return (values, map_rows(self, "_deviations", X)) if return_std else values
-        X = self._check_new(X, "predict")
-        values = self._values(X)
-        values = values[:, 0] if self._one_target else values
+        values = self._means(X)
         return (values, self._deviations(X)) if return_std else values
 
+    @lazy_for_collections
+    def _means(self, X: Any) -> Any:
+        """Means of new targets."""
+        values = self._values(self._check_new(X, "predict"))
+        return values[:, 0] if self._one_target else values
+
+    @lazy_for_collections
     def _deviations(self, X: Any) -> Any:
-        """Standard deviations of new targets, of rows that are checked."""
+        """Standard deviations of new targets."""
+        X = self._check_new(X, "predict")
         fit, unit, inflation = self._uncertainty
         warn_of_few_rows(fit)
         variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(widest(X)))
@@ -315,39 +317,30 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         -------
         self
         """
-        if is_collection(X):
-            if self.class_weight is not None:
-                raise ValueError("class_weight is not for Dask collections: give sample_weight")
-            refuse_matrix(y)
-            with rows_on_cluster(self, X, y, sample_weight, as_labels) as data:
-                data = few(data) or data
-                labels = classes_on_shards(data.y) if isinstance(data.y, Sharded) else data.y
-                self.classes_ = classes = two_or_more_classes(labels)
-                return self._fit_rows(data, classes)
-        refuse_collections(self, "fit", y, sample_weight)
+        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data:
+            return self._fit_rows(data.source.bring_few(data))
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Rows in this process, checked; `class_weight` is a part of their weights."""
         X, y = validated(self, X, y, **x_options("precomputed", X))
         check_classification_targets(y)
         labels = labels_on_host(y)
         sample_weight, _ = with_class_weight(self.class_weight, labels, sample_weight, X)
-        data = training_data(X, labels, sample_weight)
-        classes = two_or_more_classes(data.y)
-        self.classes_ = like_labels(classes, y)
-        return self._fit_rows(data, classes)
+        return training_data(X, labels, sample_weight)._replace(given_y=y)
 
-    def _fit_rows(self, data: TrainingData, classes: np.ndarray) -> RefinedKMPClassifier:
-        """Fit to rows wherever they are."""
-        if isinstance(data.X, Sharded):
-            Y, strata = codes_on_shards(data.y, classes, np.float64), None
-        else:
-            Y, strata = code_classes(data.y, classes, np.float64), np.searchsorted(classes, data.y)
+    def _fit_rows(self, data: TrainingData) -> RefinedKMPClassifier:
+        """Fit to classes coded -1 and +1."""
+        classes = two_or_more_classes(data)
+        self.classes_ = like_labels(classes, data.given_y)
+        Y = data.source.map(code_classes, data.y, classes, np.float64)
         self._one_target = Y.shape[1] == 1
         loss = "logistic" if self._one_target else "softmax"
-        outcome = self._refine(data, Y, errors_within_margin, strata, loss)
-        slope, model = fitted_slope(outcome, data.X, Y, host(data.weights), loss), outcome.model
+        outcome = self._refine(data, Y, errors_within_margin, loss)
+        slope, model = fitted_slope(outcome, data, Y, loss), outcome.model
         self._set_coefficients(self.centers_, slope * model.coef, slope * model.intercept)
         return self._done(outcome)
 
-    @lazily
+    @lazy_for_collections
     def decision_function(self, X: Any) -> Any:
         """Log odds of the second of two classes, else a value for each class, of which `predict_proba` is the softmax.
 
@@ -362,7 +355,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         values = self._values(self._check_new(X, "decision_function"))
         return values[:, 0] if self._one_target else values
 
-    @lazily
+    @lazy_for_collections
     def predict(self, X: Any) -> Any:
         """Predict classes for X.
 
@@ -379,7 +372,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         index = xp.astype(values[:, 0] > 0, xp.int64) if self._one_target else xp.argmax(values, axis=1)
         return take_classes(self.classes_, index)
 
-    @lazily
+    @lazy_for_collections
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class.
 
@@ -393,7 +386,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         """
         return self._probabilities(X, "predict_proba")
 
-    @lazily
+    @lazy_for_collections
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithm of `predict_proba`.
 

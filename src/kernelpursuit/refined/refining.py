@@ -15,13 +15,13 @@ from kernelpursuit.arrays import Array, eps, from_host, gather, namespace, to_ho
 from kernelpursuit.atoms.kernel import KernelDictionary
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.placement import widest
-from kernelpursuit.fitting.training import FEW_ROWS, constant_but_for_rounding
+from kernelpursuit.fitting.training import FEW_ROWS, TrainingData, constant_but_for_rounding
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count, pursue
 from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.refined.atoms import Atoms, evaluate
 from kernelpursuit.refined.bound import bound_coefficients, negative_bound
-from kernelpursuit.refined.descent import Model
+from kernelpursuit.refined.descent import Model, best_slope
 from kernelpursuit.refined.evidence import (
     LEAST_RISE,
     Evidence,
@@ -51,6 +51,7 @@ PRIORS = {False: Prior(weights=1.0, widths=1.0), True: Prior(weights=2.0, widths
 AFFORDABLE = 1e9  # multiplications n k² of one step of the evidence
 MOST_TERMS = 300  # that "auto" goes to
 ROWS_A_TERM = 4  # at least, for "auto"
+UNHELD_SLOPE = 2.0  # log odds for a value of a regression on ±1, near 0: f = 2p - 1
 
 Say = Callable[[str], None]
 
@@ -237,6 +238,16 @@ class Outcome(NamedTuple):
     inflation: float | np.ndarray = 1.0
     interrupted: bool = False
     start: np.ndarray | None = None
+
+
+def fitted_slope(outcome: Outcome, data: TrainingData, Y: Array, loss: str) -> float:
+    """Factor of the values that makes probabilities fit the held-out rows of `data`, with targets `Y`, best."""
+    if outcome.held_out is None:
+        return UNHELD_SLOPE
+    rows, values = outcome.held_out
+    targets = data.source.take(Y, rows)
+    weights = None if data.weights is None else data.source.take(data.weights, rows)
+    return best_slope(loss, (targets + 1) / 2 if loss == "softmax" else targets, values, weights)[0]
 
 
 def of_all_targets(outcome: Outcome, J: np.ndarray, q: int) -> Outcome:

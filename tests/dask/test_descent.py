@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kernelpursuit.dask.arrays import Handle
+from kernelpursuit.dask.descent import RemoteBatch, standardised, sum_of_gradients
 from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.descending import values_of
-from kernelpursuit.refined.descent import Model, _Flat, descend, gradient
-from kernelpursuit.refined.refined_shards import RowsElsewhere, standardised, sum_of_gradients
+from kernelpursuit.refined.descent import Batch, Model, _Flat, descend, gradient
 from kernelpursuit.refined.refining import frame_of
 from tests.dask.test_shards import CUTS, program_of
 
@@ -38,8 +38,8 @@ def test_a_gradient_is_a_sum_over_blocks(cuts, loss):
     program, (rows, targets, weights, numbers) = program_of(X, codes, W, np.arange(60), cuts=cuts)
     how = (frame, aside, 2.0, loss == "softmax")
     standard = Handle(program, program.add(standardised, rows, targets, weights, numbers, *how))
-    elsewhere, flat = RowsElsewhere(program, standard, (58, 3), 29), _Flat(model)
-    theta, order = flat.join(model.like(elsewhere.like)), elsewhere.shuffled(np.random.default_rng(0))
+    batch, flat = RemoteBatch(program, standard, 58), _Flat(model)
+    theta, order = flat.join(model.like(batch.like)), batch.shuffled(np.random.default_rng(0), 0.0)
     before = program.round_trips
     shares = [(edge, edge + 1 / 4) for edge in (0, 0.25, 0.5, 0.75)]
     parts = [
@@ -51,7 +51,8 @@ def test_a_gradient_is_a_sum_over_blocks(cuts, loss):
     coded = (codes + 1) / 2 if loss == "softmax" else codes
     wanted = flat.join(gradient(model, frame(X[kept]), coded[kept], W[kept] / 2, loss, 0.1))
     np.testing.assert_allclose(np.sum(parts, axis=0), [*wanted, 58], rtol=1e-4, atol=1e-4)
-    mean = elsewhere.mean_gradient(flat, theta, order, (loss, 0.1), slice(0, 58))
+    with batch.mean_gradients() as mean_gradient:
+        mean = mean_gradient(order, flat, theta, (loss, 0.1), slice(0, 58))
     np.testing.assert_allclose(mean, wanted / 58, rtol=1e-4, atol=1e-5)
 
 
@@ -59,10 +60,13 @@ def test_a_descent_is_one_message_a_step():
     program, (rows, targets, numbers) = program_of(X, Y, np.arange(60), cuts=[20])
     how = (frame_of(X, None), np.array([], dtype=int), 1.0, False)
     standard = Handle(program, program.add(standardised, rows, targets, None, numbers, *how))
-    elsewhere = RowsElsewhere(program, standard, (60, 3), 20)
     start = Model(np.zeros((4, 1)), np.zeros(1), Atoms(RNG.normal(size=(4, 3)), np.full(4, -1.0), np.zeros(3)))
-    found, _ = descend(start, elsewhere, None, loss="squared", epochs=40, batch=20, rng=np.random.default_rng(0))
+    found, _ = descend(
+        start, RemoteBatch(program, standard, 60), loss="squared", epochs=40, batch=20, rng=np.random.default_rng(0)
+    )
     assert program.round_trips == 40 * 3
-    here, _ = descend(start, frame_of(X, None)(X), Y, loss="squared", epochs=40, batch=20, rng=np.random.default_rng(0))
+    here, _ = descend(
+        start, Batch(frame_of(X, None)(X), Y), loss="squared", epochs=40, batch=20, rng=np.random.default_rng(0)
+    )
     errors = [np.mean((Y - values_of(model, frame_of(X, None)(X))) ** 2) for model in (start, found, here)]
     assert errors[1] < 0.2 * errors[0] and errors[1] < 1.5 * errors[2]

@@ -1,0 +1,149 @@
+"""Where the rows of a fit are: in this process, or, of Dask collections, on the workers of a cluster.
+
+Only this module asks which of the two. It loads `kernelpursuit.dask` when a collection has come, and hands out its
+`RowSource`; all other code asks the `RowSource` of its `TrainingData`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.fitting.memory import free_memory
+
+TAKE_COLLECTIONS = (  # estimators whose fit takes Dask collections
+    "KMPRegressor", "KMPClassifier", "RefinedKMPRegressor", "RefinedKMPClassifier",
+    "SparseKernelFDA", "SparseKernelPCA", "PursuitNystroem",
+)  # fmt: skip
+
+
+class RowSource:
+    """What a fit asks of its rows that depends on where they are: this one has NumPy arrays and tensors.
+
+    `kernelpursuit.dask` has another one, for arrays whose rows are on the workers of a cluster. Arguments are arrays
+    over the rows, all in one place, among constants.
+    """
+
+    remote = False
+    in_files = False  # the rows, and all arrays over them
+
+    def map(self, function: Callable, *args: Any) -> Any:
+        """The array of what `function` makes of each row."""
+        return function(*args)
+
+    def total(self, function: Callable, *args: Any) -> float:
+        """Sum of the numbers that `function` makes of some rows each."""
+        return function(*args)
+
+    def collect(self, function: Callable, *args: Any) -> list[Any]:
+        """What `function` makes of some rows each, in the order of the rows."""
+        return [function(*args)]
+
+    def take(self, array: Any, positions: np.ndarray) -> np.ndarray:
+        """Rows at sorted positions, in this process."""
+        return array[positions]
+
+    def sample(self, array: Any) -> Any:
+        """Enough rows to fit a few numbers to, in this process, and the same ones of every array."""
+        return array
+
+    def bring_few(self, data: Any) -> Any:
+        """The data in this process if they have so few rows that a refined fit needs all of them there."""
+        return data
+
+    def free_memory(self, X: Any) -> int:
+        """Bytes that are free for arrays over all rows."""
+        return free_memory(X)
+
+    def identity(self, data: Any) -> tuple[Any, ...]:
+        """Arrays that differ if any bit of the rows does."""
+        return data.X, data.y, data.weights, data.groups
+
+    def make_atoms(self, family: type, data: Any, rng: np.random.Generator, **parameters: Any) -> Any:
+        """All atoms that an estimator may choose from: `family` for rows of this process."""
+        return family(data, rng, **parameters)
+
+    def criterion(self, kind: type, data: Any, family: Any) -> Callable:
+        """What makes the criterion of the pursuit: `kind` for rows of this process."""
+        return kind
+
+    def refinement(self, method: Callable) -> Callable:
+        """What moves atoms to where they serve best: `method` for rows of this process."""
+        return method
+
+
+def is_collection(x: Any) -> bool:
+    """Whether an object is one of Dask's: its rows need not be in this process."""
+    return type(x).__module__.startswith(("dask", "distributed"))
+
+
+@contextmanager
+def rows_of_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    check: Callable[[Any, Any, Any], Any],
+    check_chunk: Callable[[np.ndarray], np.ndarray] = np.asarray,
+) -> Iterator[Any]:
+    """The `TrainingData` of a fit. Rows on the workers of a cluster are dropped when the context ends.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y, sample_weight
+        As `fit` was given them. All of them, or none, are Dask collections; y and the weights may be arrays beside an X
+        that is one.
+    check : callable
+        ``check(X, y, sample_weight)``: the `TrainingData` of arrays of this process.
+    check_chunk : callable
+        Checks the part of y that belongs to a chunk of a collection, where the chunk is.
+    """
+    if is_collection(X):
+        with remote_rows().rows_of_collection(estimator, X, y, sample_weight, check_chunk) as data:
+            yield data
+    else:
+        refuse_collections(estimator, "fit", y, sample_weight)
+        yield check(X, y, sample_weight)
+
+
+def lazy_for_collections(method: Callable) -> Callable:
+    """Decorator of a method with a result for each row: of a Dask collection the result is a lazy Dask array."""
+
+    @functools.wraps(method)
+    def either(self: Any, X: Any) -> Any:
+        return remote_rows().map_chunks(self, method.__name__, X) if is_collection(X) else method(self, X)
+
+    return either
+
+
+def remote_rows() -> Any:
+    """The module that knows Dask collections."""
+    return import_module("kernelpursuit.dask.collections")
+
+
+def takes_collections(estimator: Any) -> bool:
+    """Whether the fit of an estimator takes Dask collections."""
+    return any(base.__name__ in TAKE_COLLECTIONS for base in type(estimator).__mro__)
+
+
+def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
+    """Raise an error where a collection has come to a method that would bring it into the memory of this process."""
+    if not any(is_collection(one) for one in data):
+        return
+    name = type(estimator).__name__
+    if method == "fit" and takes_collections(estimator):  # which has looked at X
+        raise TypeError(
+            f"{name}.fit got a Dask collection beside an X that is none: X, y and sample_weight must all be Dask "
+            "collections, or none of them. Give y.compute(), or X as one too: dask.array.from_array(X)"
+        )
+    others = "" if takes_collections(estimator) else f", or take one of those that do: {', '.join(TAKE_COLLECTIONS)}"
+    raise TypeError(
+        f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
+        f"X.compute() if that fits, or some of the rows, X[:10_000].compute(){others}"
+    )
