@@ -40,11 +40,11 @@ from kernelpursuit.fitting.placement import (
     follow,
     labels_on_host,
     numeric,
-    refuse_collections,
     take_rows,
     widest,
     x_options,
 )
+from kernelpursuit.fitting.rows import refuse_collections
 from kernelpursuit.fitting.training import check_square
 from kernelpursuit.fitting.value_scores import ValueScore
 

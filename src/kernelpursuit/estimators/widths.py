@@ -34,12 +34,12 @@ from kernelpursuit.fitting.placement import (
     follow,
     host_dtype,
     labels_on_host,
-    refuse_collections,
     take_rows,
     validated,
     widest,
     x_options,
 )
+from kernelpursuit.fitting.rows import refuse_collections
 from kernelpursuit.fitting.targets import TASKS, checked_targets, target_columns
 from kernelpursuit.fitting.training import (
     constant_but_for_rounding,

@@ -31,7 +31,8 @@ from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, pl
 from kernelpursuit.fitting.classes import check_training_classes
 from kernelpursuit.fitting.model import with_input_weights
 from kernelpursuit.fitting.pipeline import say
-from kernelpursuit.fitting.placement import check_place, follow, is_collection, refuse_collections
+from kernelpursuit.fitting.placement import check_place, follow
+from kernelpursuit.fitting.rows import is_collection, refuse_collections
 from kernelpursuit.fitting.training import check_training, host_weights, warn_if_one_column_rules
 from kernelpursuit.pursuit.loop import count
 from kernelpursuit.search.fold_scores import SearchRows, score_fold
