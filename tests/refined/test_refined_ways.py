@@ -312,9 +312,9 @@ def test_the_last_descent_is_on_all_rows(monkeypatch):
     monkeypatch.setattr("kernelpursuit.refined.base.BY_EVIDENCE", {"logistic": 0})
     rows, plain = [], by_descent.descend
 
-    def noted(start, batch, epochs, begun, **options):
-        rows.append((batch.n_rows, epochs - begun))
-        return plain(start, batch, epochs=epochs, begun=begun, **options)
+    def noted(start, batch_of_all, *, epochs, begun, **options):
+        rows.append((batch_of_all.n_rows, epochs - begun))
+        return plain(start, batch_of_all, epochs=epochs, begun=begun, **options)
 
     monkeypatch.setattr(by_descent, "descend", noted)
     model = RefinedKMPClassifier(n_atoms=8, epochs=20, random_state=0).fit(X, y)

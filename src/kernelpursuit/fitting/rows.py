@@ -7,8 +7,8 @@ Only this module asks which of the two. It loads `kernelpursuit.dask` when a col
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -82,7 +82,6 @@ def is_collection(x: Any) -> bool:
     return type(x).__module__.startswith(("dask", "distributed"))
 
 
-@contextmanager
 def rows_of_fit(
     estimator: Any,
     X: Any,
@@ -90,8 +89,8 @@ def rows_of_fit(
     sample_weight: Any,
     check: Callable[[Any, Any, Any], Any],
     check_chunk: Callable[[np.ndarray], np.ndarray] = np.asarray,
-) -> Iterator[Any]:
-    """The `TrainingData` of a fit. Rows on the workers of a cluster are dropped when the context ends.
+) -> AbstractContextManager[Any]:
+    """Context with the `TrainingData` of a fit. Rows on the workers of a cluster are dropped when it ends.
 
     Parameters
     ----------
@@ -105,11 +104,9 @@ def rows_of_fit(
         Checks the part of y that belongs to a chunk of a collection, where the chunk is.
     """
     if is_collection(X):
-        with remote_rows().rows_of_collection(estimator, X, y, sample_weight, check_chunk) as data:
-            yield data
-    else:
-        refuse_collections(estimator, "fit", y, sample_weight)
-        yield check(X, y, sample_weight)
+        return remote_rows().rows_of_collection(estimator, X, y, sample_weight, check_chunk)
+    refuse_collections(estimator, "fit", y, sample_weight)
+    return nullcontext(check(X, y, sample_weight))
 
 
 def lazy_for_collections(method: Callable) -> Callable:
