@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test test-data test-oldest lint types format docs dist clean
+.PHONY: demo reproduce test test-data test-oldest lint types format size docs dist clean
 
 # From a table with texts and missing cells to a model, a page about it and a comparison.
 demo: .venv/demo
@@ -45,6 +45,10 @@ types: .venv/test
 format: .venv/test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The ledger: code lines by room, names with two meanings, how far a call travels. tests/test_size.py holds it as an alarm.
+size: .venv/test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.ledger
 
 # The site, in docs/_build/html. Warnings are errors; nothing is fetched while it is built.
 docs: .venv-docs/docs
