@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from kernelpursuit import KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit import first_of, n_atoms, tolerance
+from kernelpursuit.pursuit import first_of, loss_below, n_atoms
 
 REGRESSION = "abalone bodyfat cal_housing cpusmall housing mg mpg pyrim space_ga triazines".split()
 IDA = "banana breast_cancer diabetis flare_solar german heart image ringnorm splice thyroid titanic twonorm waveform"
@@ -135,7 +135,7 @@ def follow(X: np.ndarray, targets: np.ndarray, gamma: float, alpha: float, place
     kernel = make_kernel("rbf", X, gamma=gamma)
     criterion = Squares(KernelDictionary(X, X, kernel), targets, alpha=alpha)
     left_out = [criterion.left_out()]
-    stop = first_of(n_atoms(min(len(X) - 1, N_ATOMS)), tolerance(1e-10))
+    stop = first_of(n_atoms(min(len(X) - 1, N_ATOMS)), loss_below(1e-10))
     path = pursue(criterion, stop, callback=lambda path: left_out.append(criterion.left_out()))
     coef = np.array([*criterion.weight_path(len(path))])
     centers = kernel.prepare(X[path.atoms])

@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from _common import parser, regression_split, seconds, show, write
 from kernelpursuit import KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit import first_of, n_atoms, tolerance
+from kernelpursuit.pursuit import first_of, loss_below, n_atoms
 from kernelpursuit.pursuit.lookahead import MOST
 
 SETS = ("cal_housing", "covtype", "cpusmall", "usps", "abalone")
@@ -80,7 +80,7 @@ def race(folder: str, name: str, rows: int, atoms: int, repeat: int, weaknesses:
         for weakness in weaknesses:
             run = Squares(dictionary, y.astype(np.float32), leaves_out=False)  # no more does orthogonal_mp
             run.reserve(2 * atoms)  # as estimators do
-            path = pursue(run, first_of(n_atoms(2 * atoms), tolerance(0.0, goal)), lookahead="auto", weakness=weakness)
+            path = pursue(run, first_of(n_atoms(2 * atoms), loss_below(0.0, goal)), lookahead="auto", weakness=weakness)
             took = path.steps[-1].seconds if path.steps[-1].loss <= goal else np.nan
             times[weakness].append((peer, took, run, path))
     machine = speeds(dictionary)
@@ -126,7 +126,7 @@ def left_out(folder: str, name: str, rows: int, weaknesses: list[float]) -> list
         goal = pursue(Squares(dictionary, known, leaves_out=False), n_atoms(200)).steps[-1].loss
         for weakness in weaknesses:
             run = Squares(dictionary, known, leaves_out=False)
-            path = pursue(run, first_of(n_atoms(600), tolerance(0.0, goal)), lookahead="auto", weakness=weakness)
+            path = pursue(run, first_of(n_atoms(600), loss_below(0.0, goal)), lookahead="auto", weakness=weakness)
             coef = run.coef()[:, 0]
             values = coef[0] + kernel.between(single[out], fitted[path.atoms]) @ coef[1:]
             found[weakness].append(((y[out] - values) ** 2, len(path), path.passes))

@@ -31,8 +31,8 @@ SETS = [
     "ida_titanic", "keel_vowel", "keel_segment", "keel_satimage",
 ]  # fmt: skip
 MODELS = {
-    "squared": KMPClassifier(),
-    "logistic": KMPClassifier(15, loss="logistic"),
+    "squared_error": KMPClassifier(),
+    "log_loss": KMPClassifier(15, loss="log_loss"),
     "Fisher": SparseKernelFDA(15),
 }
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "probabilities.md"

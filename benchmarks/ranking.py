@@ -154,7 +154,7 @@ def compare(name: str, folder: str | None, seed: int, scale: str) -> list[dict[s
         terms = {"linear ranking": train[0].shape[1], "boosting on grades": -1}.get(method, terms)
         records.append({"method": method, "terms": terms, "seconds": time} | measure(model, *test))
     gamma, most = model.gamma_, max(terms, 1)  # of the last, the ranker
-    model = KMPRanker(gamma=gamma, loss="logistic", n_atoms=most)
+    model = KMPRanker(gamma=gamma, loss="log_loss", n_atoms=most)
     time, _ = seconds(lambda: model.fit(*train, group=sizes(train[1])))
     records.append({"method": LOGISTIC, "terms": most, "seconds": time} | measure(model, *test))
     records.append({"method": "stop rules"} | stops(gamma, train, test))

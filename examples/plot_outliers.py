@@ -23,7 +23,7 @@ line = np.linspace(0, 6, 300)[:, None]
 fig, ax = plt.subplots(figsize=(8, 4.4), layout="constrained")
 ax.plot(X[:, 0], y, ".", color="0.55", label="rows, 22 of 150 with a wrong target")
 ax.plot(line[:, 0], np.sin(1.5 * line[:, 0]), "--", color="black", lw=1, label="truth")
-for loss, colour in (("squared", METHOD_COLOURS["SVM"]), ("huber", METHOD_COLOURS["KMP"])):
+for loss, colour in (("squared_error", METHOD_COLOURS["SVM"]), ("huber", METHOD_COLOURS["KMP"])):
     model = KMPRegressor(8, loss=loss, gamma=0.5).fit(X, y)
     error = np.sqrt(np.mean((model.predict(X) - truth) ** 2))
     ax.plot(

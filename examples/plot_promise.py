@@ -12,10 +12,11 @@ from sklearn.datasets import make_moons
 
 from kernelpursuit import BoundDisplay, KMPClassifier
 from kernelpursuit.bounds import vc_bound
+from kernelpursuit.parameters import certificate
 
 X, y = make_moons(4000, noise=0.25, random_state=0)
 X, X_new, y, y_new = X[:1000], X[1000:], y[:1000], y[1000:]
-model = KMPClassifier(40, gamma=2.0, stop="certificate", patience=40, random_state=0).fit(X, y)
+model = KMPClassifier(40, gamma=2.0, stop=certificate(patience=40), random_state=0).fit(X, y)
 promised = model.path_.values("bound")[-1]
 print(f"{len(model.support_)} terms; with probability 95 % the error is at most {promised:.3f}")
 print(f"error on {len(y_new)} new rows: {1 - model.score(X_new, y_new):.3f}")

@@ -35,7 +35,7 @@ SETTINGS = [
     KMPRegressor(n_atoms=10, variant="basic"),
     KMPRegressor(n_atoms=5, loss="huber"),
     KMPRegressor(n_atoms=3, kernel="precomputed", alpha=0.1),
-    KMPClassifier(n_atoms=5, loss="logistic", alpha=0.01),
+    KMPClassifier(n_atoms=5, loss="log_loss", alpha=0.01),
     KMPClassifier(n_atoms=3, kernel="precomputed"),
     PursuitSearchCV(KMPRegressor(kernel="precomputed"), max_atoms=2, cv=2),
     PursuitSearchCV(KMPClassifier(kernel="precomputed"), max_atoms=2, cv=2),

@@ -15,7 +15,7 @@ from tests.page_outputs import PAGES, blocks, printed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-MODULES = ("bounds", "atoms", "kernels", "losses", "plots", "pursuit", "ranking")
+MODULES = ("bounds", "atoms", "kernels", "losses", "parameters", "plots", "pursuit", "ranking")
 SLOW = {"plot_error_against_terms", "plot_input_weights", "plot_moved_centres"}  # the build of the site runs them
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("plot_*.py") if path.stem not in SLOW)
 

@@ -46,7 +46,7 @@ _HOME = {
 }
 
 # Reachable after `import kernelpursuit` alone.
-_MODULES = {"bounds", "atoms", "kernels", "losses", "plots", "pursuit", "ranking"}
+_MODULES = {"bounds", "atoms", "kernels", "losses", "parameters", "plots", "pursuit", "ranking"}
 __all__ = sorted(_HOME)
 
 

@@ -129,7 +129,7 @@ REFIT_EVERY = {"rbf-1": 1, "rbf-3": 3, "duplicates-1": 2, "scaled-1": 1}
 def test_gradient_equals_oracle(problem, name, variant):
     D, Y, G = PROBLEMS[problem]
     refit_every = REFIT_EVERY[problem]
-    Y = Y if name in ("huber", "squared") else labels(Y)
+    Y = Y if name in ("huber", "squared_error") else labels(Y)
     loss, oracle_loss = LOSS_PAIRS[name]
     options = {"weights": row_weights(len(D), True), "alpha": 0.5, "variant": variant, "refit_every": refit_every}
     run = Gradient(DenseDictionary(D, gram=G), Y, loss, intercept=True, **options)
@@ -143,7 +143,7 @@ def test_gradient_equals_oracle(problem, name, variant):
     assert np.all(np.diff(path.values("loss")) <= 1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in LOSS_PAIRS if name != "squared"])
+@pytest.mark.parametrize("name", [name for name in LOSS_PAIRS if name != "squared_error"])
 @pytest.mark.parametrize("problem", ["rbf-1", "quadratic-3"])
 def test_refit_reaches_the_optimum(problem, name):
     D, Y, G = PROBLEMS[problem]
@@ -162,7 +162,7 @@ def test_gradient_with_squared_loss_is_squares():
     D, Y, G = PROBLEMS["rbf-3"]
     for variant in ("prefit", "backfit", "basic"):
         squares = Squares(DenseDictionary(D, gram=G), Y, variant=variant, alpha=0.1)
-        gradient = Gradient(DenseDictionary(D, gram=G), Y, LOSSES["squared"], variant=variant, alpha=0.1)
+        gradient = Gradient(DenseDictionary(D, gram=G), Y, LOSSES["squared_error"], variant=variant, alpha=0.1)
         one, two = pursue(squares, n_atoms(8)), pursue(gradient, n_atoms(8))
         assert [s.atom for s in one.steps] == [s.atom for s in two.steps]
         np.testing.assert_allclose(np.array([*squares.weight_path(8)]), np.array([*gradient.weight_path(8)]), atol=1e-4)
@@ -211,8 +211,8 @@ def test_sampled_candidates_score_like_all(variant, alpha):
 
 def test_stochastic_gradient_candidates():
     D, Y, G = PROBLEMS["rbf-1"]
-    full = Gradient(DenseDictionary(D, gram=G), labels(Y), LOSSES["logistic"], alpha=0.1)
-    sampled = Gradient(DenseDictionary(D, gram=G), labels(Y), LOSSES["logistic"], alpha=0.1)
+    full = Gradient(DenseDictionary(D, gram=G), labels(Y), LOSSES["log_loss"], alpha=0.1)
+    sampled = Gradient(DenseDictionary(D, gram=G), labels(Y), LOSSES["log_loss"], alpha=0.1)
     for _ in range(4):
         np.testing.assert_allclose(sampled.scores(np.arange(50)), full.scores(), rtol=1e-6, atol=1e-12)
         block = propose(full)
@@ -222,12 +222,12 @@ def test_stochastic_gradient_candidates():
 def test_probabilities_are_the_minimisers_of_expected_loss():
     p = 0.8
     f = np.linspace(-4, 4, 80001)
-    for name in ("logistic", "exponential"):
+    for name in ("log_loss", "exponential"):
         expected = p * LOSSES[name].value(np.ones_like(f), f) + (1 - p) * LOSSES[name].value(-np.ones_like(f), f)
         assert expit(LOSSES[name].log_odds(f[[np.argmin(expected)]]))[0] == pytest.approx(p, abs=1e-3)
 
 
-@pytest.mark.parametrize("criterion", [Squares, lambda D, y, **kw: Gradient(D, y, LOSSES["squared"], **kw)])
+@pytest.mark.parametrize("criterion", [Squares, lambda D, y, **kw: Gradient(D, y, LOSSES["squared_error"], **kw)])
 def test_wrong_arguments_are_named(criterion):
     with pytest.raises(ValueError, match="variant"):
         criterion(DenseDictionary(np.eye(3)), np.ones(3), variant="forward")
@@ -235,7 +235,7 @@ def test_wrong_arguments_are_named(criterion):
         criterion(DenseDictionary(np.eye(3)), np.ones(4))
 
 
-@pytest.mark.parametrize("criterion", [Squares, lambda D, y, **kw: Gradient(D, y, LOSSES["squared"], **kw)])
+@pytest.mark.parametrize("criterion", [Squares, lambda D, y, **kw: Gradient(D, y, LOSSES["squared_error"], **kw)])
 def test_an_atom_in_the_span_is_barred_and_adds_nothing(criterion):
     D = np.column_stack([np.zeros(4), np.arange(4.0), 2 * np.arange(4.0)])
     run = criterion(DenseDictionary(D), np.array([1.0, 0.0, 2.0, 1.0]), intercept=False)

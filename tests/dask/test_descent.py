@@ -27,7 +27,7 @@ def test_units_are_those_of_one_machine(cuts, weights):
     np.testing.assert_allclose(found.spread, wanted.spread, rtol=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "softmax"])
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 def test_a_gradient_is_a_sum_over_blocks(cuts, loss):
     """Batches of an epoch have every row once but those held out, whatever the blocks."""
@@ -62,11 +62,16 @@ def test_a_descent_is_one_message_a_step():
     standard = Handle(program, program.add(standardised, rows, targets, None, numbers, *how))
     start = Model(np.zeros((4, 1)), np.zeros(1), Atoms(RNG.normal(size=(4, 3)), np.full(4, -1.0), np.zeros(3)))
     found, _ = descend(
-        start, RemoteBatch(program, standard, 60), loss="squared", epochs=40, batch=20, rng=np.random.default_rng(0)
+        start,
+        RemoteBatch(program, standard, 60),
+        loss="squared_error",
+        epochs=40,
+        batch=20,
+        rng=np.random.default_rng(0),
     )
     assert program.round_trips == 40 * 3
     here, _ = descend(
-        start, Batch(frame_of(X, None)(X), Y), loss="squared", epochs=40, batch=20, rng=np.random.default_rng(0)
+        start, Batch(frame_of(X, None)(X), Y), loss="squared_error", epochs=40, batch=20, rng=np.random.default_rng(0)
     )
     errors = [np.mean((Y - values_of(model, frame_of(X, None)(X))) ** 2) for model in (start, found, here)]
     assert errors[1] < 0.2 * errors[0] and errors[1] < 1.5 * errors[2]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_
         KMPRegressor(stop="certificate", random_state=0),
         KMPRegressor(10, variant="basic"),
         KMPRegressor(5, loss="huber"),
-        KMPRegressor(5, loss="absolute"),
+        KMPRegressor(5, loss="absolute_error"),
         PursuitSearchCV(KMPRegressor(), max_atoms=6, gammas=[0.1, 0.4], cv=2),
         PursuitSearchCV(KMPRegressor(random_state=0), max_atoms=6, gammas=[0.5, 2.0], cv=2, input_weights="learned"),
         RefinedKMPRegressor(4, epochs=20, random_state=0),
@@ -143,7 +143,7 @@ def test_weights_of_inputs():
     assert found.noise_ == pytest.approx(alone.noise_)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_labels_that_no_row_or_every_row_has(loss):
     labels = np.column_stack([T > 0, X[:, 2] + X[:, 0] > 0]).astype(int)
     more = np.column_stack([labels, np.zeros(90, int), np.ones(90, int)])

@@ -47,13 +47,12 @@ def test_attributes_have_descriptions(kind):
 
 
 GROUPS = {
-    "what matters most": "n_atoms gamma gamma_x gamma_y alpha",
-    "the task": "loss quantile class_weight labels n_components contamination selection center deflation signed "
-    "release theta_tol guard",
-    "the kernel": "kernel kernel_x kernel_y degree coef0 kernel_params kernel_params_x kernel_params_y functions "
-    "centers",
-    "the pursuit": "variant refit_every shrinkage fit_intercept tol stop validation_fraction patience",
-    "large data": "candidates weakness memory resume",
+    "the number of terms": "n_atoms",
+    "the kernel": "kernel kernel_x kernel_y gamma gamma_x gamma_y alpha",
+    "the task": "loss class_weight labels n_components contamination selection center deflation signed release "
+    "theta_tol guard centers",
+    "the pursuit": "variant stop validation_fraction",
+    "large data": "candidates weakness memory fit_intercept resume",
     "the rest": "random_state verbose",
 }
 GROUP_OF = {name: place for place, names in enumerate(GROUPS.values()) for name in names.split()}

@@ -24,6 +24,7 @@ import tests.oracle.fisher as literal
 from kernelpursuit import PursuitSearchCV, SparseKernelFDA
 from kernelpursuit.estimators.discriminant import weights_along_path
 from kernelpursuit.math.discriminants import feature_factor
+from kernelpursuit.parameters import tolerance
 
 DATA = Path(os.environ.get("KERNELPURSUIT_DATA") or "no folder")
 
@@ -156,7 +157,7 @@ def test_more_atoms_than_the_rank():
     assert len(model.support_) == 2 and model.path_.reason == "exhausted"
     twice = np.concatenate([X[:10], X[:10]])
     with pytest.warns(ConvergenceWarning):
-        model = SparseKernelFDA(15, tol=0).fit(twice, np.arange(20) // 3 % 2)
+        model = SparseKernelFDA(15, stop=tolerance(0)).fit(twice, np.arange(20) // 3 % 2)
     assert len(model.support_) <= 10 and np.all(model.support_ < 10)
     assert np.all(np.isfinite(model.decision_function(twice)))
 
@@ -193,16 +194,16 @@ def test_indefinite_kernel_is_finite():
     K = K + K.T - 5 * np.eye(40)
     y = np.arange(40) % 3
     for k in (1, 10, 40):
-        model = SparseKernelFDA(k, kernel="precomputed", tol=0).fit(K, y)
+        model = SparseKernelFDA(k, kernel="precomputed", stop=tolerance(0)).fit(K, y)
         assert np.all(np.isfinite(model.decision_function(K)))
     assert model.score(K, y) == 1
     X, y = blobs(60, 2)
     for kernel in (
-        "sigmoid",
+        ("sigmoid", {"coef0": -1}),
         lambda A, B: -rbf_kernel(A, B),
         lambda A, B: 1e-3 * linear_kernel(A, B) - rbf_kernel(A, B),
     ):
-        model = SparseKernelFDA(15, kernel=kernel, coef0=-1, alpha=0.1).fit(X, y)
+        model = SparseKernelFDA(15, kernel=kernel, alpha=0.1).fit(X, y)
         assert np.all(np.isfinite(model.decision_function(X))) and model.score(X, y) > 0.6
 
 

@@ -92,7 +92,7 @@ def test_kernels_data_and_storage_agree():
     model = PolytopeFacesRegressor(n_atoms=10, gamma=0.3).fit(X, y)
     K = rbf(X, X, 0.3)
     same = [
-        PolytopeFacesRegressor(n_atoms=10, kernel=rbf, kernel_params={"gamma": 0.3}).fit(X, y),
+        PolytopeFacesRegressor(n_atoms=10, kernel=(rbf, {"gamma": 0.3})).fit(X, y),
         PolytopeFacesRegressor(n_atoms=10, kernel=("rbf", {"gamma": 0.3})).fit(X, y),
         PolytopeFacesRegressor(n_atoms=10, gamma=0.3).fit(sparse.csr_array(X), y),
         PolytopeFacesRegressor(n_atoms=10, gamma=0.3, memory=20 * 80 * 8).fit(X, y),

@@ -27,8 +27,6 @@ def iris():
     [
         (moons, {}),
         (iris, {}),
-        (iris, {"refit_every": 5}),
-        (moons, {"refit_every": None}),
         (moons, {"variant": "prefit"}),
     ],
 )

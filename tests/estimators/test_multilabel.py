@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import kernelpursuit
 from kernelpursuit import KMPClassifier, KMPRegressor, PursuitSearchCV, RefinedKMPClassifier, SparseKernelFDA
 
-LOSSES = ["squared", "logistic", "exponential", "huber"]
+LOSSES = ["squared_error", "log_loss", "exponential", "huber"]
 
 
 def data(n=160, labels=3, seed=0):
@@ -56,7 +56,7 @@ def test_a_slope_for_each_label_is_that_of_the_label_alone():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"loss": "logistic"}, {"stop": "leave_one_out"}, {"stop": "validation"}], ids=repr
+    "options", [{}, {"loss": "log_loss"}, {"stop": "leave_one_out"}, {"stop": "validation"}], ids=repr
 )
 def test_the_number_of_atoms_is_chosen(options):
     X, Y = data()
@@ -157,7 +157,7 @@ def test_saved_loaded_and_gone_on_with(tmp_path):
     np.testing.assert_allclose(longer.decision_function(X), model.decision_function(X), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_onnx(loss):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("skl2onnx")

@@ -13,6 +13,7 @@ from sklearn.utils import estimator_checks
 from kernelpursuit import SparseKernelNovelty
 from kernelpursuit.estimators.novelty import hold_out
 from kernelpursuit.fitting.pipeline import generator
+from kernelpursuit.parameters import tolerance
 
 
 def test_outlier_corruption():
@@ -27,7 +28,7 @@ def normal(n, seed=0, inputs=3):
 
 def test_scores_are_distances_to_the_span():
     X, new = normal(100), normal(30, 1)
-    model = SparseKernelNovelty(15, contamination=0.1, gamma=0.2, tol=0).fit(X)
+    model = SparseKernelNovelty(15, contamination=0.1, gamma=0.2, stop=tolerance(0)).fit(X)
     A = X[model.support_]
     inside = rbf_kernel(new, A, gamma=0.2) @ np.linalg.inv(rbf_kernel(A, gamma=0.2)) @ rbf_kernel(A, new, gamma=0.2)
     np.testing.assert_allclose(model.score_samples(new), np.diag(inside) - 1, atol=1e-9)
@@ -78,7 +79,7 @@ def test_outliers_are_found():
 def test_support_counts_rows_of_the_data():
     """Rows held out are no candidates, and indices are those of X."""
     X = normal(50)
-    model = SparseKernelNovelty(10, tol=0, validation_fraction=0.2, random_state=1).fit(X)
+    model = SparseKernelNovelty(10, stop=tolerance(0), validation_fraction=0.2, random_state=1).fit(X)
     np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
 
 

@@ -15,7 +15,8 @@ from kernelpursuit import (
 X = np.random.default_rng(0).normal(size=(40, 2))
 TEXTS = np.array([f"{v:.2f}" for v in X[:, 0]])
 EACH = [
-    KMPRegressor(3), KMPRegressor(3, loss="absolute"), PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.5], cv=3),
+    KMPRegressor(3), KMPRegressor(3, loss="absolute_error"),
+    PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.5], cv=3),
     PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.5], cv=3, scoring="r2"), PolytopeFacesRegressor(3),
     RefinedKMPRegressor(3, epochs=2, random_state=0), KMPRanker(3), ConformalRegressor(random_state=0),
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from kernelpursuit import SparseKernelPCA
 from kernelpursuit.fitting.pipeline import Settings, storage_for
 from kernelpursuit.fitting.span import kernel_diagonal
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.parameters import tolerance
 
 
 def data(n=80, p=4, seed=0):
@@ -26,7 +27,7 @@ def data(n=80, p=4, seed=0):
 )
 def test_all_atoms_and_centring_are_kernel_pca(kernel, options, selection):
     X, new = data(60), data(20, seed=1)
-    model = SparseKernelPCA(60, kernel=kernel, selection=selection, random_state=0, **options).fit(X)
+    model = SparseKernelPCA(60, kernel=(kernel, options), selection=selection, random_state=0).fit(X)
     if kernel == "laplacian":
         full = KernelPCA(eigen_solver="dense", kernel="precomputed").fit(laplacian_kernel(X, gamma=1))
         full_X, full_new = (
@@ -106,7 +107,7 @@ def test_greedy_choice_beats_random_points():
 def test_precomputed_equals_the_kernel():
     X, new = data(50), data(9, seed=1)
     K, K_new = polynomial_kernel(X, degree=2), polynomial_kernel(new, X, degree=2)
-    plain = SparseKernelPCA(8, kernel="poly", degree=2, gamma="auto").fit(X)
+    plain = SparseKernelPCA(8, kernel=("poly", {"degree": 2}), gamma="auto").fit(X)
     model = SparseKernelPCA(8, kernel="precomputed").fit(K)
     np.testing.assert_array_equal(model.support_, plain.support_)
     np.testing.assert_allclose(model.transform(K_new), plain.transform(new), atol=1e-9)
@@ -125,13 +126,13 @@ def test_callable_pair_and_sparse_are_the_same_kernel():
     X = data(40)
     X[X < 0.5] = 0
     plain = SparseKernelPCA(6, gamma=0.3).fit(X)
-    for kernel, params, rows in (
-        (rbf_kernel, {"gamma": 0.3}, X),
-        (lambda x, z, g: np.exp(-g * np.sum((x - z) ** 2)), {"g": 0.3}, X),
-        (("rbf", {"gamma": 0.3}), None, X),
-        (("rbf", {"gamma": 0.3}), None, sparse.csr_array(X)),
+    for kernel, rows in (
+        ((rbf_kernel, {"gamma": 0.3}), X),
+        ((lambda x, z, g: np.exp(-g * np.sum((x - z) ** 2)), {"g": 0.3}), X),
+        (("rbf", {"gamma": 0.3}), X),
+        (("rbf", {"gamma": 0.3}), sparse.csr_array(X)),
     ):
-        model = SparseKernelPCA(6, kernel=kernel, kernel_params=params).fit(rows)
+        model = SparseKernelPCA(6, kernel=kernel).fit(rows)
         np.testing.assert_array_equal(model.support_, plain.support_)
         np.testing.assert_allclose(model.transform(rows), plain.transform(X), atol=1e-10)
         np.testing.assert_allclose(model.residual(rows), plain.residual(X), atol=1e-10)
@@ -156,7 +157,7 @@ def test_more_atoms_than_the_rank(selection):
 
 
 def test_tol_ends_the_path():
-    model = SparseKernelPCA(100, tol=0.1, gamma=0.05).fit(data(150, 3))
+    model = SparseKernelPCA(100, stop=tolerance(0.1), gamma=0.05).fit(data(150, 3))
     share = model.residual_trace_ / model.residual_trace_[0]
     assert share[-1] <= 0.1 < share[-2] and model.path_.reason == "tolerance"
 

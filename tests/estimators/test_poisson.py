@@ -212,7 +212,7 @@ def test_a_fit_that_goes_on_keeps_the_ridge_of_each_target(tmp_path):
     np.testing.assert_array_equal(kernelpursuit.load(tmp_path / "model.kmp").alpha_, ridge)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
 def test_classes_share_a_ridge(loss):
     X, y, _ = data(60)
     assert np.ndim(KMPClassifier(4, loss=loss).fit(X, np.digitize(y, [1, 3])).alpha_) == 0

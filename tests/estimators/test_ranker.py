@@ -25,6 +25,7 @@ from kernelpursuit.bounds import loss_bound
 from kernelpursuit.criteria import pairs
 from kernelpursuit.criteria.pairs import pairwise_logistic, pairwise_squared
 from kernelpursuit.fitting import fit_pursuit
+from kernelpursuit.parameters import certificate, tolerance
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.stopping import n_atoms
 from kernelpursuit.ranking import group_numbers, group_sizes, kendall_tau, ndcg, wrong_pairs
@@ -87,7 +88,9 @@ def test_all_atoms_with_a_ridge_are_rank_rls():
                 L[i, j] -= 1
                 L[i, i] += 1
     a = np.linalg.solve(L @ K + alpha * np.eye(N), L @ Y)
-    model = KMPRanker(N, kernel="precomputed", alpha=alpha, tol=0).fit(K, Y, sample_weight=weights, group=SIZES)
+    model = KMPRanker(N, kernel="precomputed", alpha=alpha, stop=tolerance(0)).fit(
+        K, Y, sample_weight=weights, group=SIZES
+    )
     np.testing.assert_allclose(model.predict(K), K @ a, rtol=1e-5, atol=1e-6 * np.ptp(K @ a))
 
 
@@ -117,9 +120,11 @@ def test_a_ridge_by_evidence_and_the_groups_left_out_of_it(weights):
 
 
 def test_the_logistic_loss_takes_a_ridge_of_its_own_measure():
-    weak, strong = (KMPRanker(9, loss=loss, gamma=0.3).fit(X, GRADES, group=SIZES) for loss in ("logistic", "squared"))
+    weak, strong = (
+        KMPRanker(9, loss=loss, gamma=0.3).fit(X, GRADES, group=SIZES) for loss in ("log_loss", "squared_error")
+    )
     assert 0.01 * strong.alpha_ < weak.alpha_ < 0.5 * strong.alpha_  # it bends at most an eighth as much
-    assert KMPRanker(9, loss="logistic", variant="basic").fit(X, GRADES, group=SIZES).alpha_ == 0
+    assert KMPRanker(9, loss="log_loss", variant="basic").fit(X, GRADES, group=SIZES).alpha_ == 0
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
@@ -229,7 +234,7 @@ def test_one_group_is_least_squares_with_a_constant(alpha):
     assert np.isnan(model.path_.steps[-1].leave_one_out)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_levels_of_groups_and_their_order_do_not_matter(loss):
     model = KMPRanker(6, loss=loss, gamma=0.3).fit(X, Y, group=SIZES)
     np.testing.assert_allclose(
@@ -243,8 +248,8 @@ def test_levels_of_groups_and_their_order_do_not_matter(loss):
 
 @pytest.mark.parametrize(
     "model",
-    [KMPRanker(6), KMPRanker(6, loss="logistic", alpha=0.1), KMPRanker(6, alpha=0.1), KMPRanker(gamma=1.0, stop="gcv")],
-    ids=["plain", "logistic", "ridge", "auto"],
+    [KMPRanker(6), KMPRanker(6, loss="log_loss", alpha=0.1), KMPRanker(6, alpha=0.1), KMPRanker(gamma=1.0, stop="gcv")],
+    ids=["plain", "log_loss", "ridge", "auto"],
 )
 def test_a_row_of_weight_w_is_w_rows(model):
     counts = np.random.default_rng(3).integers(0, 3, size=N)
@@ -271,7 +276,7 @@ def test_float32_takes_the_atoms_of_float64(gamma, alpha):
     np.testing.assert_allclose(*centred, atol=2e-3 * np.ptp(centred[0]))
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
 def test_other_arrays(library, loss):
     xp = pytest.importorskip(library)
@@ -323,12 +328,12 @@ def test_validation_holds_whole_groups_out(rows_of_fits):
     assert rows_of_fits[2].tolist() == rows_of_fits[4].tolist()
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_a_certificate_is_of_groups_that_had_no_part(loss, rows_of_fits):
     local = np.random.default_rng(6)
     X, groups = local.normal(size=(240, 3)), np.repeat(np.arange(40), 6)
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * local.normal(size=240)
-    model = KMPRanker(6, loss=loss, gamma=0.3, stop="certificate", validation_fraction=0.4, random_state=0)
+    model = KMPRanker(6, loss=loss, gamma=0.3, stop=certificate(0.4), random_state=0)
     model.fit(X, y, group=[6] * 40)
     seen = np.unique(np.concatenate(rows_of_fits))  # by any fit: that of the ridge of a logistic loss too
     aside = np.setdiff1d(np.arange(240), seen)
@@ -447,10 +452,10 @@ def test_sizes_of_groups():
         (KMPRanker(3), [N - 1], "group must sum"),
         (KMPRanker(3), [1] * N, "two rows"),
         (KMPRanker(stop="leave_one_group_out"), None, "several groups"),
-        (KMPRanker(stop="gcv", loss="logistic"), SIZES, "loss='squared'"),
+        (KMPRanker(stop="gcv", loss="log_loss"), SIZES, "loss='squared_error'"),
         (KMPRanker(stop="bound"), SIZES, "stop"),
         (KMPRanker(stop="certificate"), None, "needs several"),
-        (KMPRanker(stop="certificate", loss="logistic"), SIZES, "number for n_atoms"),
+        (KMPRanker(stop="certificate", loss="log_loss"), SIZES, "number for n_atoms"),
     ],
 )
 def test_errors_say_what_would_be_valid(model, group, said):

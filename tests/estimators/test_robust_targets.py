@@ -8,9 +8,10 @@ from sklearn.linear_model import QuantileRegressor
 
 from kernelpursuit import KMPRegressor, PursuitSearchCV
 from kernelpursuit.criteria import gradient
+from kernelpursuit.losses import quantile
 from kernelpursuit.math.medians import spreads, weighted_median
 
-ROBUST = [{"loss": "huber"}, {"loss": "absolute"}, *({"loss": "quantile", "quantile": q} for q in (0.1, 0.5, 0.9))]
+ROBUST = [{"loss": "huber"}, {"loss": "absolute_error"}, *({"loss": quantile(q)} for q in (0.1, 0.5, 0.9))]
 
 
 def rows(n=200, seed=0):
@@ -40,15 +41,15 @@ def test_a_constant_among_targets_is_predicted_and_changes_nothing(loss):
 
 def test_a_search_predicts_a_constant():
     X, _ = rows(40)
-    model = PursuitSearchCV(KMPRegressor(loss="quantile", quantile=0.9), max_atoms=3, cv=2).fit(X, np.full(40, 5.0))
+    model = PursuitSearchCV(KMPRegressor(loss=quantile(0.9)), max_atoms=3, cv=2).fit(X, np.full(40, 5.0))
     np.testing.assert_allclose(model.predict(X), 5.0)
 
 
 def test_a_target_in_small_units_has_its_own_quantile():
     X, y = rows(300)
     scales = np.array([1.0, 1000.0, 2000.0, 3000.0])
-    model = KMPRegressor(0, loss="quantile", quantile=0.9).fit(X, y[:, None] * scales)
-    alone = KMPRegressor(0, loss="quantile", quantile=0.9).fit(X, y).intercept_
+    model = KMPRegressor(0, loss=quantile(0.9)).fit(X, y[:, None] * scales)
+    alone = KMPRegressor(0, loss=quantile(0.9)).fit(X, y).intercept_
     np.testing.assert_allclose(model.intercept_ / scales, alone, rtol=1e-5)
 
 
@@ -62,12 +63,12 @@ def test_the_constant_of_tied_targets_is_a_quantile(kind, share):
         "one outlier": np.where(np.arange(401) == 0, 1e3, 1.0),
     }[kind]
     expected = QuantileRegressor(quantile=share, alpha=0).fit(np.zeros((401, 1)), y).intercept_
-    model = KMPRegressor(0, loss="quantile", quantile=share).fit(X, y)
+    model = KMPRegressor(0, loss=quantile(share)).fit(X, y)
     assert abs(model.intercept_ - expected) <= 0.05 * spreads(y[:, None], None)[0] < 0.01
 
 
 @pytest.mark.parametrize("n", [30, 31])
-@pytest.mark.parametrize("loss", ["huber", "absolute"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error"])
 @pytest.mark.parametrize("alpha", ["auto", 0.1])
 def test_a_change_of_sign_changes_the_sign(n, loss, alpha):
     X, y = rows(n)
@@ -105,7 +106,7 @@ def price_and_rate(seed, n=200):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_target_in_small_units_is_fitted_nearly_as_well_as_alone(seed, alpha):
     X, Y = price_and_rate(seed)
-    options = {"n_atoms": 20, "loss": "absolute", "alpha": alpha}
+    options = {"n_atoms": 20, "loss": "absolute_error", "alpha": alpha}
     both, alone = (KMPRegressor(**options).fit(X, y).predict(X) for y in (Y, Y[:, 1]))
     errors = [np.mean(np.abs(Y[:, 1] - one)) for one in (both[:, 1], alone)]
     assert errors[0] < 1.3 * errors[1]  # the atoms serve both
@@ -148,4 +149,4 @@ def test_weights_that_do_not_minimise_the_loss_are_named(monkeypatch):
     monkeypatch.setattr(gradient, "minimize", impatient)
     monkeypatch.setattr(gradient.Gradient, "unconverged", asked)
     with pytest.warns(ConvergenceWarning, match="do not minimise the loss of column [01] of y"):
-        KMPRegressor(15, loss="absolute", alpha=0.0).fit(X, Y)
+        KMPRegressor(15, loss="absolute_error", alpha=0.0).fit(X, Y)

@@ -140,7 +140,7 @@ def test_labels_of_every_type(make, classes):
     assert_parity(make(n_atoms=4).fit(X, classes), NEW, "float64")
 
 
-@pytest.mark.parametrize("loss", ["logistic", "exponential", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "exponential", "squared_hinge"])
 @pytest.mark.parametrize("classes", [THREE, THREE == "low"], ids=["three", "two"])
 def test_losses(loss, classes):
     assert_parity(KMPClassifier(n_atoms=4, loss=loss, alpha=0.01).fit(X, classes), NEW, "float64")

@@ -61,7 +61,7 @@ ATOMS = {"n_atoms": [2, 4]}
         make_pipeline(PursuitNystroem(n_components=8), GaussianNB()),
         make_pipeline(PursuitNystroem(n_components=8), SGDClassifier(loss="log_loss", random_state=0)),
     ],
-    ids=["union", "pipeline in union", "columns", "pipeline", "selector", "logistic", "bayes", "gradient"],
+    ids=["union", "pipeline in union", "columns", "pipeline", "selector", "log_loss", "bayes", "gradient"],
 )
 def test_pipelines_of_classifiers(model, classes, dtype):
     assert_parity(model.fit(X, CLASSES[classes]), NEW, dtype)

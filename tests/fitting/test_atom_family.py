@@ -6,22 +6,23 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from kernelpursuit import KMPRegressor
+from kernelpursuit.parameters import columns
 from tests.problems import data, quiet_fit
 
 
 def test_functions_join_the_dictionary():
     X, _ = data()
     y = 3 * X[:, 0] ** 3 - 2 * X[:, 1] + 1
-    functions = [lambda X: X[:, 0] ** 3, lambda X: X[:, 1:]]
-    model = quiet_fit(KMPRegressor(3, kernel=None, functions=functions), X, y)
+    functions = [columns(lambda X: X[:, 0] ** 3), columns(lambda X: X[:, 1:])]
+    model = quiet_fit(KMPRegressor(3, kernel=functions), X, y)
     assert set(model.support_[:2]) == {0, 1} and set(model.support_kernels_) == {-1}
     np.testing.assert_allclose(model.predict(X), y, atol=1e-10)
-    both = quiet_fit(KMPRegressor(5, functions=functions), X, y)
-    columns = both.support_[both.support_kernels_ == -1]
-    assert {60, 61} <= set(columns)
+    both = quiet_fit(KMPRegressor(5, kernel=["rbf", *functions]), X, y)
+    chosen = both.support_[both.support_kernels_ == -1]
+    assert {60, 61} <= set(chosen)
     assert len(both.support_vectors_) == np.sum(both.support_kernels_ == 0)
-    with pytest.raises(ValueError, match="kernel is None or empty and functions is empty"):
-        KMPRegressor(3, kernel=None).fit(X, y)
+    with pytest.raises(ValueError, match="kernel is an empty list"):
+        KMPRegressor(3, kernel=[]).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +37,8 @@ def test_functions_join_the_dictionary():
 )
 def test_wrong_functions_are_named(function, what):
     X, y = data()
-    with pytest.raises(ValueError, match=rf"functions\[1\].*{what}"):
-        KMPRegressor(3, functions=[np.sin, function]).fit(X, y)
+    with pytest.raises(ValueError, match=rf"columns.*{what}"):
+        KMPRegressor(3, kernel=["rbf", columns(np.sin), columns(function)]).fit(X, y)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", ["rbf", ("rbf", {"gamma": 0.1})]], ids=str)
@@ -73,7 +74,7 @@ def test_centers_must_fit_x():
     with pytest.raises(ValueError, match="precomputed"):
         KMPRegressor(3, kernel="precomputed", centers=np.zeros((4, 60))).fit(rbf_kernel(X), y)
     with pytest.raises(ValueError, match="precomputed"):
-        KMPRegressor(3, kernel="precomputed", functions=[np.sin]).fit(rbf_kernel(X), y)
+        KMPRegressor(3, kernel=["precomputed", columns(np.sin)]).fit(rbf_kernel(X), y)
     with pytest.raises(ValueError, match="square"):
         KMPRegressor(3, kernel="precomputed").fit(rbf_kernel(X)[:, :10], y)
 
@@ -81,8 +82,7 @@ def test_centers_must_fit_x():
 def test_kernel_list_by_hand():
     X, y = data()
     kernels = [("rbf", {"gamma": 2.0}), "linear", ("laplacian", {"gamma": 0.2}), lambda A, B: (1 + A @ B.T) ** 2]
-    functions = [np.cos]
-    model = KMPRegressor(14, kernel=kernels, functions=functions).fit(X, y)
+    model = KMPRegressor(14, kernel=[*kernels, columns(np.cos)]).fit(X, y)
     test = data(20, seed=9)[0]
     by_hand = [
         rbf_kernel(test, X, gamma=2.0),

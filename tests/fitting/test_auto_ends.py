@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit import KMPClassifier, KMPRanker, KMPRegressor
 from kernelpursuit.fitting import rules
+from kernelpursuit.parameters import basic, gcv, tolerance
 from kernelpursuit.pursuit import n_atoms
 
 MOST = 20
@@ -32,7 +33,7 @@ def test_without_noise_auto_ends_and_says_so(candidates, stop):
     assert 0 < len(model.support_) <= MOST
 
 
-@pytest.mark.parametrize("loss", ["huber", "absolute"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error"])
 def test_other_losses_say_it_once(loss):
     X, y = without_noise()
     with warnings.catch_warnings(record=True) as caught:
@@ -45,7 +46,7 @@ def test_other_losses_say_it_once(loss):
 def test_classes_and_orders():
     X, y = without_noise()
     with pytest.warns(ConvergenceWarning, match="has not found a number"):
-        KMPClassifier(gamma=1.0, patience=50).fit(X, y > 0)
+        KMPClassifier(gamma=1.0, stop=gcv(patience=50)).fit(X, y > 0)
     with pytest.warns(ConvergenceWarning, match="has not found a number"):
         KMPRanker(gamma=0.3).fit(X, y, group=[120, 120])
 
@@ -56,9 +57,9 @@ def test_what_says_how_far_it_goes_goes_on():
     assert len(KMPRegressor(3 * MOST, stop="gcv", gamma=0.3).fit(X, y).support_) == 3 * MOST
     own = KMPRegressor(stop=n_atoms(2 * MOST), gamma=0.3).fit(X, y)
     assert len(own.support_) == 2 * MOST
-    steps = KMPRegressor(variant="basic", shrinkage=0.2, gamma=0.3).fit(X, y).path_.steps
+    steps = KMPRegressor(variant=basic(0.2), gamma=0.3).fit(X, y).path_.steps
     assert len(steps) > MOST
-    assert len(KMPRegressor(gamma=0.3, tol=0.5).fit(X, y).support_) < MOST
+    assert len(KMPRegressor(gamma=0.3, stop=tolerance(0.5)).fit(X, y).support_) < MOST
 
 
 def test_a_fit_that_was_cut_goes_on_with_more():

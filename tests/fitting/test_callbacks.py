@@ -22,6 +22,7 @@ from kernelpursuit import (
     SparseKernelFDA,
     SparseKernelPCA,
 )
+from kernelpursuit.parameters import validation
 from tests.registry import CLASSES, DEFAULTS, smaller, targets
 
 callback = pytest.importorskip("sklearn.callback")
@@ -100,7 +101,7 @@ def test_every_estimator_takes_callbacks():
         KMPRegressor(6, loss="huber", alpha=0.1),
         KMPRegressor(6, variant="basic"),
         KMPClassifier(6),
-        KMPClassifier(6, loss="logistic", alpha=0.1),
+        KMPClassifier(6, loss="log_loss", alpha=0.1),
     ],
     ids=repr,
 )
@@ -116,7 +117,7 @@ def test_the_model_after_each_step(model):
         alone = clone(model).set_params(n_atoms=k).set_callbacks().fit(X, y)
         np.testing.assert_array_equal(one.support_, alone.support_)
         np.testing.assert_allclose(one.predict(X), alone.predict(X), rtol=1e-6, atol=1e-8)
-        if is_classifier(model) and model.loss == "squared":
+        if is_classifier(model) and model.loss == "squared_error":
             np.testing.assert_allclose(one.predict_proba(X), alone.predict_proba(X), rtol=1e-6, atol=1e-8)
     assert heard.models[0]._fit_task is None  # which holds the data
 
@@ -134,7 +135,7 @@ def test_scores_along_the_path():
 
 
 @pytest.mark.parametrize(
-    "model", [KMPRegressor(10), KMPRegressor(), KMPClassifier(10, loss="logistic"), SparseKernelPCA(10)], ids=repr
+    "model", [KMPRegressor(10), KMPRegressor(), KMPClassifier(10, loss="log_loss"), SparseKernelPCA(10)], ids=repr
 )
 def test_a_callback_ends_a_pursuit(model):
     X, y = data()
@@ -172,8 +173,8 @@ CHOSEN_ON_HELD_OUT_ROWS = [
     KMPRegressor(loss="huber", random_state=0),
     KMPRegressor(loss="huber", alpha=0.1, random_state=0),
     KMPRegressor(variant="basic", random_state=0),
-    KMPClassifier(loss="logistic", random_state=0),
-    KMPRanker(loss="logistic", random_state=0),
+    KMPClassifier(loss="log_loss", random_state=0),
+    KMPRanker(loss="log_loss", random_state=0),
     KMPRanker(10, stop="validation", random_state=0),
 ]
 
@@ -193,7 +194,7 @@ def test_a_callback_that_ends_a_choice_leaves_the_best_known_by_then(model, call
 
 def test_the_number_kept_is_that_of_the_lowest_error_so_far():
     X, y = data(120)
-    one = KMPRegressor(stop="validation", alpha=0.0, gamma=5.0, patience=20, random_state=0)
+    one = KMPRegressor(stop=validation(patience=20), alpha=0.0, gamma=5.0, random_state=0)
     whole = clone(one).fit(X, y)
     stop = after(len(whole.path_) + 10)
     model = clone(one).set_callbacks(stop).fit(X, y)
@@ -213,7 +214,7 @@ def test_a_callback_does_not_end_the_fit_of_what_was_chosen():
     np.testing.assert_array_equal(model.support_, whole.support_)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
 def test_a_search_says_widths_and_folds(loss):
     X, y = data()
     model = PursuitSearchCV(KMPRegressor(loss=loss), max_atoms=4, gammas=[0.1, 1.0, 5.0], cv=3)

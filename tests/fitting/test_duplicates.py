@@ -127,7 +127,7 @@ def test_nothing_is_said_where_nothing_is_chosen_by_errors(kind):
 def test_rows_of_few_categories_that_have_one_class_each_coincide():
     X = np.random.default_rng(0).integers(0, 10, size=(900, 2)).astype(float)
     y = (X[:, 0] + X[:, 1] > 9).astype(int)
-    for model in (KMPClassifier(loss="logistic", gamma=0.1), KMPClassifier(stop="validation", gamma=0.01)):
+    for model in (KMPClassifier(loss="log_loss", gamma=0.1), KMPClassifier(stop="validation", gamma=0.01)):
         assert remarks(model, X, y) == []
 
 

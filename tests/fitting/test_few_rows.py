@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPRegressor
 from kernelpursuit.fitting.few_rows import FEW_VALUES, few_rows_of
+from kernelpursuit.parameters import columns
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -59,7 +60,7 @@ def test_other_weights_are_noticed():
     [
         KMPRegressor(n_atoms=3, kernel="laplacian"),
         KMPRegressor(n_atoms=3, kernel=["rbf", "linear"]),
-        KMPRegressor(n_atoms=3, functions=[lambda X: X[:, 0]]),
+        KMPRegressor(n_atoms=3, kernel=["rbf", columns(lambda X: X[:, 0])]),
     ],
     ids=["laplacian", "two kernels", "functions"],
 )

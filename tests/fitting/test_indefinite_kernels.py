@@ -37,7 +37,7 @@ def test_the_reason_is_said(estimator, selection):
         model.fit(X)
     assert len(caught) == 1
     with pytest.warns(ConvergenceWarning, match="kernel='sigmoid' is not positive semidefinite"):
-        estimator(50, kernel="sigmoid", coef0=-1, selection=selection, random_state=0).fit(X)
+        estimator(50, kernel=("sigmoid", {"coef0": -1}), selection=selection, random_state=0).fit(X)
 
 
 def test_a_matrix_with_a_few_negative_eigenvalues_is_still_followed():

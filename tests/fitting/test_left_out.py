@@ -6,6 +6,7 @@ from sklearn.linear_model import LinearRegression
 
 from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, PursuitSearchCV
 from kernelpursuit.fitting.left_out import LeftOut
+from kernelpursuit.parameters import columns
 
 GAMMA = 0.5
 
@@ -120,7 +121,7 @@ def test_other_forms_of_data_and_models():
         listed = KMPRegressor(5, kernel=[("rbf", {"gamma": GAMMA})], alpha=alpha)
         ends = [ConformalRegressor(m, calibration_fraction=None).fit(X, y).predict_interval(X) for m in (one, listed)]
         np.testing.assert_allclose(*ends, rtol=1e-8)
-    two = KMPRegressor(5, kernel=[("rbf", {"gamma": 0.5}), ("rbf", {"gamma": 2.0})], functions=[lambda X: X])
+    two = KMPRegressor(5, kernel=[("rbf", {"gamma": 0.5}), ("rbf", {"gamma": 2.0}), columns(lambda X: X)])
     assert np.all(np.isfinite(ConformalRegressor(two, calibration_fraction=None).fit(X, y).predict_interval(X)))
     searched = PursuitSearchCV(KMPRegressor(), max_atoms=8, cv=3, one_standard_error=True)
     assert ConformalRegressor(searched, calibration_fraction=None).fit(X, y).predict_interval(X).shape == (60, 2)

@@ -12,6 +12,7 @@ from kernelpursuit.atoms import StackedDictionary
 from kernelpursuit.fitting import memory as memory_module
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.parameters import tolerance
 from tests.problems import data
 
 
@@ -47,7 +48,7 @@ def test_memory_refused_with_the_numbers():
         KMPRegressor(150, memory=50_000).fit(X, y)
     fits = int(re.search(r"n_atoms=(\d+) would fit", str(error.value)).group(1))
     assert 0 < fits < 150
-    KMPRegressor(fits, memory=50_000, tol=0.5).fit(X, y)
+    KMPRegressor(fits, memory=50_000, stop=tolerance(0.5)).fit(X, y)
     # no number of atoms fits: say what would, in a unit that shows it
     with pytest.raises(ValueError, match=r"memory=100\b.*\b1600\b") as error:
         KMPRegressor(1, memory=100).fit(X, y)
@@ -60,7 +61,7 @@ def test_what_a_ridge_keeps_is_counted(variant):
     X, y = data(200)
     needed = {}
     for name, options in {"none": {}, "ridge": {"alpha": 0.1}, "sampled": {"alpha": 0.1, "candidates": 59}}.items():
-        model = KMPRegressor(150, variant=variant, memory=1600, tol=0.5, **{"alpha": 0.0, **options})
+        model = KMPRegressor(150, variant=variant, memory=1600, stop=tolerance(0.5), **{"alpha": 0.0, **options})
         try:
             model.fit(X, y)
             needed[name] = 0

@@ -55,7 +55,7 @@ def test_any_memory(dtype, gamma, more, small_tiles):
 def test_other_kernels_and_shapes(name, centres, small_tiles):
     X, Y = problem(np.float64, 1)
     given = (lambda A, B: 1 / (1 + np.abs(A[:, None] - B[None]).sum(axis=2))) if name == "callable" else name
-    kernel = make_kernel(given, X, **({"degree": 5} if name == "poly" else {}))  # of rank 56: the last would be noise
+    kernel = make_kernel(("poly", {"degree": 5}) if name == "poly" else given, X)  # of rank 56: the last would be noise
     Z = X if centres == N else X[:centres]
     plain = atoms_of(KernelDictionary(X, Z, kernel, storage="dense"), Y, 0.0, 15)
     for share in (0.5, 0.95):

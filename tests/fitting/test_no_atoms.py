@@ -28,7 +28,7 @@ MODELS = {
     "no intercept": KMPRegressor(3, fit_intercept=False),
     "faces": PolytopeFacesRegressor(3),
     "classifier": KMPClassifier(3),
-    "logistic": KMPClassifier(3, loss="logistic"),
+    "log_loss": KMPClassifier(3, loss="log_loss"),
     "fda": SparseKernelFDA(3),
     "ranker": KMPRanker(3),
 }

@@ -247,7 +247,7 @@ def test_weights_are_counts():
     "model",
     [
         KMPClassifier(4, loss="squared_hinge"), KMPClassifier(4, variant="basic"), KMPClassifier(4, loss="huber"),
-        KMPClassifier(4, loss="logistic"), KMPClassifier(4, stop="certificate", random_state=0),
+        KMPClassifier(4, loss="log_loss"), KMPClassifier(4, stop="certificate", random_state=0),
         PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, one_standard_error=True), SparseKernelFDA(4),
         PursuitSearchCV(SparseKernelFDA(), max_atoms=4, cv=3),
     ],
@@ -270,7 +270,7 @@ def test_better_than_calibration_by_folds_on_two_real_sets():
         ours = log_loss(b, KMPClassifier().fit(A, a).predict_proba(B))
         peer = log_loss(b, CalibratedClassifierCV(KMPClassifier(), cv=5).fit(A, a).predict_proba(B))
         assert ours < 1.05 * peer
-        assert log_loss(b, KMPClassifier(20, loss="logistic").fit(A, a).predict_proba(B)) < 1.2 * peer
+        assert log_loss(b, KMPClassifier(20, loss="log_loss").fit(A, a).predict_proba(B)) < 1.2 * peer
 
 
 def test_log_loss_is_a_scoring_and_fits_are_repeatable():
@@ -278,7 +278,7 @@ def test_log_loss_is_a_scoring_and_fits_are_repeatable():
     assert np.all(cross_val_score(KMPClassifier(5), X, y, scoring="neg_log_loss") > -1)
     search = PursuitSearchCV(KMPClassifier(), max_atoms=5, gammas=[GAMMA], cv=3, scoring="neg_log_loss").fit(X, y)
     assert -1 < search.best_score_ < 0
-    one, two = (KMPClassifier(loss="logistic").fit(X, y).predict_proba(X) for _ in range(2))
+    one, two = (KMPClassifier(loss="log_loss").fit(X, y).predict_proba(X) for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
 

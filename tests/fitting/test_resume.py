@@ -9,6 +9,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelpursuit import KMPClassifier, KMPRegressor, SparseKernelFDA, SparseKernelPCA, Squares, pursue
 from kernelpursuit.atoms import DenseDictionary
+from kernelpursuit.losses import quantile
+from kernelpursuit.parameters import basic, validation
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import Step
 from tests.processes import elsewhere, killed
@@ -30,15 +32,15 @@ SQUARED = {
     "bound": (KMPClassifier(stop="bound"), LABELS),
     "classes": (KMPClassifier(25, variant="backfit"), LABELS),
     "several": (KMPClassifier(), LABELS),
-    "basic": (KMPRegressor(40, variant="basic", shrinkage=0.7), Y),
+    "basic": (KMPRegressor(40, variant=basic(0.7)), Y),
     "pca": (SparseKernelPCA(20, memory=0), None),
     "random": (SparseKernelPCA(20, selection="random", random_state=None), None),
     "fda": (SparseKernelFDA(20), LABELS),
 }
 OTHER_LOSSES = {  # of a fit whose ridge is chosen first: three pursuits in one file
-    "validation": (KMPClassifier(stop="validation", loss="logistic", random_state=0, patience=4), LABELS),
-    "auto": (KMPClassifier(loss="logistic", patience=4), LABELS),
-    "absolute": (KMPRegressor(12, loss="absolute"), 1e4 * Y),
+    "validation": (KMPClassifier(stop=validation(patience=4), loss="log_loss", random_state=0), LABELS),
+    "auto": (KMPClassifier(loss="log_loss", stop=validation(patience=4)), LABELS),
+    "absolute_error": (KMPRegressor(12, loss="absolute_error"), 1e4 * Y),
     "poisson": (KMPRegressor(12, loss="poisson"), COUNTS),
 }
 FITS = SQUARED | OTHER_LOSSES
@@ -114,7 +116,7 @@ class Interrupting:
         return n_atoms(25)(path)
 
 
-@pytest.mark.parametrize("name", ["prefit", "classes", "absolute"])
+@pytest.mark.parametrize("name", ["prefit", "classes", "absolute_error"])
 @pytest.mark.parametrize("resume", [True, "file"])
 def test_an_interrupted_fit_goes_on(name, resume, tmp_path):
     """It leaves a model, and the same call goes on from there."""
@@ -190,11 +192,11 @@ def test_more_atoms_after_a_stop_rule_and_in_the_units_of_y():
 
 LOSSES = [
     (KMPRegressor(loss="huber"), Y),
-    (KMPRegressor(loss="absolute"), 1e4 * Y),
-    (KMPRegressor(loss="quantile", quantile=0.9), Y),
+    (KMPRegressor(loss="absolute_error"), 1e4 * Y),
+    (KMPRegressor(loss=quantile(0.9)), Y),
     (KMPRegressor(loss="poisson"), COUNTS),
-    (KMPClassifier(loss="logistic"), LABELS > 1),
-    (KMPClassifier(loss="logistic"), LABELS),
+    (KMPClassifier(loss="log_loss"), LABELS > 1),
+    (KMPClassifier(loss="log_loss"), LABELS),
     (KMPClassifier(loss="squared_hinge"), LABELS > 1),
 ]
 
@@ -247,11 +249,11 @@ def test_a_fit_interrupted_while_its_ridge_was_chosen_begins_anew():
     [
         (KMPRegressor(), Y),
         (KMPRegressor(centers=25), Y),
-        (KMPClassifier(loss="logistic", alpha=0.01), LABELS),
+        (KMPClassifier(loss="log_loss", alpha=0.01), LABELS),
         (SparseKernelPCA(), None),
         (SparseKernelFDA(), LABELS),
     ],
-    ids=["rows", "centers", "logistic", "pca", "fda"],
+    ids=["rows", "centers", "log_loss", "pca", "fda"],
 )
 def test_samples_are_those_of_one_long_fit(model, y, candidates, duplicates, tmp_path):
     """They depend on the seed and on the number of steps before, not on which duplicates a fit has looked at."""

@@ -7,14 +7,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelpursuit import KMPRegressor
+from kernelpursuit.parameters import basic, columns
 from tests.problems import data
 
 PATHS = [
     KMPRegressor(9, alpha=0.0),
     KMPRegressor(9, variant="backfit", alpha=0.1),
-    KMPRegressor(9, variant="basic", shrinkage=0.5),
-    KMPRegressor(9, loss="huber", refit_every=3, alpha=0.0),
-    KMPRegressor(9, kernel=["rbf", "linear"], functions=[np.sin], fit_intercept=False, alpha=0.0),
+    KMPRegressor(9, variant=basic(0.5)),
+    KMPRegressor(9, loss="huber", alpha=0.0),
+    KMPRegressor(9, kernel=["rbf", "linear", columns(np.sin)], fit_intercept=False, alpha=0.0),
     KMPRegressor(9, candidates=10, random_state=3, alpha=0.0),
 ]
 

@@ -5,21 +5,22 @@ import pytest
 
 from kernelpursuit import SparseKernelFDA, SparseKernelPCA
 from kernelpursuit.bounds import compression_bound, fisher_bound
+from kernelpursuit.parameters import bound
 
 
 @pytest.mark.parametrize("selection", ["rayleigh", "diagonal"])
 def test_pca_keeps_the_minimiser_of_the_compression_bound(selection):
     n = 300
     X = np.random.default_rng(0).normal(size=(n, 4)) * np.array([2.0, 1.0, 0.1, 0.01])
-    model = SparseKernelPCA(60, gamma=0.1, selection=selection, stop="bound", patience=5).fit(X)
+    model = SparseKernelPCA(60, gamma=0.1, selection=selection, stop=bound(patience=5)).fit(X)
     assert model.path_.reason == "bound" and len(model.path_.discarded) == 5
     trace = SparseKernelPCA(60, gamma=0.1, selection=selection).fit(X).residual_trace_
     k = np.arange(len(trace))
-    bound = compression_bound(trace / (n - k), k, n)  # the chosen points are in the span: their residual is 0
-    assert np.argmin(bound) == len(model.support_) > 0
+    bounds = compression_bound(trace / (n - k), k, n)  # the chosen points are in the span: their residual is 0
+    assert np.argmin(bounds) == len(model.support_) > 0
     # the claim: the residual of new data is below the bound
     new = np.random.default_rng(1).normal(size=(2000, 4)) * np.array([2.0, 1.0, 0.1, 0.01])
-    assert model.residual(new).mean() < bound.min()
+    assert model.residual(new).mean() < bounds.min()
 
 
 def test_fda_keeps_the_minimiser_of_the_fisher_bound():
@@ -27,7 +28,7 @@ def test_fda_keeps_the_minimiser_of_the_fisher_bound():
     n = 3000
     y = np.arange(n) % 2
     X = np.where(y, 1.0, -1.0)[:, None] * np.array([1.0, 0.0]) + 0.1 * rng.normal(size=(n, 2))
-    model = SparseKernelFDA(8, gamma=0.3, alpha=1e-2, stop="bound", patience=3).fit(X, y)
+    model = SparseKernelFDA(8, gamma=0.3, alpha=1e-2, stop=bound(patience=3)).fit(X, y)
     longer = SparseKernelFDA(8, gamma=0.3, alpha=1e-2).fit(X, y)
     bounds = []
     for k in range(1, len(longer.path_) + 1):

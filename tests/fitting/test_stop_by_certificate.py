@@ -11,6 +11,7 @@ from kernelpursuit import BoundDisplay, KMPClassifier, KMPRegressor, SparseKerne
 from kernelpursuit.bounds import holdout_bound, path_weights
 from kernelpursuit.fitting import fit_pursuit
 from kernelpursuit.fitting.pipeline import generator
+from kernelpursuit.parameters import bound, certificate, gcv
 
 SAMPLES = 200  # of 1,000 fits 29 failed, where 50 may; mean gap 0.154, of the plain test bound 0.148
 
@@ -30,9 +31,9 @@ def parts(n, seed, share=0.2):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_certificate_of_a_classifier_by_hand(n_classes):
     X, y = noisy_classes(203, np.random.default_rng(0), n_classes)
-    model = KMPClassifier(stop="certificate", random_state=3, gamma=0.5, patience=6).fit(X, y)
+    model = KMPClassifier(stop=certificate(patience=6), random_state=3, gamma=0.5).fit(X, y)
     train, held_out = parts(203, 3)
-    plain = KMPClassifier(gamma=0.5, patience=6, stop="gcv").fit(X[train], y[train])  # the same path
+    plain = KMPClassifier(gamma=0.5, stop=gcv(patience=6)).fit(X[train], y[train])  # the same path
     preferred, steps = len(plain.path_), len(plain.path_) + len(plain.path_.discarded)
     models = [plain.truncate(k) for k in range(steps + 1)]
     errors = np.array([np.sum(one.predict(X[held_out]) != y[held_out]) for one in models])
@@ -83,7 +84,7 @@ def test_certificate_holds_for_the_very_model():
     for seed in range(SAMPLES):
         y = rng.integers(0, 2, 60)
         X = rng.normal(size=(60, 1)) + (2 * y - 1)[:, None]
-        model = KMPClassifier(3, stop="certificate", validation_fraction=0.5, gamma=0.3, random_state=seed).fit(X, y)
+        model = KMPClassifier(3, stop=certificate(0.5), gamma=0.3, random_state=seed).fit(X, y)
         truth = density[1 - model.predict(X_new), np.arange(len(X_new))].sum()
         bound = model.path_.values("bound")[-1]
         failures.append(truth > bound)
@@ -99,8 +100,8 @@ def test_what_a_certificate_needs():
     with pytest.raises(ValueError, match="equal rows"):
         KMPClassifier(stop="certificate").fit(X, y, sample_weight=np.ones(60))
     with pytest.raises(ValueError, match="number for n_atoms"):
-        KMPClassifier(stop="certificate", loss="logistic").fit(X, y)
-    logistic = KMPClassifier(4, stop="certificate", loss="logistic", random_state=0).fit(X, y)
+        KMPClassifier(stop="certificate", loss="log_loss").fit(X, y)
+    logistic = KMPClassifier(4, stop="certificate", loss="log_loss", random_state=0).fit(X, y)
     assert logistic.path_.reason == "certificate" and 0 < logistic.path_.values("bound").min() < 1
     kernel = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     precomputed = KMPClassifier(4, stop="certificate", kernel="precomputed", random_state=0).fit(kernel, y)
@@ -109,7 +110,9 @@ def test_what_a_certificate_needs():
     np.testing.assert_allclose(precomputed.path_.values("bound"), direct.path_.values("bound"))
 
 
-@pytest.mark.parametrize("model", [KMPRegressor(patience=4, alpha=0.0), KMPClassifier(patience=4, alpha=0.0)])
+@pytest.mark.parametrize(
+    "model", [KMPRegressor(stop=gcv(patience=4), alpha=0.0), KMPClassifier(stop=gcv(patience=4), alpha=0.0)]
+)
 def test_steps_that_were_discarded_can_be_had(model):
     X, y = noisy_classes(120, np.random.default_rng(2))
     fitted = model.fit(X, y)
@@ -128,7 +131,7 @@ def test_steps_that_were_discarded_can_be_had(model):
 
 def test_discriminants_beyond_the_chosen_number():
     X, y = noisy_classes(150, np.random.default_rng(2))
-    fitted = SparseKernelFDA(12, stop="bound", patience=3, gamma=0.5).fit(X, y)
+    fitted = SparseKernelFDA(12, stop=bound(patience=3), gamma=0.5).fit(X, y)
     k = len(fitted.path_)
     longer = SparseKernelFDA(k + 3, gamma=0.5).fit(X, y)
     np.testing.assert_allclose(fitted.truncate(k + 3).decision_function(X), longer.decision_function(X))
@@ -159,7 +162,7 @@ def test_bounds_of_a_fit_can_be_drawn():
         BoundDisplay.from_estimator(KMPClassifier(3).fit(X, y))
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_rows_held_out_have_no_part_in_the_ridge(loss, monkeypatch):
     """The ridge of another loss comes from a fit of its own, which must not see them either."""
     seen, original = set(), fit_pursuit.run
@@ -175,7 +178,7 @@ def test_rows_held_out_have_no_part_in_the_ridge(loss, monkeypatch):
     assert model.alpha_ > 0
 
 
-@pytest.mark.parametrize("loss", ["huber", "absolute"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error"])
 def test_rows_held_out_have_no_part_in_a_robust_loss(loss):
     """Its threshold is a multiple of the spread of the rows that are fitted to, whatever the others are."""
     rng = np.random.default_rng(0)

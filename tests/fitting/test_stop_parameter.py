@@ -5,6 +5,7 @@ import pytest
 
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPRanker, KMPRegressor, Squares, pursue
 from kernelpursuit.bounds import vc_bound
+from kernelpursuit.parameters import bound, leave_one_out, validation
 from kernelpursuit.pursuit import Stop
 from tests.problems import classes, data
 
@@ -20,7 +21,7 @@ def test_stop_parameter():
     exact = KMPRegressor(stop="leave_one_out", alpha=0.0).fit(X, y).path_
     curve = np.concatenate([exact.values("leave_one_out"), [s.leave_one_out for s in exact.discarded]])
     assert exact.reason == "leave_one_out" and np.argmin(curve) == len(exact) and len(exact.discarded) == 10
-    named = KMPRegressor(stop="leave_one_out", patience=3).fit(X, y)
+    named = KMPRegressor(stop=leave_one_out(patience=3)).fit(X, y)
     assert len(named.path_.discarded) <= 3
     capped = KMPRegressor(4, stop="leave_one_out").fit(X, y)
     assert len(capped.support_) <= 4
@@ -36,12 +37,12 @@ def test_stop_parameter():
                 KMPRegressor(stop=stop, **options).fit(X, y)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_stop_by_a_bound(loss):
     X, _ = data(400)
     for n_classes in (2, 3):
         y = classes(X, n_classes)
-        model = KMPClassifier(stop="bound", loss=loss, alpha=0.01, patience=5).fit(X, y)
+        model = KMPClassifier(stop=bound(patience=5), loss=loss, alpha=0.01).fit(X, y)
         assert model.path_.reason == "bound" and len(model.path_.discarded) == 5
         longer = KMPClassifier(len(model.path_) + 5, loss=loss, alpha=0.01).fit(X, y)
         values = [np.inf]
@@ -62,15 +63,15 @@ def test_stop_by_a_bound(loss):
 
 def test_classifier_stops():
     X, _ = data(120)
-    for loss, n_classes in (("squared", 2), ("logistic", 3), ("squared", 3)):
-        model = KMPClassifier(loss=loss, stop="validation", random_state=0, patience=3).fit(X, classes(X, n_classes))
+    for loss, n_classes in (("squared_error", 2), ("log_loss", 3), ("squared_error", 3)):
+        model = KMPClassifier(loss=loss, stop=validation(patience=3), random_state=0).fit(X, classes(X, n_classes))
         assert model.path_.reason == "validation"
     assert KMPClassifier().fit(X, classes(X)).path_.reason == "gcv"
 
 
 def test_too_few_rows_for_validation():
     X, y = data(1)
-    with pytest.raises(ValueError, match="validation_fraction"):
+    with pytest.raises(ValueError, match="share"):
         KMPRegressor(stop="validation").fit(X, y)
 
 

@@ -16,12 +16,12 @@ FIXED = [
         for variant in ("prefit", "backfit", "basic")
     ),
     KMPRegressor(12, alpha=0.1, loss="huber"),
-    KMPRegressor(12, alpha=0.1, loss="huber", refit_every=5),
+    KMPRegressor(12, alpha=0.1, loss="huber"),
     KMPRegressor(12, alpha=0.1, candidates=9, random_state=0),
     KMPRegressor(12, alpha=0.1, kernel="sigmoid"),
     KMPRegressor(12, variant="basic"),  # for which "auto" is 0
     KMPClassifier(12, alpha=0.1),
-    KMPClassifier(12, alpha=0.1, loss="logistic"),
+    KMPClassifier(12, alpha=0.1, loss="log_loss"),
     SparseKernelFDA(12),
 ]
 

@@ -16,6 +16,7 @@ from kernelpursuit.kernels.kernels import (
     scale_gamma,
     uses_gamma,
 )
+from kernelpursuit.parameters import tolerance
 
 OWN = {
     "rbf": {"gamma": 0.3},
@@ -39,11 +40,13 @@ def evaluate(kernel, X, Z):
 @pytest.mark.parametrize("name", sorted(KERNEL_NAMES))
 def test_named_kernels_are_those_of_scikit_learn(name, shift):
     X, Z = points(shift), points(shift)[::-1][:7]
-    common = {"gamma": 0.3, "coef0": 0.5, "degree": 2}
-    expected = pairwise_kernels(X, Z, metric=name, **OWN.get(name, {}))
-    np.testing.assert_allclose(evaluate(make_kernel(name, X, **common), X, Z), expected, rtol=1e-11, atol=1e-13)
-    pair = make_kernel((name, OWN.get(name, {})), X, gamma=99.0, coef0=99.0, degree=9)
+    own = OWN.get(name, {})
+    pair = make_kernel((name, own), X, gamma=99.0)
+    expected = pairwise_kernels(X, Z, metric=name, **own)
     np.testing.assert_allclose(evaluate(pair, X, Z), expected, rtol=1e-11, atol=1e-13)
+    gamma = {"gamma": 0.3} if "gamma" in own else {}
+    expected = pairwise_kernels(X, Z, metric=name, **gamma)
+    np.testing.assert_allclose(evaluate(make_kernel(name, X, gamma=0.3), X, Z), expected, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian"])
@@ -84,7 +87,7 @@ def test_callable_of_rows(name, d):
     kernel = make_kernel(ROWS[name], X)
     expected = [[ROWS[name](a, b) for b in X[:7]] for a in X]
     np.testing.assert_allclose(evaluate(kernel, X, X[:7]), expected, rtol=1e-12)
-    model = KMPRegressor(2, kernel=ROWS[name], tol=0.99).fit(X, X[:, 0] ** 2)
+    model = KMPRegressor(2, kernel=ROWS[name], stop=tolerance(0.99)).fit(X, X[:, 0] ** 2)
     assert model.predict(X[:3]).shape == (3,)
 
 
@@ -100,7 +103,7 @@ def test_callable_of_matrices(d):
 
     np.testing.assert_allclose(evaluate(make_kernel(function, X), X, X[:7]), rbf_kernel(X, X[:7], gamma=0.5))
     assert len(calls) <= 3  # not once for each pair
-    wide = make_kernel(function, X, kernel_params={"width": 0.01})
+    wide = make_kernel((function, {"width": 0.01}), X)
     np.testing.assert_allclose(evaluate(wide, X, X[:7]), rbf_kernel(X, X[:7], gamma=0.01))
     np.testing.assert_allclose(evaluate(make_kernel(lambda A, B: A @ B.T, X), X, X[:7]), X @ X[:7].T, rtol=1e-12)
 
@@ -124,7 +127,7 @@ def test_center_is_a_value_of_each_column_whatever_far_rows_do():
 
 def test_callable_with_params_of_rows():
     X = points()
-    kernel = make_kernel(lambda a, b, power: (a @ b) ** power, X, kernel_params={"power": 2})
+    kernel = make_kernel((lambda a, b, power: (a @ b) ** power, {"power": 2}), X)
     np.testing.assert_allclose(evaluate(kernel, X, X), (X @ X.T) ** 2, rtol=1e-12)
 
 
@@ -173,8 +176,9 @@ def test_wrong_parameters_are_named():
         make_kernel(("linear", {"gamma": 1.0}), X)
     with pytest.raises(ValueError, match=r"'rbf' has no parameter \['degree', 'width'\].*gamma"):
         make_kernel(("rbf", {"width": 1.0, "degree": 2}), X)
-    with pytest.raises(ValueError, match="kernel_params"):
-        make_kernel("rbf", X, kernel_params={"gamma": 1.0})
+    for wrong in ({"degree": -1}, {"degree": "two"}, {"coef0": np.inf}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} of kernel 'poly' must be"):
+            make_kernel(("poly", wrong), X)
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, "wide", None])
@@ -192,7 +196,6 @@ def test_malformed_kernel_lists_are_named(kernel):
 
 def test_kernel_list():
     pair = ("rbf", {"gamma": 0.5})
-    assert kernel_list(None) == [] and kernel_list([]) == []
     assert kernel_list("rbf") == ["rbf"] and kernel_list(pair) == [pair]
     assert kernel_list(["rbf", pair]) == ["rbf", pair] and kernel_list(("rbf", "linear")) == ["rbf", "linear"]
     assert kernel_list(np.dot) == [np.dot]

@@ -120,7 +120,7 @@ def test_searches_and_other_losses_have_one():
     labels = (y > 0).astype(int)
     search.set_params(estimator=KMPClassifier(), max_atoms=5).fit(X, labels)
     assert search.best_estimator_.alpha_ > 0
-    for loss in ("logistic", "squared_hinge", "huber", "tanh", "doom2"):
+    for loss in ("log_loss", "squared_hinge", "huber", "tanh", "doom2"):
         assert KMPClassifier(5, loss=loss).fit(X, labels).alpha_ > 0
     assert KMPRegressor(5, variant="basic").fit(X, y).alpha_ == 0
     assert KMPRegressor(5, stop="bound").fit(X, y).alpha_ == 0
@@ -132,15 +132,15 @@ def test_the_translated_ridge_of_the_squared_loss_is_its_own():
 
     X, y = noisy(60)
     plain = KMPRegressor(6, gamma=GAMMA).fit(X, y)
-    assert KMPRegressor(6, gamma=GAMMA, loss=LOSSES["squared"]).fit(X, y).alpha_ == pytest.approx(plain.alpha_)
+    assert KMPRegressor(6, gamma=GAMMA, loss=LOSSES["squared_error"]).fit(X, y).alpha_ == pytest.approx(plain.alpha_)
 
 
 NOISE = [
-    (KMPClassifier(loss="logistic"), 2, {}),
+    (KMPClassifier(loss="log_loss"), 2, {}),
     (KMPClassifier(loss="exponential"), 2, {}),
-    (KMPClassifier(loss="logistic"), (2, 3), {}),  # rows with several labels
+    (KMPClassifier(loss="log_loss"), (2, 3), {}),  # rows with several labels
     (KMPRegressor(loss="poisson"), 5, {}),
-    (KMPRanker(loss="logistic"), 3, {"group": np.full(10, 4)}),
+    (KMPRanker(loss="log_loss"), 3, {"group": np.full(10, 4)}),
 ]
 
 
@@ -153,7 +153,7 @@ def test_noise_has_a_ridge_though_the_squared_loss_keeps_no_atom_of_it(model, va
         X, y = rng.normal(size=(40, 3)), rng.integers(0, np.ravel(values)[0], size=(40, *np.ravel(values)[1:]))
         fitted = clone(model).set_params(random_state=0).fit(X, y, **groups)
         assert fitted.alpha_ > 0
-        kept.append(len(clone(model).set_params(loss="squared").fit(X, y, **groups).support_))
+        kept.append(len(clone(model).set_params(loss="squared_error").fit(X, y, **groups).support_))
     assert 0 in kept
 
 
@@ -164,7 +164,7 @@ def test_probabilities_of_noise_are_not_certain():
         X, y = rng.normal(size=(20, 3)), rng.integers(0, 2, size=20)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = KMPClassifier(loss="logistic", random_state=seed).fit(X, y)
+            model = KMPClassifier(loss="log_loss", random_state=seed).fit(X, y)
         assert np.max(np.abs(model.decision_function(rng.normal(size=(400, 3))))) < 20
 
 

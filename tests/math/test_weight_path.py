@@ -7,8 +7,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 import kernelpursuit as kp
+from kernelpursuit import DenseDictionary, Gradient, pursue
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.math.weights import KeptWeights, WeightPath
+from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import propose
 
 RNG = np.random.default_rng(0)
@@ -44,14 +46,14 @@ def test_kept_weights_are_padded():
     assert path.truncate(1).last().shape == (2, 1) and path.times(2.0).last()[0] == 2
 
 
-@pytest.mark.parametrize("options", [{"refit_every": n} for n in (1, 3, None)] + [{"variant": "basic"}])
+@pytest.mark.parametrize("options", [{"variant": variant} for variant in ("prefit", "backfit", "basic")])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_weights_of_other_losses_are_those_of_their_directions(options, intercept):
     """After every step, refitted or not, the kept weights are the coordinates of the fit, solved for."""
     X = RNG.normal(size=(60, 3))
     Y = np.column_stack([np.sign(X[:, 0]), np.sign(X[:, 1] - 0.3)])
     D = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    run = kp.Gradient(kp.DenseDictionary(D), Y, LOSSES["logistic"], intercept=intercept, **options)
+    run = kp.Gradient(kp.DenseDictionary(D), Y, LOSSES["log_loss"], intercept=intercept, **options)
     expected = [run.coef()]
     for _ in range(7):
         list(run.take(propose(run)))
@@ -67,12 +69,13 @@ def test_weights_of_other_losses_are_those_of_their_directions(options, intercep
 
 def test_steps_without_a_refit_are_kept_small():
     """Ten targets: a step that adds one direction keeps a number for each atom, not ten."""
-    X = RNG.normal(size=(120, 3))
-    y = RNG.integers(10, size=120)
+    D = RNG.normal(size=(120, 80))
+    Y = np.where(RNG.integers(10, size=120)[:, None] == np.arange(10), 1.0, -1.0)
     sizes = {}
     for every in (1, 5, None):
-        model = kp.KMPClassifier(60, loss="logistic", alpha=1.0, refit_every=every).fit(X, y)
-        sizes[every] = len(pickle.dumps(model._taken.weights))
+        run = Gradient(DenseDictionary(D), Y, LOSSES["log_loss"], alpha=1.0, refit_every=every)
+        pursue(run, n_atoms(60))
+        sizes[every] = len(pickle.dumps(run.weight_path(60)))
     assert sizes[5] < 0.35 * sizes[1] and sizes[None] < 0.2 * sizes[1]
 
 
@@ -80,9 +83,9 @@ MODELS = [
     kp.KMPRegressor(12),
     kp.KMPRegressor(12, variant="basic", fit_intercept=False),
     kp.KMPRegressor(12, alpha=0.1),
-    kp.KMPClassifier(6, loss="logistic"),
-    kp.KMPClassifier(9, loss="logistic", refit_every=4),
-    kp.KMPClassifier(9, loss="logistic", refit_every=None),
+    kp.KMPClassifier(6, loss="log_loss"),
+    kp.KMPClassifier(9, loss="log_loss"),
+    kp.KMPClassifier(9, loss="log_loss"),
     kp.SparseKernelFDA(8),
     kp.KMPRegressor(stop="gcv"),
 ]

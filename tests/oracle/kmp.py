@@ -234,8 +234,8 @@ def huber(delta):
 
 
 LOSSES = {
-    "squared": Loss(lambda y, f: (y - f) ** 2, lambda y, f: -2 * (y - f)),
-    "logistic": Loss(lambda y, f: np.logaddexp(0, -y * f), lambda y, f: -y * expit(-y * f)),
+    "squared_error": Loss(lambda y, f: (y - f) ** 2, lambda y, f: -2 * (y - f)),
+    "log_loss": Loss(lambda y, f: np.logaddexp(0, -y * f), lambda y, f: -y * expit(-y * f)),
     "exponential": Loss(lambda y, f: np.exp(-y * f), lambda y, f: -y * np.exp(-y * f)),
     "tanh": Loss(
         lambda y, f: (0.65 * y - np.tanh(f)) ** 2,

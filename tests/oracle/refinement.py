@@ -40,9 +40,9 @@ def posterior(X, Y, centers, log_widths, log_weights, signal, noise, X_new):
 def total_loss(loss, X, Y, weights, coef, intercept, centers, log_widths, log_weights, penalty):
     """Sum over rows of weight times loss, and the penalty of the coefficients for each row."""
     values = gaussians(X, centers, log_widths, log_weights) @ coef + intercept
-    if loss == "squared":
+    if loss == "squared_error":
         rows = 0.5 * np.sum((values - Y) ** 2, axis=1)
-    elif loss == "logistic":
+    elif loss == "log_loss":
         rows = np.sum(np.log1p(np.exp(-Y * values)), axis=1)
     else:
         rows = -np.sum(Y * np.log(np.exp(values) / np.sum(np.exp(values), axis=1, keepdims=True)), axis=1)

@@ -57,7 +57,7 @@ def test_losses_are_those_of_the_coefficients_and_never_rise(name, options, meth
     G = np.eye(D.shape[1]) if G is None else G
     for s, (b, c) in enumerate(out.coef):
         A = out.atoms[: s + 1]
-        loss = ref.objective(D[:, A], Y, ref.LOSSES["squared"].value, b, c, w, alpha, G[np.ix_(A, A)])
+        loss = ref.objective(D[:, A], Y, ref.LOSSES["squared_error"].value, b, c, w, alpha, G[np.ix_(A, A)])
         assert loss == pytest.approx(out.losses[s], rel=1e-9)
     assert (np.diff(out.losses) <= 1e-12 * out.losses[0]).all()
 
@@ -144,7 +144,7 @@ def test_basic_shrinkage_and_repetition():
 @pytest.mark.parametrize("name", ref.LOSSES)
 def test_gradients(name):
     loss, (y, f) = ref.LOSSES[name], np.random.default_rng(0).standard_normal((2, 40))
-    y = y if name in ("squared", "huber") else np.sign(y)
+    y = y if name in ("squared_error", "huber") else np.sign(y)
     slope = (loss.value(y, f + 1e-6) - loss.value(y, f - 1e-6)) / 2e-6
     np.testing.assert_allclose(loss.gradient(y, f), slope, rtol=1e-7, atol=1e-8)
 
@@ -158,7 +158,7 @@ def test_squared_loss_gives_the_squared_methods(variant, options):
     for _, D, Y, G in ref.problems(4):
         keywords = settings(options, len(D), G)
         expected = getattr(ref, variant)(D, Y, 3, **keywords)
-        out = ref.greedy_gradient(D, Y, *ref.LOSSES["squared"], 3, variant=variant, **keywords)
+        out = ref.greedy_gradient(D, Y, *ref.LOSSES["squared_error"], 3, variant=variant, **keywords)
         assert out.atoms == expected.atoms
         np.testing.assert_allclose(out.losses, expected.losses, rtol=1e-9)
         np.testing.assert_allclose(out.scores, 4 * np.array(expected.scores), rtol=1e-6)
@@ -176,7 +176,7 @@ def test_any_loss_never_rises(name, variant):
     assert out.losses[-1] < 0.95 * out.losses[0]
 
 
-@pytest.mark.parametrize("name", ["logistic", "exponential", "squared_hinge", "huber"])
+@pytest.mark.parametrize("name", ["log_loss", "exponential", "squared_hinge", "huber"])
 def test_optimum_is_stationary_and_does_not_depend_on_the_start(name):
     D, Y = signs(t=2)
     D, G, loss, w = D[:, :6], D[:6, :6], ref.LOSSES[name], np.linspace(0.5, 2.0, len(D))

@@ -27,6 +27,7 @@ from kernelpursuit import (
     SparseKernelPCA,
     SupportDisplay,
 )
+from kernelpursuit.parameters import columns, gcv
 from kernelpursuit.plots.support import _offsets
 from kernelpursuit.pursuit import Path, Step
 
@@ -76,7 +77,7 @@ def test_path_of_a_regressor(diabetes):
 
 def test_training_curve_goes_on_where_the_rule_looked(diabetes):
     A, a, B, b = diabetes
-    model = KMPRegressor(patience=7, alpha=0.0).fit(A, a)
+    model = KMPRegressor(stop=gcv(patience=7), alpha=0.0).fit(A, a)
     display = PursuitPathDisplay.from_estimator(model, B, b)
     assert len(display.lines_["training error"].get_xdata()) == len(model.path_) + len(model.path_.discarded) + 1
     assert len(display.lines_["test error"].get_xdata()) == len(model.path_) + 8
@@ -228,7 +229,7 @@ def test_support_of_several_classes_and_of_string_names():
 def test_support_of_a_regressor_with_functions_and_two_kernels(diabetes):
     X, y = diabetes[0][:, [2, 8]], diabetes[1]
     kernels = [("rbf", {"gamma": 10.0}), ("rbf", {"gamma": 100.0})]
-    model = KMPRegressor(n_atoms=10, kernel=kernels, centers=X[:4], functions=[lambda X: X]).fit(X, y)
+    model = KMPRegressor(n_atoms=10, kernel=[*kernels, columns(lambda X: X)], centers=X[:4]).fit(X, y)
     display = SupportDisplay.from_estimator(model, sparse.csr_array(X), y, resolution=30)
     assert len(display.order) == np.sum(model.support_kernels_ >= 0) < 10
     shown = [int(number) for text in display.texts_ for number in text.get_text().split(", ")]

@@ -25,6 +25,7 @@ from kernelpursuit import (
     SparseKernelPCA,
 )
 from kernelpursuit.arrays import on_host
+from kernelpursuit.parameters import basic, columns
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("SCIPY_ARRAY_API") != "1", reason="SCIPY_ARRAY_API=1 must be set at the start"),
@@ -32,7 +33,7 @@ pytestmark = [
 ]
 
 SPACES = ["torch-cpu", "torch-cuda", "strict"]
-LOSSES = ["squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"]
+LOSSES = ["squared_error", "log_loss", "exponential", "tanh", "doom2", "squared_hinge", "huber"]
 
 
 def moved(space):
@@ -77,11 +78,11 @@ REGRESSORS = {
     "prefit": KMPRegressor(12),
     "auto": KMPRegressor(),
     "backfit-ridge": KMPRegressor(12, variant="backfit", alpha=0.05),
-    "basic": KMPRegressor(15, variant="basic", shrinkage=0.7),
+    "basic": KMPRegressor(15, variant=basic(0.7)),
     "huber": KMPRegressor(6, loss="huber"),
     "tiles": KMPRegressor(12, memory=0),
-    "two-kernels": KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"], coef0=0.5),
-    "functions": KMPRegressor(8, functions=[lambda X: X[:, :2], lambda X: X[:, 0] * X[:, 1]]),
+    "two-kernels": KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"]),
+    "functions": KMPRegressor(8, kernel=["rbf", columns(lambda X: X[:, :2]), columns(lambda X: X[:, 0] * X[:, 1])]),
     "centers": KMPRegressor(8, centers=30, random_state=0),
     "sampled": KMPRegressor(10, candidates=20, random_state=0),
     "growing": KMPRegressor(10, candidates="growing", random_state=0),
@@ -201,7 +202,7 @@ def test_classifiers(name, n_classes, space):
     X, y = plain()
     y = (y > 0).astype(np.int64) if n_classes == 2 else three_classes(y)
     # The optimiser of the other losses stops at a relative change of 1e-15 of the loss: weights know eight digits.
-    atol = 1e-10 if name in ("squared", "cv", "fda", "fda-cv", "validation") else 1e-6
+    atol = 1e-10 if name in ("squared_error", "cv", "fda", "fda-cv", "validation") else 1e-6
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         model, _, X_there = compare(CLASSIFIERS[name], X, y, moved(space), atol)
@@ -260,7 +261,7 @@ def test_kernels(kernel, space):
 
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize(
-    "name", ["prefit", "huber", "tiles", "logistic", "fda", "pca", "nystroem", "novelty", "cca", "faces"]
+    "name", ["prefit", "huber", "tiles", "log_loss", "fda", "pca", "nystroem", "novelty", "cca", "faces"]
 )
 def test_single_precision(name, space):
     estimator = {**REGRESSORS, **CLASSIFIERS, **OTHERS}[name]
@@ -322,7 +323,7 @@ def test_targets_follow_X(space):
 
 EACH = [
     KMPRegressor(6),
-    KMPClassifier(6, loss="logistic"),
+    KMPClassifier(6, loss="log_loss"),
     SparseKernelFDA(6),
     SparseKernelPCA(6),
     PursuitNystroem(n_components=6),

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit.parameters import tolerance
 from tests.problems import data
 
 NAMES = re.compile(
@@ -77,7 +78,7 @@ def test_regression_is_finite_or_says_why(seed):
 @given(SEEDS)
 def test_other_losses_and_sampling_are_finite_or_say_why(seed):
     rng = np.random.default_rng(seed)
-    choices = {"variant": ["prefit", "basic"], "candidates": [None, 1, 5], "loss": ["squared", "huber"]}
+    choices = {"variant": ["prefit", "basic"], "candidates": [None, 1, 5], "loss": ["squared_error", "huber"]}
     options = pick(rng, OPTIONS | choices | {"n_atoms": [1, 4, 8, "auto"]})
     finite_or_named(KMPRegressor(**options, random_state=0), *awkward(rng))
 
@@ -86,7 +87,7 @@ def test_other_losses_and_sampling_are_finite_or_say_why(seed):
 @given(SEEDS)
 def test_classification_is_finite_or_says_why(seed):
     rng = np.random.default_rng(seed)
-    options = pick(rng, OPTIONS | {"loss": ["squared", "logistic"], "n_atoms": [1, 5, "auto"]})
+    options = pick(rng, OPTIONS | {"loss": ["squared_error", "log_loss"], "n_atoms": [1, 5, "auto"]})
     X, y = awkward(rng)
     finite_or_named(KMPClassifier(**options, random_state=0), X, rng.integers(0, rng.integers(1, 5), len(y)))
 
@@ -130,11 +131,13 @@ def test_features_that_overflow(kernel, candidates, gamma, scale):
 def test_more_atoms_than_the_rank(variant, wanted):
     X, y = data(40)
     with pytest.warns(ConvergenceWarning, match="n_atoms"):
-        model = KMPRegressor(wanted, kernel="linear", variant=variant, tol=0).fit(X, y)
+        model = KMPRegressor(wanted, kernel="linear", variant=variant, stop=tolerance(0)).fit(X, y)
     assert len(model.support_) == 3 and model.path_.reason == "exhausted"
     X = np.tile(X[:10], (4, 1))
     with pytest.warns(ConvergenceWarning, match="n_atoms"):
-        model = KMPRegressor(wanted, variant=variant, tol=0, fit_intercept=False).fit(X, np.tile(y, 4)[: len(X)])
+        model = KMPRegressor(wanted, variant=variant, stop=tolerance(0), fit_intercept=False).fit(
+            X, np.tile(y, 4)[: len(X)]
+        )
     assert len(model.support_) <= 10
 
 

@@ -25,6 +25,7 @@ from kernelpursuit import (
     SparseKernelFDA,
     SparseKernelPCA,
 )
+from kernelpursuit.parameters import columns
 from kernelpursuit.pursuit import Stop
 from tests.processes import forking
 from tests.registry import DEFAULTS, label
@@ -94,7 +95,7 @@ def uncomputed(*shape):
         (KMPRegressor(12, alpha=0.1, centers=80, random_state=0), Y, W),
         (KMPRegressor(12, variant="basic", kernel=["rbf", ("rbf", {"gamma": 0.1})]), Y, None),
         (KMPRegressor(8, variant="backfit", candidates=30, random_state=0), np.stack([Y, X[:, 0]], axis=1), W),
-        (KMPRegressor(8, centers=X[:50], functions=[lambda X: X], gamma=0.5), 1e9 * Y, None),
+        (KMPRegressor(8, centers=X[:50], kernel=["rbf", columns(lambda X: X)], gamma=0.5), 1e9 * Y, None),
         (KMPClassifier(12, weakness=0.5, memory=0), LABELS, None),
         (KMPClassifier(8, stop="leave_one_out"), Y > 0, W),
         (KMPClassifier(), LABELS, None),

@@ -134,7 +134,7 @@ def test_a_refit_interrupted_before_its_first_step_says_what_it_said(monkeypatch
     np.testing.assert_array_equal(model.predict_proba(X), chances)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
 def test_a_resumed_fit_that_fails_can_be_tried_again(loss):
     data = task(kp.KMPRegressor(), NEW)
     whole = kp.KMPRegressor(12, loss=loss).fit(*data)

@@ -42,7 +42,7 @@ def test_interrupt_leaves_a_usable_model(options, calls):
 
 
 @pytest.mark.parametrize("calls", range(2, 9))
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
 def test_an_interrupt_while_the_ridge_is_looked_for_is_one(loss, calls):
     X, y = data()
     model = KMPRegressor(20, kernel=interrupting(calls), memory=0, loss=loss)
@@ -50,7 +50,7 @@ def test_an_interrupt_while_the_ridge_is_looked_for_is_one(loss, calls):
         model.fit(X, y)
     if hasattr(model, "path_"):
         k = len(model.path_)
-        if loss == "squared":
+        if loss == "squared_error":
             np.testing.assert_allclose(model.predict(X), KMPRegressor(k, gamma=0.5).fit(X, y).predict(X), atol=1e-6)
 
 

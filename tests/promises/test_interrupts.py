@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.fitting import pipeline
+from kernelpursuit.parameters import tolerance
 from kernelpursuit.search import search
 from tests.pairwise import pairwise
 
@@ -19,7 +20,7 @@ ESTIMATORS = {
     "regressor": (kp.KMPRegressor(10), Y),
     "auto": (kp.KMPRegressor(), Y),
     "ranker": (kp.KMPRanker(10), Y),
-    "ranker-logistic": (kp.KMPRanker(10, loss="logistic", random_state=0), Y),
+    "ranker-logistic": (kp.KMPRanker(10, loss="log_loss", random_state=0), Y),
     "ranker-validated": (kp.KMPRanker(stop="validation", random_state=0), Y),
     "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
     "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
@@ -32,7 +33,7 @@ ESTIMATORS = {
     "pca": (kp.SparseKernelPCA(10), None),
     "nystroem": (kp.PursuitNystroem(n_components=10), None),
     "nystroem-prefit": (kp.PursuitNystroem(n_components=10, selection="prefit"), Y),
-    "novelty": (kp.SparseKernelNovelty(10, tol=0), None),
+    "novelty": (kp.SparseKernelNovelty(10, stop=tolerance(0)), None),
     "cca": (kp.SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
     "conformal": (kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0), Y),
 }

@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import kernelpursuit as kp
 from kernelpursuit.kernels import make_kernel
+from kernelpursuit.parameters import columns
 from tests.pairwise import pairwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the kernels are wide
@@ -23,12 +24,12 @@ WIDE = {"gamma": 0.1}  # nearly all functions of the span are differences of lar
 MODELS = {
     "regressor": (kp.KMPRegressor(25, **WIDE), SINE, ["predict"]),
     "basic": (kp.KMPRegressor(60, variant="basic", gamma=1.0), SINE, ["predict"]),
-    "functions": (kp.KMPRegressor(12, functions=[lambda Z: Z ** np.arange(8)], **WIDE), SINE, ["predict"]),
+    "functions": (kp.KMPRegressor(12, kernel=["rbf", columns(lambda Z: Z ** np.arange(8))], **WIDE), SINE, ["predict"]),
     "classifier": (kp.KMPClassifier(20, **WIDE), CLASSES, ["decision_function", "predict"]),
-    "logistic": (kp.KMPClassifier(8, loss="logistic", gamma=1.0), CLASSES > 0, ["predict_proba", "predict"]),
+    "log_loss": (kp.KMPClassifier(8, loss="log_loss", gamma=1.0), CLASSES > 0, ["predict_proba", "predict"]),
     "fda": (kp.SparseKernelFDA(20, **WIDE), CLASSES, ["decision_function", "predict", "transform"]),
     "pca": (kp.SparseKernelPCA(12, **WIDE), None, ["transform", "residual", "approximate_kernel"]),
-    "pca linear": (kp.SparseKernelPCA(1, kernel="poly", degree=2), None, ["transform", "residual"]),
+    "pca linear": (kp.SparseKernelPCA(1, kernel=("poly", {"degree": 2})), None, ["transform", "residual"]),
     "novelty": (kp.SparseKernelNovelty(12, random_state=0, **WIDE), None, ["score_samples", "predict"]),
     "nystroem": (kp.PursuitNystroem(n_components=12, **WIDE), None, ["transform"]),
     "cca": (kp.SparseKernelCCA(12, gamma_x=0.1, gamma_y=0.1, n_components=2), np.cos(X), ["transform"]),
@@ -149,7 +150,7 @@ def test_a_far_row_does_not_spoil_a_fit():
 OF_SINGLE_ROWS = [
     (kp.KMPRegressor(60), "predict"),
     (kp.KMPRegressor(60, alpha=1e-6, variant="backfit"), "predict"),
-    (kp.KMPClassifier(40, loss="logistic"), "decision_function"),
+    (kp.KMPClassifier(40, loss="log_loss"), "decision_function"),
     (kp.SparseKernelFDA(40), "decision_function"),
     (kp.SparseKernelPCA(40), "transform"),
     (kp.PursuitNystroem(n_components=40), "transform"),

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelpursuit as kp
+from kernelpursuit.parameters import tolerance
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -28,7 +29,7 @@ ESTIMATORS = {
     "pca": (kp.SparseKernelPCA(8, n_components=3), None),
     "pca-plain": (kp.SparseKernelPCA(8, n_components=3, center=False, kernel="laplacian"), None),
     "pca-diagonal": (kp.SparseKernelPCA(8, n_components=3, selection="diagonal"), None),
-    "pca-tol": (kp.SparseKernelPCA(60, n_components=3, tol=0.1), None),
+    "pca-tol": (kp.SparseKernelPCA(60, n_components=3, stop=tolerance(0.1)), None),
     "nystroem": (kp.PursuitNystroem(n_components=8), None),
     "nystroem-diagonal": (kp.PursuitNystroem(n_components=8, selection="diagonal"), None),
     "nystroem-prefit": (kp.PursuitNystroem(n_components=20, selection="prefit"), Y),

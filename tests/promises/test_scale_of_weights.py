@@ -24,7 +24,7 @@ def problem():
 CRITERIA = {
     "squares": lambda D, y, **kw: Squares(D, y, **kw),
     "basic": lambda D, y, **kw: Squares(D, y, variant="basic", **kw),
-    "logistic": lambda D, y, **kw: Gradient(D, np.sign(y), LOSSES["logistic"], **kw),
+    "log_loss": lambda D, y, **kw: Gradient(D, np.sign(y), LOSSES["log_loss"], **kw),
     "huber": lambda D, y, **kw: Gradient(D, y, huber(0.5), **kw),
 }
 
@@ -50,7 +50,7 @@ def test_scale_of_weights(name, factor, alpha, uniform):
             np.testing.assert_allclose(values[1] / factor**power, values[0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["squares", "logistic"])
+@pytest.mark.parametrize("name", ["squares", "log_loss"])
 def test_uniform_weights_are_no_weights(name):
     K, y, _ = problem()
     runs = [CRITERIA[name](DenseDictionary(K), y, weights=w) for w in (None, np.full(len(y), 1e-12))]

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from kernelpursuit import KMPRegressor
 from kernelpursuit.atoms.tiles import one_blas_thread
 from kernelpursuit.fitting.threads import FEW_ROWS, threads_for
+from kernelpursuit.parameters import columns
 
 
 def threads():
@@ -36,7 +37,7 @@ def test_a_fit_has_one_and_gives_them_back_when_it_fails():
     X = np.random.default_rng(0).normal(size=(30, 2))
     with threadpool_limits(2, user_api="blas"):
         before = threads()
-        KMPRegressor(2, functions=[spy]).fit(X, X[:, 0])
+        KMPRegressor(2, kernel=["rbf", columns(spy)]).fit(X, X[:, 0])
         assert seen and all(one == {1} for one in seen) and threads() == before
         with pytest.raises(ValueError, match="alpha"):
             KMPRegressor(2, alpha=-1).fit(X, X[:, 0])

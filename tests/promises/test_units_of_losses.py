@@ -7,22 +7,24 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelpursuit import KMPRegressor, PursuitSearchCV, losses
+from kernelpursuit.losses import quantile
 from kernelpursuit.math.medians import spreads
+from kernelpursuit.parameters import tolerance, validation
 from tests.pairwise import pairwise
 
-SHARES = {"absolute": 0.5, "low": 0.1, "high": 0.9}
+SHARES = {"absolute_error": 0.5, "low": 0.1, "high": 0.9}
 LOSSES = {
     "huber": {"loss": "huber"},
-    "absolute": {"loss": "absolute"},
-    "low": {"loss": "quantile", "quantile": 0.1},
-    "high": {"loss": "quantile", "quantile": 0.9},
+    "absolute_error": {"loss": "absolute_error"},
+    "low": {"loss": quantile(0.1)},
+    "high": {"loss": quantile(0.9)},
 }
 RULES = {
     "auto": {},
     "number": {"alpha": 0.1},
-    "prefit": {"variant": "prefit", "refit_every": 3},
+    "prefit": {"variant": "prefit"},
     "basic": {"variant": "basic", "alpha": 0.1},
-    "chosen": {"n_atoms": "auto", "patience": 3},
+    "chosen": {"n_atoms": "auto", "stop": validation(patience=3)},
     "certificate": {"stop": "certificate", "random_state": 0},
     "bound": {"stop": "bound"},
     "candidates": {"candidates": 20, "random_state": 0, "alpha": 0.3},
@@ -47,7 +49,9 @@ def literal_loss(loss, y, weights, residuals):
 
 
 @pytest.mark.filterwarnings("ignore:the share of training rows")  # few steps, and not all of them refitted
-@pytest.mark.parametrize("rule, offset, loss", pairwise(RULES, [-3.0, 2000.0, 1e6], ["huber", "absolute", "high"]))
+@pytest.mark.parametrize(
+    "rule, offset, loss", pairwise(RULES, [-3.0, 2000.0, 1e6], ["huber", "absolute_error", "high"])
+)
 def test_a_constant_that_is_added_to_y_is_added_to_predictions(loss, rule, offset):
     X, y = rows()
     model, moved = fitted(loss, rule, X, y), fitted(loss, rule, X, y + offset)
@@ -70,7 +74,7 @@ def test_single_precision_beside_y_far_from_zero(loss):
 @pytest.mark.filterwarnings("ignore:the share of training rows")
 @pytest.mark.parametrize(
     "rule, scale, loss",
-    pairwise(["auto", "prefit", "chosen", "certificate"], [1e-6, 0.37, 1e6], ["huber", "absolute", "low"]),
+    pairwise(["auto", "prefit", "chosen", "certificate"], [1e-6, 0.37, 1e6], ["huber", "absolute_error", "low"]),
 )
 def test_under_auto_a_factor_of_y_is_one_of_predictions(loss, rule, scale):
     X, y = rows()
@@ -101,7 +105,7 @@ def test_a_number_for_alpha_is_the_penalty_in_the_units_of_y(loss, weighted, uni
     y = scale * y + offset
     weights = np.random.default_rng(1).uniform(0.5, 3, size=len(y)) if weighted else np.ones(len(y))
     alpha = 0.1 if loss == "huber" else 0.1 / scale
-    model = KMPRegressor(5, alpha=alpha, tol=0, fit_intercept=intercept, **LOSSES[loss])
+    model = KMPRegressor(5, alpha=alpha, stop=tolerance(0), fit_intercept=intercept, **LOSSES[loss])
     model.fit(X, y, weights if weighted else None)
     K, S = (rbf_kernel(A, model.support_vectors_, gamma=model.gamma_) for A in (X, model.support_vectors_))
     form = literal_loss(loss, y, weights, y - model.predict(X))
@@ -125,7 +129,7 @@ def test_a_number_for_alpha_is_the_penalty_in_the_units_of_y(loss, weighted, uni
     assert model.alpha_ == alpha
 
 
-@pytest.mark.parametrize("loss", ["absolute", "high"])
+@pytest.mark.parametrize("loss", ["absolute_error", "high"])
 def test_a_number_for_alpha_weighs_as_much_more_as_y_is_larger(loss):
     X, y = rows()
     for scale in (1e-3, 700.0):
@@ -144,7 +148,7 @@ def test_several_targets_move_one_by_one(loss):
     np.testing.assert_allclose(moved.predict(X) - offsets, model.predict(X), atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["huber", "absolute"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error"])
 def test_a_search_chooses_alike_in_all_units(loss):
     X, y = rows(60)
     search = PursuitSearchCV(
@@ -159,22 +163,24 @@ def test_a_search_chooses_alike_in_all_units(loss):
 def test_going_on_keeps_ridge_and_path(alpha, tmp_path):
     X, y = rows()
     y = 300 + 7 * y
-    whole = KMPRegressor(8, loss="absolute", alpha=alpha).fit(X, y)
+    whole = KMPRegressor(8, loss="absolute_error", alpha=alpha).fit(X, y)
     alpha = whole.alpha_ if alpha == "auto" else alpha
-    model = KMPRegressor(3, loss="absolute", alpha=alpha, resume=True).fit(X, y)
+    model = KMPRegressor(3, loss="absolute_error", alpha=alpha, resume=True).fit(X, y)
     model.set_params(n_atoms=8).fit(X, y)
     np.testing.assert_array_equal(model.support_, whole.support_)
     np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-7)
     np.testing.assert_allclose(model.path_.values("loss"), whole.path_.values("loss"), rtol=1e-7)
-    kept = KMPRegressor(8, loss="absolute", alpha=alpha, resume=tmp_path / "fit").fit(X, y)
+    kept = KMPRegressor(8, loss="absolute_error", alpha=alpha, resume=tmp_path / "fit").fit(X, y)
     assert kept.alpha_ == whole.alpha_
     np.testing.assert_allclose(kept.predict(X), whole.predict(X), rtol=1e-7)
     np.testing.assert_allclose(
-        whole.truncate(3).predict(X), KMPRegressor(3, loss="absolute", alpha=alpha).fit(X, y).predict(X), rtol=1e-7
+        whole.truncate(3).predict(X),
+        KMPRegressor(3, loss="absolute_error", alpha=alpha).fit(X, y).predict(X),
+        rtol=1e-7,
     )
 
 
-@pytest.mark.parametrize("loss", ["huber", "absolute"])
+@pytest.mark.parametrize("loss", ["huber", "absolute_error"])
 def test_how_far_an_outlier_is_does_not_matter(loss):
     X, y = rows()
     near, far = (KMPRegressor(5, alpha=0.1, **LOSSES[loss]).fit(X, np.r_[size, y[1:]]) for size in (1e3, 1e9))

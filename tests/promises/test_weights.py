@@ -6,31 +6,31 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelpursuit import FeatureWidths, KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
+from kernelpursuit.parameters import basic, columns
 from tests.problems import classes, data
 
 WEIGHTED = {
     "prefit": KMPRegressor(8),
     "backfit": KMPRegressor(8, variant="backfit"),
-    "basic": KMPRegressor(8, variant="basic", shrinkage=0.7),
+    "basic": KMPRegressor(8, variant=basic(0.7)),
     "ridge": KMPRegressor(8, alpha=0.05),
     "ridge-auto": KMPRegressor(alpha=0.05),
     "leave-one-out": KMPRegressor(),
     "no-intercept": KMPRegressor(8, fit_intercept=False),
-    "poly": KMPRegressor(8, kernel="poly", degree=2),
+    "poly": KMPRegressor(8, kernel=("poly", {"degree": 2})),
     "list": KMPRegressor(8, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"]),
-    "functions": KMPRegressor(8, functions=[lambda X: X, lambda X: X[:, 0] ** 3]),
+    "functions": KMPRegressor(8, kernel=["rbf", columns(lambda X: X), columns(lambda X: X[:, 0] ** 3)]),
     "huber": KMPRegressor(5, loss="huber"),
-    "huber-prefit-no-refit": KMPRegressor(5, loss="huber", refit_every=None),
     "classifier": KMPClassifier(8),
     "classifier-auto": KMPClassifier(),
-    "logistic": KMPClassifier(5, loss="logistic", alpha=0.1),
+    "log_loss": KMPClassifier(5, loss="log_loss", alpha=0.1),
 }
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_weight_is_repetition_and_zero_is_absence(name):
     X, y = data(40)
-    y = classes(X, 3) if name.startswith("classifier") or name == "logistic" else y
+    y = classes(X, 3) if name.startswith("classifier") or name == "log_loss" else y
     counts = np.random.default_rng(3).integers(0, 4, len(X))
     assert (counts == 0).any()
     rows = np.repeat(np.arange(len(X)), counts)
@@ -39,7 +39,7 @@ def test_weight_is_repetition_and_zero_is_absence(name):
     test = data(30, seed=9)[0]
     value = "decision_function" if hasattr(weighted, "decision_function") else "predict"
     # losses other than the squared one are minimised by iteration, so their coefficients have fewer digits
-    rtol = 1e-7 if name not in ("huber", "huber-prefit-no-refit", "logistic") else 1e-4
+    rtol = 1e-7 if name not in ("huber", "huber-prefit-no-refit", "log_loss") else 1e-4
     expected = getattr(repeated, value)(test)
     np.testing.assert_allclose(getattr(weighted, value)(test), expected, rtol=rtol, atol=rtol * np.abs(expected).max())
     kernel_atoms = weighted.support_[weighted.support_kernels_ >= 0] % len(X)

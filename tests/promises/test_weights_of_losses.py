@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from kernelpursuit import KMPClassifier, KMPRegressor
+from kernelpursuit.losses import quantile
 
 pytestmark = pytest.mark.filterwarnings("ignore:sample_weight sums to", "ignore:.*are duplicates of others")
 
 MODELS = [
-    (KMPRegressor, "absolute"), (KMPRegressor, "quantile"), (KMPRegressor, "huber"), (KMPRegressor, "poisson"),
-    (KMPClassifier, "logistic"), (KMPClassifier, "squared_hinge"), (KMPClassifier, "huber"),
+    (KMPRegressor, "absolute_error"), (KMPRegressor, quantile(0.5)), (KMPRegressor, "huber"), (KMPRegressor, "poisson"),
+    (KMPClassifier, "log_loss"), (KMPClassifier, "squared_hinge"), (KMPClassifier, "huber"),
     (KMPClassifier, "exponential"),
 ]  # fmt: skip
 
@@ -40,7 +41,7 @@ def test_weights_are_repetitions(kind, loss):
     same(weighed, kind(8, loss=loss).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)), X)
 
 
-@pytest.mark.parametrize(("kind", "loss"), [(KMPRegressor, "absolute"), (KMPClassifier, "logistic")])
+@pytest.mark.parametrize(("kind", "loss"), [(KMPRegressor, "absolute_error"), (KMPClassifier, "log_loss")])
 def test_a_row_may_be_given_in_parts(kind, loss):
     X, y = rows(kind, loss)
     rng = np.random.default_rng(0)
@@ -53,7 +54,11 @@ def test_a_row_may_be_given_in_parts(kind, loss):
 
 
 def test_several_targets():
-    X, y = rows(KMPRegressor, "absolute")
+    X, y = rows(KMPRegressor, "absolute_error")
     Y, weights = np.column_stack([y, X[:, 2] ** 2]), np.random.default_rng(0).integers(1, 10, len(X))
-    weighed = KMPRegressor(8, loss="absolute").fit(X, Y, sample_weight=weights)
-    same(weighed, KMPRegressor(8, loss="absolute").fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0)), X)
+    weighed = KMPRegressor(8, loss="absolute_error").fit(X, Y, sample_weight=weights)
+    same(
+        weighed,
+        KMPRegressor(8, loss="absolute_error").fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0)),
+        X,
+    )

@@ -5,7 +5,7 @@ import pytest
 
 from kernelpursuit import DenseDictionary, KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit import first_of, gcv, n_atoms, tolerance
+from kernelpursuit.pursuit import first_of, loss_below, lowest_gcv, n_atoms
 from kernelpursuit.pursuit.loop import Path, Step, certificate
 
 
@@ -42,7 +42,7 @@ def plain(rule):
 def test_no_more_atoms_are_proposed_than_the_rule_takes(dtype, weakness, options):
     D, y = problem(dtype)
     run, blind = Watched(D, y, **options), Watched(D, y, **options)
-    path = pursue(run, first_of(n_atoms(21), tolerance(0.0)), lookahead=16, weakness=weakness)
+    path = pursue(run, first_of(n_atoms(21), loss_below(0.0)), lookahead=16, weakness=weakness)
     other = pursue(blind, plain(n_atoms(21)), lookahead=16, weakness=weakness)
     np.testing.assert_array_equal(path.atoms, other.atoms)
     assert len(path) == 21 and path.reason == "n_atoms"
@@ -56,8 +56,8 @@ def test_a_block_ends_where_the_loss_is_low_enough(dtype):
     losses = [step.loss for step in pursue(Squares(D, y), n_atoms(60), lookahead=64, weakness=0.2).steps]
     goal = losses[40]
     run, blind = Watched(D, y), Watched(D, y)
-    path = pursue(run, tolerance(0.0, goal), lookahead=64, weakness=0.2)
-    other = pursue(blind, plain(tolerance(0.0, goal)), lookahead=64, weakness=0.2)
+    path = pursue(run, loss_below(0.0, goal), lookahead=64, weakness=0.2)
+    other = pursue(blind, plain(loss_below(0.0, goal)), lookahead=64, weakness=0.2)
     np.testing.assert_array_equal(path.atoms, other.atoms)
     assert path.steps[-1].loss <= goal < path.steps[-2].loss
     (length, taken), (longer, _) = run.blocks[-1], blind.blocks[-1]
@@ -66,10 +66,10 @@ def test_a_block_ends_where_the_loss_is_low_enough(dtype):
 
 def test_a_rule_that_reads_more_than_the_loss_says_nothing_ahead():
     path = Path(Step(-1, loss=4.0), [Step(0, loss=2.0)])
-    rule = first_of(n_atoms(5), tolerance(0.1), gcv(100, 2.0, patience=3))
+    rule = first_of(n_atoms(5), loss_below(0.1), lowest_gcv(100, 2.0, patience=3))
     assert rule.foresees(path, 5, np.nan) and rule.foresees(path, 2, 0.4)
     assert not rule.foresees(path, 4, np.nan) and not rule.foresees(path, 4, 0.41)
-    assert not first_of(gcv(100, 2.0, patience=3)).foresees(path, 99, 0.0)
+    assert not first_of(lowest_gcv(100, 2.0, patience=3)).foresees(path, 99, 0.0)
 
 
 def test_one_atom_that_is_left_is_not_simulated(monkeypatch):

@@ -8,6 +8,7 @@ from sklearn.linear_model import orthogonal_mp
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelpursuit import KMPRegressor
+from kernelpursuit.parameters import tolerance
 from tests.problems import data, quiet_fit
 
 
@@ -27,7 +28,7 @@ def test_backfit_is_orthogonal_matching_pursuit(seed):
 def test_all_atoms_are_kernel_ridge(seed, variant, alpha):
     X, Y = data(40, seed=seed, targets=2)
     w = np.random.default_rng(seed).uniform(0.5, 2, len(X))
-    model = KMPRegressor(len(X), alpha=alpha, gamma=0.3, fit_intercept=False, tol=0, variant=variant)
+    model = KMPRegressor(len(X), alpha=alpha, gamma=0.3, fit_intercept=False, stop=tolerance(0), variant=variant)
     test = data(20, seed=9)[0]
     for weights in (None, w):
         expected = KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(X, Y, sample_weight=weights).predict(test)

@@ -8,6 +8,7 @@ import sklearn
 from sklearn.base import clone, is_classifier
 
 import kernelpursuit as kp
+from kernelpursuit.parameters import columns
 from kernelpursuit.pursuit.candidates import growing_subset
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")  # paths are short here
@@ -117,7 +118,7 @@ def test_prediction_in_batches(dtype):
     """Batches of rows, and of stages, change nothing but the last digits."""
     X, y = data()
     X = X.astype(dtype)
-    model = kp.KMPRegressor(30, kernel=["rbf", "laplacian"], functions=[lambda X: X[:, :1]]).fit(X, y)
+    model = kp.KMPRegressor(30, kernel=["rbf", "laplacian", columns(lambda X: X[:, :1])]).fit(X, y)
     whole, stages = model.predict(X), list(model.staged_predict(X))
     assert whole.dtype == dtype and len(stages) == 30
     with sklearn.config_context(working_memory=0.01):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernelpursuit import DenseDictionary, Gradient, KMPClassifier, KMPRegressor, SparseKernelFDA, Squares, pursue
 from kernelpursuit.losses import LOSSES
+from kernelpursuit.parameters import columns
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.deflation import Deflation
 from tests.oracle import kmp as reference
@@ -27,9 +28,9 @@ MODELS = {
     "targets": (KMPRegressor(25), TWO, {}),
     "kernels": (KMPRegressor(20, kernel=["rbf", "laplacian"]), Y, {}),
     "centers": (KMPRegressor(20, centers=90), Y, {}),
-    "functions": (KMPRegressor(20, functions=[lambda rows: rows]), Y, {}),
+    "functions": (KMPRegressor(20, kernel=["rbf", columns(lambda rows: rows)]), Y, {}),
     "classes": (KMPClassifier(20), CLASSES, {}),
-    "logistic": (KMPClassifier(6, loss="logistic", alpha=0.1), CLASSES > 0, {}),
+    "log_loss": (KMPClassifier(6, loss="log_loss", alpha=0.1), CLASSES > 0, {}),
     "huber": (KMPRegressor(6, loss="huber"), Y, {}),
     "fisher": (SparseKernelFDA(12), CLASSES, {}),
 }
@@ -82,7 +83,7 @@ def test_the_best_of_the_same_samples_is_taken(seed, size, variant, alpha, weigh
 
 
 @pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
-@pytest.mark.parametrize("name", ["logistic", "exponential"])
+@pytest.mark.parametrize("name", ["log_loss", "exponential"])
 def test_so_it_is_for_other_losses(name, variant):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(40, 2))

@@ -13,7 +13,7 @@ def test_repeated_rows_in_float32_end(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 2)).astype("f4")[rng.integers(0, 60, 150)]
     y = (np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=150) > 0).astype(int)
-    model = KMPClassifier(5, loss="logistic").fit(X, y)
+    model = KMPClassifier(5, loss="log_loss").fit(X, y)
     assert all(step.weakness == 1 for step in model.path_.steps)
 
 

@@ -7,7 +7,7 @@ import pytest
 import tests.oracle.kmp as ref
 from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
-from kernelpursuit.pursuit import Path, Step, Stop, everything, n_atoms, random_subset, sample_size, tolerance
+from kernelpursuit.pursuit import Path, Step, Stop, everything, loss_below, n_atoms, random_subset, sample_size
 from kernelpursuit.pursuit.loop import propose
 from tests.pairwise import pairwise
 
@@ -24,7 +24,7 @@ def robust(D, Y, **options):
 
 
 def logistic(D, Y, **options):
-    return Gradient(DenseDictionary(D), np.where(Y > np.median(Y, axis=0), 1.0, -1.0), LOSSES["logistic"], **options)
+    return Gradient(DenseDictionary(D), np.where(Y > np.median(Y, axis=0), 1.0, -1.0), LOSSES["log_loss"], **options)
 
 
 CRITERIA = [squares, robust, logistic]
@@ -239,7 +239,7 @@ def test_useless_candidates_do_not_end_the_pursuit(seed):
     y = np.zeros(30)
     y[[3, 17]] = 1.0, 2.0
     path = pursue(
-        squares(np.eye(30), y, intercept=False), tolerance(1e-12), random_subset(2, np.random.default_rng(seed))
+        squares(np.eye(30), y, intercept=False), loss_below(1e-12), random_subset(2, np.random.default_rng(seed))
     )
     assert path.reason == "tolerance" and set(path.atoms) >= {3, 17}
 
@@ -263,7 +263,7 @@ def test_path_after_releases():
 # ---------------------------------------------------------------------------------------------- namespaces
 
 
-LOSS_NAMES = ["logistic", "exponential", "squared_hinge", "tanh", "doom2", "huber"]
+LOSS_NAMES = ["log_loss", "exponential", "squared_hinge", "tanh", "doom2", "huber"]
 # A loss does not know of samples, ridge and weights: without and with all three.
 STRICT = [(None, *cell) for cell in pairwise([False, True], [0.0, 0.2], [False, True], VARIANTS)] + [
     (loss, *chosen, variant)

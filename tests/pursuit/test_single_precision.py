@@ -56,7 +56,7 @@ def test_other_losses_too(variant, gamma):
 
     def make(dtype):
         labels = np.sign(y).astype(dtype)
-        return Gradient(dictionary(X, gamma, dtype), labels, LOSSES["logistic"], variant=variant)
+        return Gradient(dictionary(X, gamma, dtype), labels, LOSSES["log_loss"], variant=variant)
 
     single, double = in_both_precisions(make, n_atoms(15))
     assert len(single) == len(double) == 15

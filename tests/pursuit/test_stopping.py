@@ -8,13 +8,13 @@ from kernelpursuit.pursuit import (
     Path,
     Step,
     first_of,
-    gcv,
-    leave_one_out,
-    minimum,
+    loss_below,
+    lowest,
+    lowest_gcv,
+    lowest_leave_one_out,
+    lowest_validation,
     n_atoms,
     search_charge,
-    tolerance,
-    validation,
 )
 
 
@@ -37,22 +37,22 @@ def test_n_atoms():
 
 def test_tolerance():
     losses = [8.0, 4.0, 2.0, 1.0]
-    assert [v is None for v in verdicts(tolerance(0.25), losses)] == [True, True, False, False]
-    assert tolerance(0.25)(path_of(losses[:3])).keep == 2
-    assert [v is None for v in verdicts(tolerance(0.0, floor=4.0), losses)] == [True, False, False, False]
-    assert tolerance(0.0)(path_of([0.0])).keep == 0  # nothing to fit
-    assert tolerance(1.0)(path_of([3.0])).keep == 0
+    assert [v is None for v in verdicts(loss_below(0.25), losses)] == [True, True, False, False]
+    assert loss_below(0.25)(path_of(losses[:3])).keep == 2
+    assert [v is None for v in verdicts(loss_below(0.0, floor=4.0), losses)] == [True, False, False, False]
+    assert loss_below(0.0)(path_of([0.0])).keep == 0  # nothing to fit
+    assert loss_below(1.0)(path_of([3.0])).keep == 0
     for bad in (np.nan, np.inf):
-        assert tolerance(0.5)(path_of([2.0, bad])) is None
+        assert loss_below(0.5)(path_of([2.0, bad])) is None
 
 
 def test_minimum_waits_for_its_patience():
     curve = np.array([5.0, 3.0, 4.0, 2.0, 6.0, 6.0, 6.0])
-    rule = minimum(lambda path: path.values("loss"), "mine", patience=2)
+    rule = lowest(lambda path: path.values("loss"), "mine", patience=2)
     said = verdicts(rule, curve)
     assert [v is None for v in said] == [True] * 5 + [False] * 2
     assert said[5].keep == 3 and said[5].reason == "mine"
-    assert [v is None for v in verdicts(minimum(lambda p: p.values("loss"), "mine", patience=1), curve)][:3] == [
+    assert [v is None for v in verdicts(lowest(lambda p: p.values("loss"), "mine", patience=1), curve)][:3] == [
         True,
         True,
         False,
@@ -62,27 +62,27 @@ def test_minimum_waits_for_its_patience():
 
 
 def test_minimum_takes_the_first_of_equals():
-    rule = minimum(lambda path: path.values("loss"), "mine", patience=1)
+    rule = lowest(lambda path: path.values("loss"), "mine", patience=1)
     assert rule(path_of([3.0, 1.0, 1.0], ending=True)).keep == 1
     assert rule(path_of([3.0, 1.0, 1.0])).keep == 1
 
 
 def test_minimum_with_a_margin():
-    rule = minimum(lambda path: path.values("loss"), "mine", patience=1, margin=0.2)
+    rule = lowest(lambda path: path.values("loss"), "mine", patience=1, margin=0.2)
     assert rule(path_of([9.0, 1.3, 1.15, 1.0, 1.1])).keep == 2
     assert rule(path_of([0.0, 1.0])).keep == 0
 
 
 def test_margin_of_negative_values():
     """The margin is a share of the size of the minimum: the minimum itself always is within it."""
-    rule = minimum(lambda path: path.values("loss"), "mine", patience=1, margin=0.1)
+    rule = lowest(lambda path: path.values("loss"), "mine", patience=1, margin=0.1)
     assert rule(path_of([-1.0, -9.5, -10.0, -2.0])).keep == 1
     assert rule(path_of([-1.0, -5.0, -2.0])).keep == 1
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_minimum_never_takes_what_is_no_number(bad):
-    rule = minimum(lambda path: path.values("loss"), "mine", patience=2)
+    rule = lowest(lambda path: path.values("loss"), "mine", patience=2)
     assert rule(path_of([bad, 2.0, bad, bad])).keep == 1
     assert rule(path_of([bad, 2.0, bad], ending=True)).keep == 1
     assert rule(path_of([bad, bad, bad])).keep == 0
@@ -91,19 +91,19 @@ def test_minimum_never_takes_what_is_no_number(bad):
 
 def test_leave_one_out_and_margin():
     left_out = [5.0, 2.0, 1.9, 3.0]
-    assert leave_one_out(1)(path_of([1.0] * 4, left_out)).keep == 2
-    assert leave_one_out(1, margin=0.1)(path_of([1.0] * 4, left_out)).keep == 1
-    assert leave_one_out(1)(path_of([1.0] * 4, left_out)).reason == "leave_one_out"
+    assert lowest_leave_one_out(1)(path_of([1.0] * 4, left_out)).keep == 2
+    assert lowest_leave_one_out(1, margin=0.1)(path_of([1.0] * 4, left_out)).keep == 1
+    assert lowest_leave_one_out(1)(path_of([1.0] * 4, left_out)).reason == "leave_one_out"
 
 
 def test_gcv_by_hand():
     losses, n, charge = np.array([5.0, 3.0, 2.9, 2.89]), 20, 3.0
     score = losses / (1 - (1 + charge * np.arange(4)) / n) ** 2
-    assert gcv(n, charge, patience=1)(path_of(losses)).keep == np.argmin(score)
-    assert gcv(n, charge, patience=1)(path_of(losses)).reason == "gcv"
+    assert lowest_gcv(n, charge, patience=1)(path_of(losses)).keep == np.argmin(score)
+    assert lowest_gcv(n, charge, patience=1)(path_of(losses)).reason == "gcv"
     # with more degrees of freedom than samples nothing is to be had, and nothing divides by zero
-    assert gcv(7, 3.0, patience=1)(path_of([5.0, 0.5, 0.0, 0.0])).keep == 1
-    assert gcv(1, 1.0, patience=1)(path_of([5.0, 3.0])).keep == 0
+    assert lowest_gcv(7, 3.0, patience=1)(path_of([5.0, 0.5, 0.0, 0.0])).keep == 1
+    assert lowest_gcv(1, 1.0, patience=1)(path_of([5.0, 3.0])).keep == 0
 
 
 def test_validation_asks_once_for_each_length():
@@ -113,7 +113,7 @@ def test_validation_asks_once_for_each_length():
         asked.append(len(path))
         return [3.0, 1.0, 2.0, 2.0][len(path)]
 
-    rule = validation(error, patience=2)
+    rule = lowest_validation(error, patience=2)
     said, path = [], path_of([1.0])
     for k in range(4):
         path.steps += [Step(k)] if k else []
@@ -125,17 +125,17 @@ def test_validation_asks_once_for_each_length():
 
 
 def test_validation_of_nan():
-    rule = validation(lambda path: [3.0, np.nan, np.nan][len(path)], patience=2)
+    rule = lowest_validation(lambda path: [3.0, np.nan, np.nan][len(path)], patience=2)
     assert [rule(path_of([1.0] * (k + 1))) for k in range(2)] == [None, None]
     assert rule(path_of([1.0] * 3)).keep == 0
 
 
 def test_first_of():
-    rule = first_of(n_atoms(3), tolerance(0.25))
+    rule = first_of(n_atoms(3), loss_below(0.25))
     assert verdicts(rule, [8.0, 7.0])[-1] is None
     assert rule(path_of([8.0, 7.0, 1.0])).reason == "tolerance"
     assert rule(path_of([8.0, 7.0, 6.0, 5.0])).reason == "n_atoms"
-    both = first_of(n_atoms(2), minimum(lambda path: path.values("loss"), "mine", patience=9))
+    both = first_of(n_atoms(2), lowest(lambda path: path.values("loss"), "mine", patience=9))
     assert both(path_of([3.0, 1.0, 2.0])).keep == 2
     assert both(path_of([3.0, 1.0, 2.0], ending=True)).keep == 1
     assert first_of()(path_of([1.0])) is None
@@ -148,7 +148,7 @@ def example(rng=0):
 
 def test_exhausted_path_keeps_the_best_of_its_rule():
     D, y = example()
-    path = pursue(Squares(DenseDictionary(D), y), leave_one_out(patience=1000))
+    path = pursue(Squares(DenseDictionary(D), y), lowest_leave_one_out(patience=1000))
     curve = np.concatenate([path.values("leave_one_out"), [s.leave_one_out for s in path.discarded]])
     assert path.reason == "exhausted" and len(curve) == 13
     assert len(path) == np.argmin(curve) < 12
@@ -157,7 +157,7 @@ def test_exhausted_path_keeps_the_best_of_its_rule():
 
 def test_end_by_n_atoms_keeps_the_best_of_the_other_rule():
     D, y = example()
-    path = pursue(Squares(DenseDictionary(D), y), first_of(n_atoms(10), leave_one_out(patience=1000)))
+    path = pursue(Squares(DenseDictionary(D), y), first_of(n_atoms(10), lowest_leave_one_out(patience=1000)))
     curve = np.concatenate([path.values("leave_one_out"), [s.leave_one_out for s in path.discarded]])
     assert path.reason == "n_atoms" and len(curve) == 11 and len(path) == np.argmin(curve)
 
@@ -169,7 +169,7 @@ def test_interrupted_path_keeps_the_best_of_its_rule():
         if len(path) == 9:
             raise KeyboardInterrupt
 
-    path = pursue(Squares(DenseDictionary(D), y), leave_one_out(patience=1000), callback=interrupt)
+    path = pursue(Squares(DenseDictionary(D), y), lowest_leave_one_out(patience=1000), callback=interrupt)
     curve = np.concatenate([path.values("leave_one_out"), [s.leave_one_out for s in path.discarded]])
     assert path.reason == "interrupted" and len(curve) == 10 and len(path) == np.argmin(curve)
 
@@ -185,7 +185,7 @@ def test_validation_in_a_pursuit():
         errors.append(np.mean((target - coef[0] - test[:, path.atoms] @ coef[1:]) ** 2))
         return errors[-1]
 
-    path = pursue(run, validation(error, patience=3))
+    path = pursue(run, lowest_validation(error, patience=3))
     assert len(path) == np.argmin(errors) and path.reason in ("validation", "exhausted")
     assert len(errors) == len(path) + len(path.discarded) + 1
 

@@ -16,7 +16,7 @@ from kernelpursuit import (
     SparseKernelPCA,
     refine,
 )
-from kernelpursuit.losses import LOSSES
+from kernelpursuit.losses import LOSSES, quantile
 
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
@@ -57,25 +57,29 @@ def test_what_cannot_be_refined_is_refused():
         refine(SparseKernelPCA(2).fit(SCALED), SCALED, Y)
 
 
-@pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", LOSSES["squared_hinge"]])
+@pytest.mark.parametrize("loss", [quantile(0.9), "absolute_error", "huber", "poisson", LOSSES["squared_hinge"]])
 def test_values_of_another_loss_are_refused(loss):
     """A refined regressor fits the mean, whatever the model before it did."""
     chosen = KMPRegressor(n_atoms=3, loss=loss).fit(SCALED, np.abs(Y))
-    with pytest.raises(ValueError, match="which cannot be refined: a refined model fits values with loss='squared'"):
+    with pytest.raises(
+        ValueError, match="which cannot be refined: a refined model fits values with loss='squared_error'"
+    ):
         refine(chosen, SCALED, np.abs(Y))
     search = PursuitSearchCV(KMPRegressor(loss=loss), max_atoms=3, gammas=[0.5], cv=2).fit(SCALED, np.abs(Y))
     with pytest.raises(ValueError, match="cannot be refined"):
         refine(search, SCALED, np.abs(Y))
 
 
-@pytest.mark.parametrize("loss", ["exponential", "huber", "squared_hinge", "tanh", "doom2", LOSSES["logistic"]])
+@pytest.mark.parametrize("loss", ["exponential", "huber", "squared_hinge", "tanh", "doom2", LOSSES["log_loss"]])
 def test_classes_of_another_loss_are_refused(loss):
     chosen = KMPClassifier(n_atoms=3, loss=loss).fit(SCALED, Y > 0)
-    with pytest.raises(ValueError, match=r"estimator has loss=.* a refined model fits classes with loss='squared' or"):
+    with pytest.raises(
+        ValueError, match=r"estimator has loss=.* a refined model fits classes with loss='squared_error' or"
+    ):
         refine(chosen, SCALED, Y > 0)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_weights_of_the_classes_are_kept(loss):
     noisy = SCALED[:, 0] + 2 * RNG.normal(size=120) > 0
     chosen = KMPClassifier(n_atoms=3, loss=loss, class_weight={False: 1, True: 20}).fit(SCALED, noisy)

@@ -224,7 +224,7 @@ def test_shaken_inputs_are_drawn_anew_and_can_be_repeated():
     X = rng.normal(size=(400, 2)).astype(np.float32)
     y = np.where(X[:, :1] > 0, 1, -1).astype(np.float32)
     start = Model(np.zeros((3, 1)), np.zeros(1), atoms_at(X[:3].astype(float), 0.5))
-    options = {"loss": "logistic", "epochs": 3, "batch": 100}
+    options = {"loss": "log_loss", "epochs": 3, "batch": 100}
     still, shaken, again = (
         descend(start, Batch(X, y), jitter=jitter, rng=np.random.default_rng(0), **options)[0]
         for jitter in (0, 0.5, 0.5)
@@ -309,7 +309,7 @@ def test_the_last_descent_is_on_all_rows(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))
     y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
-    monkeypatch.setattr("kernelpursuit.refined.base.BY_EVIDENCE", {"logistic": 0})
+    monkeypatch.setattr("kernelpursuit.refined.base.BY_EVIDENCE", {"log_loss": 0})
     rows, plain = [], by_descent.descend
 
     def noted(start, batch_of_all, *, epochs, begun, **options):
@@ -328,7 +328,7 @@ def test_the_last_epochs_alone_have_the_low_rates():
     y = np.where(X[:, :1] > 0, 1.0, -1.0)
     start = Model(np.zeros((3, 1)), np.zeros(1), atoms_at(X[:3], 0.5))
     seen = []
-    options = {"loss": "logistic", "epochs": 20, "batch": 100, "report": lambda epoch, model: bool(seen.append(epoch))}
+    options = {"loss": "log_loss", "epochs": 20, "batch": 100, "report": lambda epoch, model: bool(seen.append(epoch))}
     moved = [
         np.abs(descend(start, Batch(X, y), rng=np.random.default_rng(0), begun=begun, **options)[0].coef).max()
         for begun in (0, 18)
@@ -341,7 +341,7 @@ def test_a_teacher_serves_many_terms(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(700, 2))
     y = (np.floor(X[:, 0]) + np.floor(X[:, 1])) % 2
-    monkeypatch.setattr("kernelpursuit.refined.base.BY_EVIDENCE", {"logistic": 0})
+    monkeypatch.setattr("kernelpursuit.refined.base.BY_EVIDENCE", {"log_loss": 0})
     monkeypatch.setattr(by_descent, "TEACHING_FROM", 10)
     taught, plain = [], by_descent.descend_from
 

@@ -189,10 +189,10 @@ def classes_of(Y):
 
 
 def targets(loss, Y):
-    return {"squared": Y, "logistic": np.where(Y > 0, 1.0, -1.0), "softmax": classes_of(Y)}[loss]
+    return {"squared_error": Y, "log_loss": np.where(Y > 0, 1.0, -1.0), "softmax": classes_of(Y)}[loss]
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "softmax"])
 def test_gradient_of_each_loss(loss):
     X, Y, atoms = problem()
     Y = targets(loss, Y)
@@ -222,13 +222,13 @@ def larger_problem(n=600):
 
 
 def loss_of(model, X, y):
-    return mean_loss("logistic", y, evaluate(model.atoms, X)[0] @ model.coef + model.intercept)
+    return mean_loss("log_loss", y, evaluate(model.atoms, X)[0] @ model.coef + model.intercept)
 
 
 def test_descent_lowers_the_loss_and_repeats_itself():
     X, y, start = larger_problem()
     runs = [
-        descend(start, Batch(X, y), loss="logistic", epochs=25, batch=100, rng=np.random.default_rng(0))
+        descend(start, Batch(X, y), loss="log_loss", epochs=25, batch=100, rng=np.random.default_rng(0))
         for _ in range(2)
     ]
     assert loss_of(runs[0][0], X, y) < 0.6 * loss_of(start, X, y)
@@ -242,7 +242,7 @@ def test_threads_do_not_change_the_descent(monkeypatch):
     found = []
     for threads in (1, 3):
         monkeypatch.setattr("kernelpursuit.refined.descent.usable_threads", lambda t=threads: t)
-        found.append(descend(start, Batch(X, y), loss="logistic", epochs=3, batch=600, rng=np.random.default_rng(0))[0])
+        found.append(descend(start, Batch(X, y), loss="log_loss", epochs=3, batch=600, rng=np.random.default_rng(0))[0])
     np.testing.assert_allclose(found[0].atoms.centers, found[1].atoms.centers, rtol=1e-9, atol=1e-9)
 
 
@@ -251,7 +251,7 @@ def test_torch_descends_alike(dtype):
     torch = pytest.importorskip("torch")
     X, y, start = larger_problem()
     X, y = X.astype(dtype), y.astype(dtype)
-    options = {"loss": "logistic", "epochs": 2, "batch": 200}
+    options = {"loss": "log_loss", "epochs": 2, "batch": 200}
     host, _ = descend(start, Batch(X, y), rng=np.random.default_rng(0), **options)
     there, _ = descend(start, Batch(torch.from_numpy(X), torch.from_numpy(y)), rng=np.random.default_rng(0), **options)
     tolerance = 1e-9 if dtype == "float64" else 1e-3
@@ -262,7 +262,7 @@ def test_torch_descends_alike(dtype):
 def test_strict_arrays_are_enough():
     xp = pytest.importorskip("array_api_strict")
     X, y, start = larger_problem(50)
-    options = {"loss": "logistic", "epochs": 2, "batch": 20}
+    options = {"loss": "log_loss", "epochs": 2, "batch": 20}
     host, _ = descend(start, Batch(X, y), rng=np.random.default_rng(0), **options)
     there, _ = descend(start, Batch(xp.asarray(X), xp.asarray(y)), rng=np.random.default_rng(0), **options)
     np.testing.assert_allclose(there.atoms.centers, host.atoms.centers, rtol=1e-9)
@@ -280,7 +280,7 @@ def test_an_interrupt_ends_the_descent_with_the_model_it_had():
             raise KeyboardInterrupt
 
     model, interrupted = descend(
-        start, Batch(X, y), loss="logistic", epochs=50, batch=100, rng=np.random.default_rng(0), report=report
+        start, Batch(X, y), loss="log_loss", epochs=50, batch=100, rng=np.random.default_rng(0), report=report
     )
     assert interrupted and loss_of(model, X, y) < loss_of(start, X, y)
 
@@ -288,13 +288,13 @@ def test_an_interrupt_ends_the_descent_with_the_model_it_had():
 def test_a_report_may_end_the_descent():
     X, y, start = larger_problem()
     seen = []
-    options = {"loss": "logistic", "epochs": 50, "batch": 100, "rates": Rates(coef=0.1)}
+    options = {"loss": "log_loss", "epochs": 50, "batch": 100, "rates": Rates(coef=0.1)}
     descend(start, Batch(X, y), rng=np.random.default_rng(0), report=lambda e, m: seen.append(e) or e == 2, **options)
     assert seen == [1, 2]
 
 
 def test_unknown_losses_are_refused():
-    with pytest.raises(ValueError, match="loss must be 'squared', 'logistic' or 'softmax', got 'hinge'"):
+    with pytest.raises(ValueError, match="loss must be 'squared_error', 'log_loss' or 'softmax', got 'hinge'"):
         slope("hinge", np.ones((1, 1)), np.ones((1, 1)))
     assert one_cycle(0) == pytest.approx(0.1) and one_cycle(1) == pytest.approx(0)
 

@@ -28,7 +28,7 @@ def models():
     classes = np.array(["low", "middle", "high"])[np.searchsorted([0.5, 1.5], y)]
     return {
         "kmp": KMPRegressor(n_atoms=4).fit(X, y),
-        "classes": KMPClassifier(n_atoms=4, loss="logistic").fit(X, classes),
+        "classes": KMPClassifier(n_atoms=4, loss="log_loss").fit(X, classes),
         "refined": RefinedKMPRegressor(n_atoms=4, random_state=0).fit(X, y),
         "pipeline": make_pipeline(StandardScaler(), KMPClassifier(n_atoms=4)).fit(X, classes),
     }

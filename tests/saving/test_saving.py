@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, ModelFileError, load, losses, save
+from kernelpursuit.parameters import columns
 from tests import registry
 
 pytest.importorskip("safetensors")
@@ -77,7 +78,7 @@ def test_what_a_fit_may_hold_comes_back(tmp_path):
         (KMPRegressor(n_atoms=4), sparse.csr_array(np.where(X > 0, X, 0)), Y),
         (KMPRegressor(n_atoms=6, kernel=["rbf", ("poly", {"degree": 2})]), X, Y),
         (KMPClassifier(n_atoms=4), pd.DataFrame(X, columns=["a", "b", "c"]), CLASSES.astype(object)),
-        (KMPClassifier(n_atoms=4, loss="logistic"), X.astype(np.float32), CLASSES),
+        (KMPClassifier(n_atoms=4, loss="log_loss"), X.astype(np.float32), CLASSES),
         (KMPRegressor(n_atoms=4), np.asfortranarray(X), np.stack([Y, X[:, 2]], axis=1)),
     ]
     for model, data, y in cases:
@@ -102,12 +103,16 @@ def test_an_unfitted_model_is_a_model(tmp_path):
     assert load(tmp_path / "model").n_atoms == 7
 
 
+class OwnLoss(losses.SquaredError):
+    """The squared error under another name."""
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
         (KMPRegressor(n_atoms=3, kernel=lambda A, B: A @ B.T), "kernel is a function"),
-        (KMPRegressor(n_atoms=3, functions=[np.sin]), "functions.*is a function"),
-        (KMPRegressor(n_atoms=3, loss=losses.huber(2.0)), "function"),
+        (KMPRegressor(n_atoms=3, kernel=["rbf", columns(np.sin)]), "kernel.*is a function"),
+        (KMPRegressor(n_atoms=3, loss=OwnLoss()), "loss of your own"),
         (KMPRegressor(n_atoms=3, random_state=np.random.RandomState(0)), "random_state is a generator"),
         (make_pipeline(StandardScaler(), KMPRegressor(n_atoms=3, random_state=np.random.RandomState(0))), "generator"),
         (make_pipeline(FunctionTransformer(json.dumps), KMPRegressor(n_atoms=3)), "json.dumps"),

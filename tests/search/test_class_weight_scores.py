@@ -28,12 +28,12 @@ def by_grid(single, X, y, scoring, most=4):
 
 
 @pytest.mark.parametrize(("weights", "scoring"), [(COSTS, None), ("balanced", "f1_macro")], ids=["costs", "balanced"])
-@pytest.mark.parametrize("how", ["three", "two", "float32", "processes", "no ridge", "logistic"])
+@pytest.mark.parametrize("how", ["three", "two", "float32", "processes", "no ridge", "log_loss"])
 def test_scores_are_those_of_a_grid(how, weights, scoring):
     X, y = rows(2 if how == "two" else 3, dtype=np.float32 if how == "float32" else np.float64)
     weights = {0: 3.0} if how == "two" and weights is COSTS else weights
     options = {"alpha": 0.0 if how == "no ridge" else 0.1, "class_weight": weights}
-    options |= {"loss": "logistic"} if how == "logistic" else {}
+    options |= {"loss": "log_loss"} if how == "log_loss" else {}
     jobs = 1 if how == "processes" else None
     model = PursuitSearchCV(
         KMPClassifier(**options), max_atoms=4, gammas=[0.5], cv=FOLDS, scoring=scoring, n_jobs=jobs

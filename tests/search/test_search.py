@@ -92,7 +92,7 @@ def test_scores_are_those_of_a_loop(options, weighted, targets):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_classifier_scores_are_those_of_a_loop(loss, n_classes):
     X, _ = data()
     y = labels(X, n_classes)

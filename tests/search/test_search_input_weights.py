@@ -216,7 +216,6 @@ def test_as_onnx(fitted):
     [
         ({"kernel": "laplacian"}, "needs kernel='rbf', got 'laplacian'"),
         ({"kernel": ["rbf"]}, "needs kernel='rbf'"),
-        ({"functions": [np.sin]}, "cannot be combined with functions"),
         ({"centers": np.ones((2, 3))}, "needs centers=None or a number"),
     ],
     ids=str,

@@ -98,7 +98,7 @@ def test_rankers_keep_their_groups_together():
         (SparseKernelPCA(), "KMPRanker or PolytopeFacesRegressor, got SparseKernelPCA"),
         (Ridge(), "got Ridge"),
         (make_pipeline(StandardScaler(), KMPRegressor()), "last step of a pipeline"),
-        (KMPRegressor(checkpoint="file"), "checkpoint='file', the file of a single fit"),
+        (KMPRegressor(resume="file"), "resume='file', which is for a single fit"),
         (KMPRegressor(stop="gcv"), r"stop='gcv', which chooses.*KMPRegressor\(stop=None\)"),
     ],
 )

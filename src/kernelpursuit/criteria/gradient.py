@@ -68,7 +68,7 @@ class Gradient(OrthogonalCriterion):
     >>> from kernelpursuit import DenseDictionary, Gradient
     >>> from kernelpursuit.losses import LOSSES
     >>> y = np.array([1.0, -1.0, 1.0, -1.0])
-    >>> run = Gradient(DenseDictionary(np.eye(4)[:, :2]), y, LOSSES["logistic"], intercept=False)
+    >>> run = Gradient(DenseDictionary(np.eye(4)[:, :2]), y, LOSSES["log_loss"], intercept=False)
     >>> round(run.initial_step().loss, 6)  # ln 2
     0.693147
     """

@@ -7,10 +7,25 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, gather, namespace
-from kernelpursuit.losses import LOSSES, Loss
+from kernelpursuit.losses import LogLoss, Loss
 from kernelpursuit.pursuit.groups import Groups
 
 _AT_ONCE = 2**20  # pairs in memory
+
+
+class RowLoss(Loss):
+    """A loss of rows whose value and derivative depend on the other rows of their group: two functions of y and f."""
+
+    def __init__(self, value: Callable, gradient: Callable):
+        self._value, self._gradient = value, gradient
+
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of each row and target."""
+        return self._value(y, f)
+
+    def gradient(self, y: Array, f: Array) -> Array:
+        """The derivative of the sum of `value` in f."""
+        return self._gradient(y, f)
 
 
 def pairwise_logistic(labels: np.ndarray, weights: np.ndarray | None = None) -> Loss:
@@ -42,12 +57,12 @@ def pairwise_logistic(labels: np.ndarray, weights: np.ndarray | None = None) -> 
     groups = Groups(labels, weights, np.zeros((len(labels), 1)))
     w = np.ones(len(labels)) if weights is None else weights / np.max(weights)
     share = w / np.bincount(groups.of_row, weights=w)[groups.of_row]
-    logistic = LOSSES["logistic"]
+    logistic = LogLoss()
 
     def value(sign: Array, difference: Array) -> Array:
         return 0.5 * sign * sign * logistic.value(sign, difference)
 
-    return Loss(_over_pairs(groups, share, value), _over_pairs(groups, share, logistic.gradient))
+    return RowLoss(_over_pairs(groups, share, value), _over_pairs(groups, share, logistic.gradient))
 
 
 def _over_pairs(groups: Groups, share: np.ndarray, of_pair: Callable[[Array, Array], Array]) -> Callable:
@@ -110,4 +125,4 @@ def pairwise_squared(labels: np.ndarray, weights: np.ndarray | None = None) -> L
         root = 1.0 if weights is None else from_host(np.sqrt(weights / np.max(weights))[:, None], f)
         return groups.centre(root * (f - y)) / root
 
-    return Loss(lambda y, f: centred(y, f) ** 2, lambda y, f: 2 * centred(y, f))
+    return RowLoss(lambda y, f: centred(y, f) ** 2, lambda y, f: 2 * centred(y, f))

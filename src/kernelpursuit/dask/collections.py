@@ -28,6 +28,7 @@ from kernelpursuit.fitting.memory import free_memory
 from kernelpursuit.fitting.placement import is_precomputed
 from kernelpursuit.fitting.rows import is_collection
 from kernelpursuit.fitting.training import TrainingData
+from kernelpursuit.parameters import bound, certificate, is_basic, record_of, validation
 
 HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
@@ -144,6 +145,9 @@ def row_dtype(X: Any) -> np.dtype:
     return np.dtype(np.float32) if X.dtype == np.float32 else np.dtype(np.float64)
 
 
+NEEDS_ROWS = (bound, certificate, validation)  # stop rules that need held-out rows, or residuals, here
+
+
 def check_settings(estimator: Any, y: Any) -> None:
     """Raise an error for settings, or targets, that need all rows in one place."""
     if is_classifier(estimator) and y.ndim == 2 and y.shape[1] > 1:
@@ -152,14 +156,14 @@ def check_settings(estimator: Any, y: Any) -> None:
         raise ValueError("class_weight is not for Dask collections: give sample_weight")
     if is_precomputed(getattr(estimator, "kernel", None)):
         raise ValueError("kernel='precomputed' needs the whole matrix in memory: it is not for Dask collections")
-    if getattr(estimator, "loss", "squared") != "squared":
+    if getattr(estimator, "loss", "squared_error") != "squared_error":
         raise ValueError(
             f"loss={estimator.loss!r} is not for Dask collections, as a refit would take dozens of messages: "
-            "'squared' is, and RefinedKMPClassifier fits a logistic loss there"
+            "'squared_error' is, and RefinedKMPClassifier fits a logistic loss there"
         )
     stop, variant = getattr(estimator, "stop", None), getattr(estimator, "variant", None)
-    if stop in ("validation", "certificate", "bound") or (
-        variant == "basic" and estimator.n_atoms == "auto" and stop is None
+    if isinstance(record_of(stop, *NEEDS_ROWS), NEEDS_ROWS) or (
+        is_basic(variant) and estimator.n_atoms == "auto" and stop is None
     ):
         raise ValueError(
             f"stop={stop!r} with n_atoms={estimator.n_atoms!r} and variant={variant!r} needs rows held out or their "

@@ -16,9 +16,9 @@ from kernelpursuit.arrays import Array, eps, on_host, to_host
 from kernelpursuit.atoms import WeightedDictionary
 from kernelpursuit.criteria.cca import DEFLATIONS, CanonicalCorrelation
 from kernelpursuit.fitting.atom_family import AtomFamily
+from kernelpursuit.fitting.constraints import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, fits, run
 from kernelpursuit.fitting.placement import (
     as_dtype,
@@ -41,7 +41,7 @@ from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.stopping import n_atoms
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-_KERNEL = [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable]
+_KERNEL = [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple]
 _GAMMA = [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})]
 
 
@@ -59,6 +59,12 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
     n_atoms : int, default=50
         Number of objects to choose. There are fewer, with a warning, if the others lie in their span in one of the
         views.
+    kernel_x : str, callable or pair, default="rbf"
+        Kernel of the first view: a name of scikit-learn's pairwise kernels, a function of two matrices or of two rows,
+        or "precomputed". Then the view is given as its kernel matrix, square in `fit` and against the training objects
+        in `transform`.
+    kernel_y : str, callable or pair, default="rbf"
+        Kernel of the second view. scikit-learn's cross-validation cuts the columns of a precomputed X, but not of y.
     gamma_x : {"scale", "auto"} or float, default="scale"
         Parameter of the first kernel, as in scikit-learn's SVC.
     gamma_y : {"scale", "auto"} or float, default="scale"
@@ -74,18 +80,6 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         columns by orthogonal projection.
     signed : bool, default=True
         Whether a negative cosine is small. If not, it counts as much as a positive one.
-    kernel_x : str or callable, default="rbf"
-        Kernel of the first view: a name of scikit-learn's pairwise kernels, a function of two matrices or of two rows,
-        or "precomputed". Then the view is given as its kernel matrix, square in `fit` and against the training objects
-        in `transform`.
-    kernel_y : str or callable, default="rbf"
-        Kernel of the second view. scikit-learn's cross-validation cuts the columns of a precomputed X, but not of y.
-    degree
-    coef0
-    kernel_params_x : dict, optional
-        Keyword arguments for a first kernel that is a function of your own.
-    kernel_params_y : dict, optional
-        Keyword arguments for a second kernel that is a function of your own.
     candidates
     weakness
     memory
@@ -141,10 +135,6 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         "kernel_y": _KERNEL,
         "gamma_x": _GAMMA,
         "gamma_y": _GAMMA,
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params_x": [dict, None],
-        "kernel_params_y": [dict, None],
         "deflation": [StrOptions(set(DEFLATIONS))],
         "signed": ["boolean"],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -158,6 +148,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         self,
         n_atoms=50,
         *,
+        kernel_x="rbf",
+        kernel_y="rbf",
         gamma_x="scale",
         gamma_y="scale",
         alpha=1e-3,
@@ -165,12 +157,6 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         center=True,
         deflation="symmetric",
         signed=True,
-        kernel_x="rbf",
-        kernel_y="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params_x=None,
-        kernel_params_y=None,
         candidates=None,
         weakness=1.0,
         memory=None,
@@ -178,6 +164,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
         self.gamma_x = gamma_x
         self.gamma_y = gamma_y
         self.alpha = alpha
@@ -185,12 +173,6 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         self.center = center
         self.deflation = deflation
         self.signed = signed
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params_x = kernel_params_x
-        self.kernel_params_y = kernel_params_y
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
@@ -344,10 +326,10 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
 
     def _families(self, data: TrainingData, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:
         """Atoms of the two views."""
-        both = {"degree": self.degree, "coef0": self.coef0}
-        x = {"kernel": self.kernel_x, "gamma": self.gamma_x, "kernel_params": self.kernel_params_x}
-        y = {"kernel": self.kernel_y, "gamma": self.gamma_y, "kernel_params": self.kernel_params_y}
-        return [AtomFamily(data, rng, **x, **both), AtomFamily(data._replace(X=Y), rng, **y, **both)]
+        return [
+            AtomFamily(data, rng, kernel=self.kernel_x, gamma=self.gamma_x),
+            AtomFamily(data._replace(X=Y), rng, kernel=self.kernel_y, gamma=self.gamma_y),
+        ]
 
     @property
     def support_(self) -> np.ndarray:

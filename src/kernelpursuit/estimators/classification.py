@@ -22,6 +22,7 @@ from kernelpursuit.fitting.classes import (
     mislabelled,
     two_or_more_classes,
 )
+from kernelpursuit.fitting.constraints import CLASS_CONSTRAINTS, KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
@@ -30,7 +31,6 @@ from kernelpursuit.fitting.placement import host_dtype, like_labels, take_classe
 from kernelpursuit.fitting.probabilities import log_softmax
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.splits import stratified_split
-from kernelpursuit.fitting.task_parameters import ClassPursuitParameters
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
 from kernelpursuit.losses import LOSSES, Loss
 
@@ -134,7 +134,7 @@ class ClassifierModel(ClassModel):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class.
 
-        The losses "logistic" and "exponential" estimate probabilities. For the squared loss the values of
+        The losses "log_loss" and "exponential" estimate probabilities. For the squared loss the values of
         `decision_function` are calibrated: they are multiplied by a slope. It makes the classes of the training rows
         most probable, each row with the value that it has in the model fitted without it; that value is exact and in
         closed form. Values outside the range of those of the training rows, as rows have that an atom fits alone, count
@@ -172,7 +172,7 @@ class ClassifierModel(ClassModel):
 
 
 @described
-class KMPClassifier(ClassPursuitParameters, ClassifierModel):
+class KMPClassifier(ClassifierModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1. More classes share one set of atoms, and each has weights of its own against the
@@ -189,35 +189,27 @@ class KMPClassifier(ClassPursuitParameters, ClassifierModel):
         more classes the fewest atoms that error rates on so many rows could not tell from the lowest. For other losses
         and the basic variant it is chosen on rows held out. It takes 1,000 at most, and warns there. With `stop` given,
         a number is the most steps to take.
+    kernels
     gamma
     alpha
     class_loss
     class_weight
-    kernels
-    degree
-    coef0
-    kernel_params
-    functions
     centers
     variant
-    refit_every
-    shrinkage
-    fit_intercept
-    tol
-    stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
-        Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges an atom for its weight
-        and for having searched for it. "leave_one_out" is the exact leave-one-out error of the atoms as they are; it
-        does not know that they were chosen. "validation" holds rows out and judges by the loss that is fitted. "bound"
-        is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k + 1, n_comparisons=1)`` for two classes, with
-        `errors` the rows whose class is wrong. "certificate" fits the model to some rows and leaves it at that; the
-        others give a limit of the same share, `bounds.holdout_bound`, that holds for all numbers of atoms at once with
-        probability 95 %. It is ``path_.values("bound")[-1]``. Or write a rule of your own,
-        ``stop(path) -> Stop | None``.
-    validation_fraction
-    patience
+    stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, record, callable or None, default=None
+        Rule that chooses the number of steps, by name or with parameters of its own, as ``validation(0.2,
+        patience=10)`` and ``tolerance(1e-3)`` of `kernelpursuit.parameters`. "gcv" is generalised cross-validation that
+        charges an atom for its weight and for having searched for it. "leave_one_out" is the exact leave-one-out error
+        of the atoms as they are; it does not know that they were chosen. "validation" holds rows out and judges by the
+        loss that is fitted. "bound" is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k + 1,
+        n_comparisons=1)`` for two classes, with `errors` the rows whose class is wrong. "certificate" fits the model to
+        some rows and leaves it at that; the others give a limit of the same share, `bounds.holdout_bound`, that holds
+        for all numbers of atoms at once with probability 95 %. It is ``path_.values("bound")[-1]``. Or write a rule of
+        your own, ``stop(path) -> Stop | None``.
     candidates
     weakness
     memory
+    fit_intercept
     kmp_resume
     fit_seed
     verbose
@@ -252,9 +244,47 @@ class KMPClassifier(ClassPursuitParameters, ClassifierModel):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **ClassPursuitParameters._parameter_constraints,
+        **KMP_CONSTRAINTS,
+        **CLASS_CONSTRAINTS,
         "loss": CLASSIFICATION_LOSS,
     }
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        kernel="rbf",
+        gamma="scale",
+        alpha="auto",
+        loss="squared_error",
+        class_weight=None,
+        centers=None,
+        variant="prefit",
+        stop=None,
+        candidates=None,
+        weakness=1.0,
+        memory=None,
+        fit_intercept=True,
+        resume=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.kernel = kernel
+        self.gamma = gamma
+        self.alpha = alpha
+        self.loss = loss
+        self.class_weight = class_weight
+        self.centers = centers
+        self.variant = variant
+        self.stop = stop
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.fit_intercept = fit_intercept
+        self.resume = resume
+        self.random_state = random_state
+        self.verbose = verbose
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPClassifier:
@@ -293,7 +323,7 @@ class KMPClassifier(ClassPursuitParameters, ClassifierModel):
         code = code_labels if self._labels else partial(code_classes, classes=classes)
         targets = data.source.map(partial(code, dtype=host_dtype(data.X)), data.y)
         self._one_target = targets.shape[1] == 1
-        loss = None if self.loss == "squared" else classification_loss(self.loss)
+        loss = None if self.loss == "squared_error" else classification_loss(self.loss)
         task = LearningTask(
             "labels" if self._labels else "classes",
             loss=lambda rows: loss,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,19 +18,19 @@ from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.estimators.classification import ClassModel
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.classes import as_labels, two_or_more_classes
-from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.model import Fitted
-from kernelpursuit.fitting.parameters import (
-    GOING_ON,
+from kernelpursuit.fitting.constraints import (
+    CLASS_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
     PURSUIT_CONSTRAINTS,
-    STOP_CONSTRAINTS,
+    RESUME_CONSTRAINTS,
 )
+from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.model import Fitted
 from kernelpursuit.fitting.pipeline import Settings, fits, run
 from kernelpursuit.fitting.placement import beside, check_new, host_dtype, like_labels
 from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
-from kernelpursuit.fitting.task_parameters import CLASS_CONSTRAINTS
+from kernelpursuit.fitting.rules import EXPLAINED
 from kernelpursuit.fitting.training import (
     TrainingData,
     by_class,
@@ -41,19 +41,9 @@ from kernelpursuit.fitting.training import (
 )
 from kernelpursuit.math.discriminants import LABELS, Discriminants
 from kernelpursuit.math.weights import WeightPath
+from kernelpursuit.parameters import bound, record_of, tolerance
 from kernelpursuit.pursuit.loop import Path, StopRule
-from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
-
-_KERNEL = ("gamma", "degree", "coef0", "kernel_params")
-_PURSUIT = ("candidates", "weakness", "tol", "memory", "random_state", "verbose")
-FISHER_CONSTRAINTS: dict[str, list] = {
-    "labels": [StrOptions(set(LABELS))],
-    "alpha": [Interval(Real, 0, None, closed="left")],
-    **CLASS_CONSTRAINTS,
-    "kernel": [rule for rule in KERNEL_CONSTRAINTS["kernel"] if rule is not None],
-    **{name: KERNEL_CONSTRAINTS[name] for name in _KERNEL},
-    **{name: PURSUIT_CONSTRAINTS[name] for name in _PURSUIT},
-}
+from kernelpursuit.pursuit.stopping import loss_below, lowest_bound, n_atoms
 
 
 class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel):
@@ -141,21 +131,18 @@ class SparseKernelFDA(FisherModel):
     ----------
     n_atoms : int, default=20
         Number of atoms. There are fewer, with a warning, where the others lie in their span.
+    class_kernels
     gamma
     scatter_alpha
     class_weight : dict, "balanced" or None, default=None
         How much a mistake about a class costs. All classes have equal say as it is, which is what "balanced" means too;
         a dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
     labels
-    class_kernels
-    degree
-    coef0
-    kernel_params
-    label_tol
-    stop : {"bound"} or None, default=None
+    stop : {"bound"}, bound, tolerance or None, default=None
         "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest. It is for two
         classes. Below some thousand rows the bound is 1 for every number, and the first atom alone is kept.
-    patience
+        ``tolerance(1e-3)`` stops when the part of the labels outside the span has fallen to that share. See
+        `kernelpursuit.parameters`.
     candidates
     weakness
     memory
@@ -194,28 +181,27 @@ class SparseKernelFDA(FisherModel):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_atoms": [rule for rule in STOP_CONSTRAINTS["n_atoms"] if not isinstance(rule, StrOptions)],
-        "stop": [StrOptions({"bound"}), None],
-        "patience": STOP_CONSTRAINTS["patience"],
-        **FISHER_CONSTRAINTS,
-        **GOING_ON,
+        "n_atoms": [Interval(Integral, 0, None, closed="left")],
+        "kernel": KERNEL_CONSTRAINTS["kernel"],
+        "gamma": KERNEL_CONSTRAINTS["gamma"],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "labels": [StrOptions(set(LABELS))],
+        "stop": [StrOptions({"bound"}), bound, tolerance, None],
+        **CLASS_CONSTRAINTS,
+        **PURSUIT_CONSTRAINTS,
+        **RESUME_CONSTRAINTS,
     }
 
     def __init__(
         self,
         n_atoms=20,
         *,
+        kernel="rbf",
         gamma="scale",
         alpha=1e-8,
         class_weight=None,
         labels="centred",
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        tol=1e-10,
         stop=None,
-        patience=10,
         candidates=None,
         weakness=1.0,
         memory=None,
@@ -224,17 +210,12 @@ class SparseKernelFDA(FisherModel):
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.kernel = kernel
         self.gamma = gamma
         self.alpha = alpha
         self.class_weight = class_weight
         self.labels = labels
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.tol = tol
         self.stop = stop
-        self.patience = patience
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
@@ -285,7 +266,8 @@ class SparseKernelFDA(FisherModel):
         """Run the pursuit and solve in the span of its atoms; `index` is the class of each row, from 0 on."""
         dtype, settings = host_dtype(data.X), Settings.of(self, data, getattr(self, "path_", None))
         weights = None if data.weights is None else beside(data.weights, data.X)
-        if self.stop == "bound":
+        stop = record_of(self.stop, bound)
+        if isinstance(stop, bound):
             refuse_weights(data, "bound")
             if len(np.unique(index)) > 2:
                 raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
@@ -294,8 +276,9 @@ class SparseKernelFDA(FisherModel):
         def rules(criterion: Fisher) -> list[StopRule]:
             # Below the rounding error of the labels there is nothing left to explain.
             floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.initial_step().loss
-            bound = [fisher_bound_rule(criterion, index, self.alpha, self.patience)] if self.stop == "bound" else []
-            return [n_atoms(self.n_atoms), tolerance(settings.tol, floor), *bound]
+            share = stop.share if isinstance(stop, tolerance) else EXPLAINED
+            lowest = [fisher_bound_rule(criterion, index, self.alpha, stop.patience)] if isinstance(stop, bound) else []
+            return [n_atoms(self.n_atoms), loss_below(share, floor), *lowest]
 
         path, criterion, _ = run(
             [family.dictionary],

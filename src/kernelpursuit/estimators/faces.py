@@ -17,8 +17,8 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.criteria.faces import Faces, Stage
 from kernelpursuit.fitting.atom_family import atoms_of
+from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS, STOP_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, fits, run
 from kernelpursuit.fitting.placement import beside, check_new, follow, host_dtype, is_precomputed
 from kernelpursuit.fitting.training import check_centers, check_training, training_data
@@ -45,6 +45,10 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     n_atoms : int, default=100
         Stop when so many atoms are active. Because atoms may leave, there can be more steps than atoms; after
         ``10 * n_atoms`` steps the walk ends in any case.
+    kernel : str, callable or (str, dict), default="rbf"
+        A name of ``sklearn.metrics.pairwise``, a function of two matrices or of two rows, or "precomputed", with the
+        kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. The kernel need not be
+        positive definite.
     gamma
     release : bool, default=True
         Whether atoms leave whose weight turns against their sign ("KPFPv"). Without releases ("KPFP") the fit is least
@@ -55,18 +59,11 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     guard : bool, default=False
         Whether a face that was crossed (after a release, or without releases) is taken at once. Otherwise its atom is
         passed over until the walk comes back to the near side.
-    kernel : str, callable or (str, dict), default="rbf"
-        A name of ``sklearn.metrics.pairwise``, a function of two matrices or of two rows, or "precomputed", with the
-        kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. The kernel need not be
-        positive definite.
-    degree
-    coef0
-    kernel_params
     centers
+    memory
     fit_intercept : bool, default=True
         Whether the model has a constant term. The constant has no face and never leaves; atoms and targets are taken
         orthogonal to it.
-    memory
     random_state : int, RandomState or None, default=None
         Seed for `centers`.
     verbose
@@ -121,45 +118,39 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_atoms": STOP_CONSTRAINTS["n_atoms"][:1],
+        "n_atoms": KMP_CONSTRAINTS["n_atoms"][:1],
         "release": ["boolean"],
         "theta_tol": [Interval(Real, 0, None, closed="left")],
         "guard": ["boolean"],
         "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
-        **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params", "centers")},
-        **{name: PURSUIT_CONSTRAINTS[name] for name in SHARED},
+        **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "centers")},
+        **{name: KMP_CONSTRAINTS[name] for name in SHARED},
     }
 
     def __init__(
         self,
         n_atoms=100,
         *,
+        kernel="rbf",
         gamma="scale",
         release=True,
         theta_tol=1e-5,
         guard=False,
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
         centers=None,
-        fit_intercept=True,
         memory=None,
+        fit_intercept=True,
         random_state=None,
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.kernel = kernel
         self.gamma = gamma
         self.release = release
         self.theta_tol = theta_tol
         self.guard = guard
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
         self.centers = centers
-        self.fit_intercept = fit_intercept
         self.memory = memory
+        self.fit_intercept = fit_intercept
         self.random_state = random_state
         self.verbose = verbose
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,10 +17,10 @@ from kernelpursuit.atoms import Dictionary
 from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.atom_family import AtomFamily
+from kernelpursuit.fitting.constraints import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.parameters import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, fits, follow_criterion, run, warn_if_short
 from kernelpursuit.fitting.placement import (
     as_dtype,
@@ -38,11 +37,11 @@ from kernelpursuit.fitting.span import POSITIVE, SpanParameters, finite_values, 
 from kernelpursuit.fitting.targets import TASKS, checked_targets, target_columns
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
 from kernelpursuit.fitting.units import cast_targets, near_zero, scale_targets
-from kernelpursuit.kernels.kernels import KERNEL_NAMES, KERNEL_PARAMETERS, Kernel, gamma_of, make_kernel
+from kernelpursuit.kernels.kernels import KERNEL_NAMES, Kernel, gamma_of, make_kernel
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none
 from kernelpursuit.pursuit.loop import Path, StopRule, count
-from kernelpursuit.pursuit.stopping import gcv, n_atoms, search_charge, tolerance
+from kernelpursuit.pursuit.stopping import loss_below, lowest_gcv, n_atoms, search_charge
 
 _LARGE = 1e-2  # share of the largest eigenvalue that those of a kernel count from that has negative ones too
 
@@ -58,25 +57,18 @@ class PursuitNystroem(
 
     Parameters
     ----------
-    kernel : str or callable, default="rbf"
-        The kernel, as for `Nystroem`. A function may also take two matrices. "precomputed" works with any
-        `n_components`. It should be positive semidefinite. Where it is not ("sigmoid"), a warning says so, and
-        landmarks that cannot be chosen are drawn; the features are of its part with positive eigenvalues, without those
-        below 1 % of the largest, which come near 0 by chance.
+    kernel : str, callable or pair, default="rbf"
+        The kernel, as for `Nystroem`; a pair such as ``("poly", {"degree": 2})`` or ``(function, {"width": 0.1})`` has
+        parameters of its own. A function may also take two matrices. "precomputed" works with any `n_components`. The
+        kernel should be positive semidefinite. Where it is not ("sigmoid"), a warning says so, and landmarks that
+        cannot be chosen are drawn; the features are of its part with positive eigenvalues, without those below 1 % of
+        the largest, which come near 0 by chance.
     gamma : float, default=None
         Parameter of the kernel. None leaves it to the kernel, as for `Nystroem`: 1 / n_features, for chi2 1.
-    coef0 : float, default=None
-        Number that the polynomial and the sigmoid kernel add to the inner product. None leaves it to the kernel.
-    degree : float, default=None
-        Degree of the polynomial kernel. None leaves it to the kernel.
-    kernel_params : dict, default=None
-        Further keyword arguments of the kernel.
     n_components : int, default=100
         Number of landmarks.
     random_state : int, RandomState or None, default=None
         Seed for ``selection="random"`` and `candidates`.
-    n_jobs : int, default=None
-        Number of jobs for scikit-learn's kernel functions, for NumPy and sparse data. None uses threads where they pay.
     selection : {"rayleigh", "diagonal", "random", "prefit"}, default="rayleigh"
         Which landmark comes next. "rayleigh" takes the one that brings the other points closest to the span, summed
         over the squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy).
@@ -120,14 +112,10 @@ class PursuitNystroem(
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable],
+        "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "degree": [Interval(Real, 1, None, closed="left"), None],
-        "kernel_params": [dict, None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
         "selection": [StrOptions({*SELECTIONS, "prefit"})],
         "task": [StrOptions(set(TASKS))],
         **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory", "verbose")},
@@ -138,12 +126,8 @@ class PursuitNystroem(
         kernel="rbf",
         *,
         gamma=None,
-        coef0=None,
-        degree=None,
-        kernel_params=None,
         n_components=100,
         random_state=None,
-        n_jobs=None,
         selection="rayleigh",
         task="auto",
         candidates=None,
@@ -153,12 +137,8 @@ class PursuitNystroem(
     ):
         self.kernel = kernel
         self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.kernel_params = kernel_params
         self.n_components = n_components
         self.random_state = random_state
-        self.n_jobs = n_jobs
         self.selection = selection
         self.task = task
         self.candidates = candidates
@@ -230,7 +210,7 @@ class PursuitNystroem(
             return rayleigh(dictionary, self.selection, data, family, settings.rng)
 
         def rules(criterion: Any) -> list[StopRule]:
-            worth = [tolerance(0.0, (16 * eps(targets)) ** 2), worth_of(columns, data)] if supervised else []
+            worth = [loss_below(0.0, (16 * eps(targets)) ** 2), worth_of(columns, data)] if supervised else []
             return [n_atoms(self.n_components), *worth]
 
         path, pursued, (ready,) = run(
@@ -329,19 +309,9 @@ class PursuitNystroem(
         return np.array(losses)
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """Kernel with the parameters that are set; those that are not are the kernel's own."""
-        given = {"gamma": self.gamma, "coef0": self.coef0, "degree": self.degree}
-        given = {name: value for name, value in given.items() if value is not None}
-        if callable(self.kernel):
-            if given:
-                raise ValueError(f"{sorted(given)} do not apply to a callable kernel: use kernel_params")
-            return make_kernel(self.kernel, X, kernel_params=self.kernel_params)
-        params = {**(self.kernel_params or {}), **given}
-        known = KERNEL_PARAMETERS.get(self.kernel, ())
-        params = {name: value for name, value in params.items() if name in known}
-        if "gamma" in known and params.get("gamma") is None:
-            params["gamma"] = 1.0 if self.kernel == "chi2" else "auto"
-        return replace(make_kernel((self.kernel, params), X), n_jobs=self.n_jobs)
+        """The kernel, with the gamma that `Nystroem` would take where none is given."""
+        gamma = self.gamma if self.gamma is not None else 1.0 if self.kernel == "chi2" else "auto"
+        return make_kernel(self.kernel, X, gamma=gamma)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -353,7 +323,7 @@ class PursuitNystroem(
 def worth_of(targets: Array, data: TrainingData) -> StopRule:
     """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
     n = max(len(data.rows), data.total)
-    return gcv(n, search_charge(in_double(targets), data.weights), patience=10)
+    return lowest_gcv(n, search_charge(in_double(targets), data.weights), patience=10)
 
 
 def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:

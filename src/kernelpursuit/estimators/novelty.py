@@ -19,9 +19,11 @@ from kernelpursuit.fitting.placement import check_new, host_dtype
 from kernelpursuit.fitting.span import SPAN_CONSTRAINTS, SpanParameters
 from kernelpursuit.fitting.training import check_training, row_counts, training_data
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, SHIFT_INVARIANT, gamma_of
+from kernelpursuit.parameters import tolerance
 
 _MORE = 0.15  # share of new rows called outliers beyond `contamination` that is worth a warning
 _ROUNDED = 1 + 1e-9  # sums of weights that were scaled are whole numbers but for rounding
+ENOUGH = tolerance(0.01)  # of the data in the span, unless `stop` says otherwise
 
 
 @described
@@ -36,6 +38,10 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     ----------
     n_atoms : int, default=100
         The most points to choose.
+    kernel : str, callable or (str, dict), default="rbf"
+        A positive semidefinite kernel: a name of ``sklearn.metrics.pairwise``, or a function of two matrices or of two
+        rows. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. It cannot be precomputed, because
+        k(x, x) of new points is needed.
     gamma
     contamination : float in (0, 0.5], default=0.05
         Share of the training rows to call outliers.
@@ -43,15 +49,9 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
         squared distances. "random" draws one with probability proportional to its squared distance. "diagonal" takes
         the one farthest from the span: the most outlying points first, so it is for clean training data only.
-    kernel : str, callable or (str, dict), default="rbf"
-        A positive semidefinite kernel: a name of ``sklearn.metrics.pairwise``, or a function of two matrices or of two
-        rows. A pair such as ``("rbf", {"gamma": 0.5})`` has parameters of its own. It cannot be precomputed, because
-        k(x, x) of new points is needed.
-    degree
-    coef0
-    kernel_params
-    tol : float, default=0.01
-        Stop when the mean squared distance to the span has fallen to this share of what it was.
+    stop : tolerance or None, default=None
+        ``tolerance(share)`` of `kernelpursuit.parameters`: stop when the mean squared distance to the span has fallen
+        to this share of what it was. None is a share of 0.01, and ``tolerance(0)`` never stops.
     validation_fraction : float or None, default=None
         Share of the rows to hold out, so that `contamination` becomes a promise about new data. With m rows held out
         the span comes from the others, and the threshold is the ⌊contamination (m + 1)⌋-th lowest score of those held
@@ -91,6 +91,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     _parameter_constraints: ClassVar[dict] = {
         **SPAN_CONSTRAINTS,
         "kernel": [StrOptions(set(KERNEL_NAMES)), callable, tuple],
+        "stop": [tolerance, None],
         "contamination": [Interval(Real, 0, 0.5, closed="right")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
     }
@@ -99,14 +100,11 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self,
         n_atoms=100,
         *,
+        kernel="rbf",
         gamma="scale",
         contamination=0.05,
         selection="rayleigh",
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        tol=0.01,
+        stop=None,
         validation_fraction=None,
         candidates=None,
         weakness=1.0,
@@ -115,14 +113,11 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.kernel = kernel
         self.gamma = gamma
         self.contamination = contamination
         self.selection = selection
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.tol = tol
+        self.stop = stop
         self.validation_fraction = validation_fraction
         self.candidates = candidates
         self.weakness = weakness
@@ -152,7 +147,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         train = held_out = np.arange(len(data.rows))
         if self.validation_fraction is not None:
             train, held_out = hold_out(len(data.rows), self.validation_fraction, settings.rng)
-        self._span, _ = self._choose_points(data.subset(train), settings)
+        self._span, _ = self._choose_points(data.subset(train), settings, self.stop or ENOUGH)
         self._expansion = self._span.expansion
         self.gamma_ = gamma_of(self._expansion.kernels)
         self.path_ = self._span.path

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit.arrays import Array, namespace, to_host
+from kernelpursuit.fitting.constraints import RESUME_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.parameters import GOING_ON
 from kernelpursuit.fitting.pipeline import Settings, fits
 from kernelpursuit.fitting.placement import (
     as_dtype,
@@ -27,6 +27,7 @@ from kernelpursuit.fitting.span import SPAN_CONSTRAINTS, SpanParameters, finite_
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
 from kernelpursuit.kernels.kernels import gamma_of
 from kernelpursuit.math.principal import principal_axes
+from kernelpursuit.parameters import bound, record_of, tolerance
 
 
 @described
@@ -46,22 +47,17 @@ class SparseKernelPCA(
     ----------
     n_atoms : int, default=100
         The most points to choose.
+    one_kernel
     gamma
     n_components : int or None, default=None
         Number of principal axes to keep. None keeps all whose eigenvalue is not zero.
     selection
     center : bool, default=True
         Whether the mean of the features ψ is removed before the PCA. Points are chosen by the kernel as it is.
-    one_kernel
-    degree
-    coef0
-    kernel_params
-    tol : float, default=0
-        Stop when the residual trace has fallen to this share of the trace of K.
-    stop : {"bound"} or None, default=None
+    stop : {"bound"}, bound, tolerance or None, default=None
         "bound" keeps the number of points, up to `n_atoms`, for which `bounds.compression_bound` on the squared
-        distance of new data to the span is lowest.
-    patience
+        distance of new data to the span is lowest. ``tolerance(0.01)`` stops when the residual trace has fallen to that
+        share of the trace of K. See `kernelpursuit.parameters`.
     candidates
     weakness
     memory
@@ -104,26 +100,20 @@ class SparseKernelPCA(
         **SPAN_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "center": ["boolean"],
-        "stop": [StrOptions({"bound"}), None],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        **GOING_ON,
+        "stop": [StrOptions({"bound"}), bound, tolerance, None],
+        **RESUME_CONSTRAINTS,
     }
 
     def __init__(
         self,
         n_atoms=100,
         *,
+        kernel="rbf",
         gamma="scale",
         n_components=None,
         selection="rayleigh",
         center=True,
-        kernel="rbf",
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        tol=0.0,
         stop=None,
-        patience=10,
         candidates=None,
         weakness=1.0,
         memory=None,
@@ -132,17 +122,12 @@ class SparseKernelPCA(
         verbose=0,
     ):
         self.n_atoms = n_atoms
+        self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
         self.selection = selection
         self.center = center
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.tol = tol
         self.stop = stop
-        self.patience = patience
         self.candidates = candidates
         self.weakness = weakness
         self.memory = memory
@@ -178,10 +163,8 @@ class SparseKernelPCA(
         """Choose points among the rows, and find the principal axes in their span."""
         if self.n_components is not None and self.n_components > self.n_atoms:
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
-        patience = self.patience if self.stop == "bound" else None
-        self._span, features = self._choose_points(
-            data, Settings.of(self, data, getattr(self, "path_", None)), patience
-        )
+        settings = Settings.of(self, data, getattr(self, "path_", None))
+        self._span, features = self._choose_points(data, settings, record_of(self.stop, bound))
         mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center, data.weights)
         onto_axes = self._span.expansion.coef @ axes
         onto_axes[0] -= mean @ axes

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import Array, on_host
+from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
 from kernelpursuit.fitting.curvature import curvature_of_pairs
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.groups import check_pairs, ranking_loss
 from kernelpursuit.fitting.model import PursuitModel
-from kernelpursuit.fitting.parameters import RankingParameters
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype, labels_on_host
 from kernelpursuit.fitting.splits import split_groups
 from kernelpursuit.fitting.training import check_training, training_data
 from kernelpursuit.fitting.units import Units, cast_targets, scale_targets
+from kernelpursuit.parameters import certificate, gcv, leave_one_group_out, tolerance, validation
 from kernelpursuit.ranking import group_numbers, ndcg
 
 
 @described
-class KMPRanker(RankingParameters, PursuitModel):
+class KMPRanker(PursuitModel):
     """Order the rows of a group by a kernel model on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = sum_j dual_coef_[j] * k(x, support_vectors_[j])``; the higher its value, the further in front
@@ -41,38 +43,29 @@ class KMPRanker(RankingParameters, PursuitModel):
     n_atoms : int or "auto", default="auto"
         Number of steps. "auto" means ``stop="gcv"``, and ``stop="validation"`` for the logistic loss and for the basic
         variant. It takes 1,000 at most, and warns there. With `stop` given, a number is the most steps to take.
+    kernels
     gamma
     alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
+        kernel matrix (``alpha * c²`` for a column of a function, and for all atoms where the kernel matrix has
         eigenvalues below zero, as K is no penalty then). "auto" chooses the atoms without a ridge, and then the ridge
         under which the differences of y are most probable given these atoms. 0 is least squares. With all atoms the
         squared loss and a ridge are RankRLS.
-    loss : {"squared", "logistic"}, default="squared"
-        Loss of a pair. "squared" is that above. "logistic" is ``log(1 + exp(f_j - f_i))`` for each pair with y_i > y_j,
-        which asks for the order alone and not for differences; an evaluation takes as long as there are pairs.
-    kernels
-    degree
-    coef0
-    kernel_params
-    functions
+    loss : {"squared_error", "log_loss"}, default="squared_error"
+        Loss of a pair. "squared_error" is that above. "log_loss" is ``log(1 + exp(f_j - f_i))`` for each pair with y_i
+        > y_j, which asks for the order alone and not for differences; an evaluation takes as long as there are pairs.
     centers
     variant
-    refit_every
-    shrinkage
-    tol
-    stop : {"gcv", "leave_one_group_out", "validation", "certificate"}, callable or None, default=None
-        Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges two degrees of freedom
-        for an atom, one of them for having searched for it, and one for the level of each group. "leave_one_group_out"
-        is the exact error in groups that had no part in the weights; it does not know that the atoms were chosen with
-        them. "validation" holds groups out (rows, if there is a single group) and judges by the loss that is fitted.
-        "certificate" fits the model to some groups and leaves it at that; the others give a limit of the mean share of
-        wrongly ordered pairs, `bounds.loss_bound`, that holds for all numbers of atoms at once with probability 95 %.
-        It is ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop | None``.
-    validation_fraction : float, default=0.2
-        Share of the groups that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
-        model is fitted to all groups.
-    patience
+    stop : {"gcv", "leave_one_group_out", "validation", "certificate"}, record, callable or None, default=None
+        Rule that chooses the number of steps, by name or with parameters of its own, as ``validation(0.2,
+        patience=10)`` of `kernelpursuit.parameters`, of which the share is that of the groups. "gcv" is generalised
+        cross-validation that charges two degrees of freedom for an atom, one of them for having searched for it, and
+        one for the level of each group. "leave_one_group_out" is the exact error in groups that had no part in the
+        weights; it does not know that the atoms were chosen with them. "validation" holds groups out (rows, if there is
+        a single group) and judges by the loss that is fitted. "certificate" fits the model to some groups and leaves it
+        at that; the others give a limit of the mean share of wrongly ordered pairs, `bounds.loss_bound`, that holds for
+        all numbers of atoms at once with probability 95 %. It is ``path_.values("bound")[-1]``. Or write a rule of your
+        own, ``stop(path) -> Stop | None``.
     candidates
     weakness
     memory
@@ -124,6 +117,53 @@ class KMPRanker(RankingParameters, PursuitModel):
     """
 
     _one_target = True
+    _parameter_constraints: ClassVar[dict] = {
+        **{name: rules for name, rules in KMP_CONSTRAINTS.items() if name != "fit_intercept"},
+        "loss": [StrOptions({"squared_error", "log_loss"})],
+        "stop": [
+            StrOptions({"certificate", "gcv", "leave_one_group_out", "validation"}),
+            certificate,
+            gcv,
+            leave_one_group_out,
+            tolerance,
+            validation,
+            callable,
+            None,
+        ],
+    }
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        kernel="rbf",
+        gamma="scale",
+        alpha="auto",
+        loss="squared_error",
+        centers=None,
+        variant="prefit",
+        stop=None,
+        candidates=None,
+        weakness=1.0,
+        memory=None,
+        resume=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.kernel = kernel
+        self.gamma = gamma
+        self.alpha = alpha
+        self.loss = loss
+        self.centers = centers
+        self.variant = variant
+        self.stop = stop
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.resume = resume
+        self.random_state = random_state
+        self.verbose = verbose
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None, group: Any = None) -> KMPRanker:
@@ -148,7 +188,9 @@ class KMPRanker(RankingParameters, PursuitModel):
         X, y = check_training(self, X, y, sample_weight=sample_weight, y_numeric=True)
         numbers = group_numbers(None if group is None else labels_on_host(group), X.shape[0])
         # The logistic loss sees the order of the targets alone: its weights have no unit.
-        targets, unit = scale_targets(cast_targets(on_host(y)[:, None], host_dtype(X)), wanted=self.loss == "squared")
+        targets, unit = scale_targets(
+            cast_targets(on_host(y)[:, None], host_dtype(X)), wanted=self.loss == "squared_error"
+        )
         data = training_data(X, targets, sample_weight)
         data = data._replace(groups=numbers[data.rows])
         check_pairs(data.groups)

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import on_host
+from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
 from kernelpursuit.fitting.curvature import curvatures, mean_curvature
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
@@ -18,15 +19,22 @@ from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.splits import random_split
-from kernelpursuit.fitting.task_parameters import ValuePursuitParameters
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
 from kernelpursuit.fitting.units import Units, as_targets, cast_targets, near_zero, scale_targets
 from kernelpursuit.fitting.value_scores import ValueScore
-from kernelpursuit.fitting.values import LINEAR, beyond_spread, clip_outliers, link_of, regression_loss
+from kernelpursuit.fitting.values import (
+    beyond_spread,
+    clip_outliers,
+    grows_linearly,
+    link_of,
+    regression_loss,
+    suits_any_unit,
+)
 from kernelpursuit.losses import Loss
 from kernelpursuit.math.medians import medians
+from kernelpursuit.parameters import bound, certificate, record_of
 
-REGRESSION_LOSS: list = [StrOptions({"squared", "huber", "absolute", "quantile", "poisson"}), Loss]
+REGRESSION_LOSS: list = [StrOptions({"squared_error", "huber", "absolute_error", "poisson"}), Loss]
 
 
 class RegressorModel(ValueScore, PursuitModel):
@@ -73,7 +81,7 @@ class RegressorModel(ValueScore, PursuitModel):
 
 
 @described
-class KMPRegressor(ValuePursuitParameters, RegressorModel):
+class KMPRegressor(RegressorModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
@@ -90,35 +98,27 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
         three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
         ``stop="validation"``. It takes 1,000 at most, and warns there: without noise in y more are always better, and
         the time grows with their square. With `stop` given, a number is the most steps to take.
+    kernels
     gamma
     alpha
     value_loss
-    quantile
-    kernels
-    degree
-    coef0
-    kernel_params
-    functions
     centers
     variant
-    refit_every
-    shrinkage
-    fit_intercept
-    tol
-    stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, callable or None, default=None
-        Rule that chooses the number of steps. "gcv" is generalised cross-validation that charges two degrees of freedom
-        for an atom, one of them for having searched for it. "leave_one_out" is the exact leave-one-out error of the
-        atoms as they are; it does not know that they were chosen. "validation" holds rows out and judges by the loss
-        that is fitted. "bound" is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k + 1)`` for one target, with
-        `errors` the rows missed by more than the standard deviation of y; no strict promise, as the same y are fitted.
-        "certificate" fits the model to some rows and leaves it at that; the others give a limit of the same share,
-        `bounds.holdout_bound`, that holds for all numbers of atoms at once with probability 95 %. It is
-        ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop | None``.
-    validation_fraction
-    patience
+    stop : {"gcv", "leave_one_out", "validation", "bound", "certificate"}, record, callable or None, default=None
+        Rule that chooses the number of steps, by name or with parameters of its own, as ``validation(0.2,
+        patience=10)`` and ``tolerance(1e-3)`` of `kernelpursuit.parameters`. "gcv" is generalised cross-validation that
+        charges two degrees of freedom for an atom, one of them for having searched for it. "leave_one_out" is the exact
+        leave-one-out error of the atoms as they are; it does not know that they were chosen. "validation" holds rows
+        out and judges by the loss that is fitted. "bound" is ``bounds.vc_bound(k, n, errors, form="tight", dimension=k
+        + 1)`` for one target, with `errors` the rows missed by more than the standard deviation of y; no strict
+        promise, as the same y are fitted. "certificate" fits the model to some rows and leaves it at that; the others
+        give a limit of the same share, `bounds.holdout_bound`, that holds for all numbers of atoms at once with
+        probability 95 %. It is ``path_.values("bound")[-1]``. Or write a rule of your own, ``stop(path) -> Stop |
+        None``.
     candidates
     weakness
     memory
+    fit_intercept
     kmp_resume
     fit_seed
     verbose
@@ -159,9 +159,44 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **ValuePursuitParameters._parameter_constraints,
+        **KMP_CONSTRAINTS,
         "loss": REGRESSION_LOSS,
     }
+
+    def __init__(
+        self,
+        n_atoms="auto",
+        *,
+        kernel="rbf",
+        gamma="scale",
+        alpha="auto",
+        loss="squared_error",
+        centers=None,
+        variant="prefit",
+        stop=None,
+        candidates=None,
+        weakness=1.0,
+        memory=None,
+        fit_intercept=True,
+        resume=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_atoms = n_atoms
+        self.kernel = kernel
+        self.gamma = gamma
+        self.alpha = alpha
+        self.loss = loss
+        self.centers = centers
+        self.variant = variant
+        self.stop = stop
+        self.candidates = candidates
+        self.weakness = weakness
+        self.memory = memory
+        self.fit_intercept = fit_intercept
+        self.resume = resume
+        self.random_state = random_state
+        self.verbose = verbose
 
     @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KMPRegressor:
@@ -197,25 +232,26 @@ class KMPRegressor(ValuePursuitParameters, RegressorModel):
         dtype, columns = host_dtype(data.X), data.y
         zero: np.ndarray | float = 0.0
         # A loss of the user's own may mean something else for scaled targets.
-        scaled = isinstance(self.loss, str) and link_of(self.loss) is None
+        scaled = suits_any_unit(self.loss)
         if scaled and self.fit_intercept:
             columns, zero = near_zero(columns, dtype)
-            if self.loss != "squared":  # so that iterations begin alike wherever y is, outliers having no say
+            if self.loss != "squared_error":  # so that iterations begin alike wherever y is, outliers having no say
                 middle = medians(columns, data.weights)
                 columns, zero = columns - middle, zero + middle
         targets, unit = scale_targets(cast_targets(columns, dtype), wanted=scaled)
         data = data._replace(y=targets)
-        loss = regression_loss(self.loss, data, self.quantile)
-        if loss is not None and loss.link is not None and self.stop in ("bound", "certificate"):
+        loss = regression_loss(self.loss, data)
+        counts_errors = isinstance(record_of(self.stop, bound, certificate), bound | certificate)
+        if loss is not None and loss.link is not None and counts_errors:
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
         task = LearningTask(
             "values",
             loss=lambda rows: loss,
-            loss_of_rows=partial(regression_loss, self.loss, quantile=self.quantile),
+            loss_of_rows=partial(regression_loss, self.loss),
             split=random_split,
             is_error=beyond_spread,
             n_comparisons=2 * targets.shape[1],
-            units=Units(unit, zero, linear=isinstance(self.loss, str) and self.loss in LINEAR),
+            units=Units(unit, zero, linear=grows_linearly(self.loss)),
             curvature=curvatures if isinstance(self.alpha, str) else mean_curvature,  # a number is the ridge of all
             clip_outliers=partial(clip_outliers, weights=data.weights),
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from copy import copy
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -17,12 +15,13 @@ from kernelpursuit.fitting.expansion import Expansion, evaluate
 from kernelpursuit.fitting.placement import take_rows
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels.kernels import Kernel, kernel_list, make_kernel
+from kernelpursuit.parameters import columns
 
 
 class AtomFamily:
     """All atoms an estimator may choose from: kernels on centres, then columns of functions.
 
-    Atom ``source * n_centers + i`` is kernel `source` on centre i; the columns of `functions` follow. Centres drawn
+    Atom ``source * n_centers + i`` is kernel `source` on centre i; the columns of the functions follow. Centres drawn
     from the training rows keep the row's index, whatever subset was drawn.
 
     Parameters
@@ -31,7 +30,7 @@ class AtomFamily:
         Rows of positive weight; the kernel matrix itself for ``kernel="precomputed"``.
     rng : numpy.random.Generator
         Draws the centres.
-    kernel, gamma, degree, coef0, kernel_params, functions, centers
+    kernel, gamma, centers
         Parameters of the estimator.
     """
 
@@ -42,25 +41,19 @@ class AtomFamily:
         *,
         kernel: Any,
         gamma: float | str,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict | None = None,
-        functions: Sequence[Callable] | None = None,
         centers: Any = None,
     ):
         X, rows, n_rows, weights = data.X, data.rows, data.n_rows, data.weights
         self.precomputed = isinstance(kernel, str) and kernel == "precomputed"
-        self.functions = list(functions or [])
+        members = [] if self.precomputed else kernel_list(kernel)
+        self.functions = [one.function for one in members if isinstance(one, columns)]
         given = centers is not None and not isinstance(centers, Integral)
-        if self.precomputed and (self.functions or given):
-            raise ValueError("kernel='precomputed' cannot be combined with functions or with an array of centers")
-        names = [] if self.precomputed else kernel_list(kernel)
-        if not (self.precomputed or names or self.functions):
-            raise ValueError("kernel is None or empty and functions is empty: there are no atoms to choose from")
-        settle = partial(
-            make_kernel, gamma=gamma, degree=degree, coef0=coef0, kernel_params=kernel_params, weights=weights
-        )
-        self.kernels = [settle(name, X) for name in names]
+        if self.precomputed and given:
+            raise ValueError("kernel='precomputed' cannot be combined with an array of centers")
+        if not (self.precomputed or members):
+            raise ValueError("kernel is an empty list: there are no atoms to choose from")
+        names = [one for one in members if not isinstance(one, columns)]
+        self.kernels = [make_kernel(name, X, gamma=gamma, weights=weights) for name in names]
         self._X = X
         self._drawn: Any = slice(None)
         if not given:
@@ -75,9 +68,9 @@ class AtomFamily:
     def dictionary(self, memory: int, storage: str, shared: list[dict] | None = None) -> Dictionary:
         """The atoms at the training rows; `shared` of each kernel as in `KernelDictionary`."""
         if self.precomputed:
-            columns = self._X if len(self._index) == self._X.shape[1] else gather(self._X, self._index, axis=1)
-            drawn = columns if isinstance(self._drawn, slice) else take_rows(columns, self._drawn)
-            return DenseDictionary(columns, gram=drawn)
+            matrix = self._X if len(self._index) == self._X.shape[1] else gather(self._X, self._index, axis=1)
+            drawn = matrix if isinstance(self._drawn, slice) else take_rows(matrix, self._drawn)
+            return DenseDictionary(matrix, gram=drawn)
         how: dict[str, Any] = {"memory": memory // max(1, len(self.kernels)), "storage": storage}
         of_centres = shared or [{} for _ in self.kernels]
         parts: list[Any] = [
@@ -143,8 +136,7 @@ class AtomFamily:
 
 def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, centers: Any = None) -> AtomFamily:
     """All atoms that the parameters of an estimator allow on its training rows. `centers` was checked before."""
-    names = ("kernel", "gamma", "degree", "coef0", "kernel_params", "functions")
-    given = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+    given = {"kernel": estimator.kernel, "gamma": estimator.gamma}
     if hasattr(estimator, "centers"):
         given["centers"] = centers
     return data.source.make_atoms(AtomFamily, data, rng, **given)

@@ -12,25 +12,14 @@ from typing import TypeVar
 Class = TypeVar("Class", bound=type)
 
 DESCRIPTIONS = {
-    "variant": """variant : {"prefit", "backfit", "basic"}, default="prefit"
+    "variant": """variant : {"prefit", "backfit", "basic"} or basic, default="prefit"
         How atoms are chosen and fitted. "prefit" takes the atom that leaves the smallest residual once all weights are
         fitted again. "backfit" takes the atom most correlated with the residual, then fits all weights again
-        (orthogonal matching pursuit). "basic" fits the new weight only, and may take an atom a second time.""",
-    "refit_every": """refit_every : int or None, default=1
-        Number of steps after which all weights are fitted again, for losses other than the squared one. None never
-        does.""",
+        (orthogonal matching pursuit). "basic" fits the new weight only, and may take an atom a second time;
+        ``basic(shrinkage=0.5)`` of `kernelpursuit.parameters` takes half of each step.""",
     "gamma": """gamma : {"scale", "auto"} or float, default="scale"
         Parameter of the kernel; for the Gaussian kernel the larger, the narrower. "scale" is
         ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.""",
-    "degree": """degree : float, default=3
-        Degree of the polynomial kernel. Other kernels ignore it.""",
-    "coef0": """coef0 : float, default=1
-        Number that the polynomial and the sigmoid kernel add to the inner product. Other kernels ignore it.""",
-    "kernel_params": """kernel_params : dict, optional
-        Keyword arguments for a kernel that is a function of your own.""",
-    "functions": """functions : list of callables, optional
-        Functions of X whose columns join the atoms: terms you know of, trends, the inputs themselves. Each returns one
-        column or several.""",
     "centers": """centers : None, int or array-like of shape (n_centers, n_features), default=None
         Where the kernel functions may sit. None allows every training row, a number so many rows drawn at random, and
         an array points of your own.""",
@@ -46,19 +35,15 @@ DESCRIPTIONS = {
         each atom reached.""",
     "alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
-        kernel matrix (``alpha * c²`` for a column of `functions`, and for all atoms where the kernel matrix has
+        kernel matrix (``alpha * c²`` for a column of a function, and for all atoms where the kernel matrix has
         eigenvalues below zero, as K is no penalty then). With all atoms this is kernel ridge regression.
         "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
         in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. Other losses take the ridge
         of the squared one, in the proportion of the curvatures at its fit; in a regressor each target has its own. The
         basic variant and ``stop="bound"`` take "auto" for 0. The losses "tanh" and "doom2" become flat where values are
         large, and only a ridge keeps these small: with the basic variant give a number.""",
-    "shrinkage": """shrinkage : float, default=1
-        Share of the full step that the basic variant takes. The other variants ignore it.""",
     "fit_intercept": """fit_intercept : bool, default=True
         Whether the model has a constant term. The penalty does not apply to it.""",
-    "tol": """tol : float, default=1e-10
-        Stop when the training loss has fallen to this share of what it was without atoms.""",
     "memory": """memory : int, optional
         Bytes that the fit may take. The kernel matrix is kept if it fits; otherwise its values are computed again, tile
         by tile, at each pass over the data. By default the matrix may take a quarter of the memory that is free where X
@@ -69,8 +54,6 @@ DESCRIPTIONS = {
     "verbose": """verbose : int, default=0
         1 prints how the atoms are held, a line at 1, 2, 5, 10, 20, ... steps and why it stopped. 2 prints a line for
         every step.""",
-    "patience": """patience : int, default=10
-        Number of steps without improvement after which a stop rule gives up looking for a better one.""",
     "resume": """resume : bool or path, default=False
         Whether `fit` goes on where an earlier fit to the same data ended. True takes the atoms that the model has, and
         goes on to a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an
@@ -84,8 +67,8 @@ DESCRIPTIONS = {
         interrupt the same call goes on with its steps. A file of other data or parameters is refused. Atoms that are
         known cost no pass over the data. The model is that of one long fit, but for three things. With ``weakness``
         below 1 the new atoms may be others, each as good as `weakness` asks. With `candidates` those after True are the
-        same only if `random_state` is a number. And with a loss other than "squared" and ``alpha="auto"``, True keeps
-        the ridge of the first fit.""",
+        same only if `random_state` is a number. And with a loss other than the squared one and ``alpha="auto"``, True
+        keeps the ridge of the first fit.""",
     "selection": """selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
         Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
         squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy). "random" draws
@@ -100,8 +83,6 @@ DESCRIPTIONS = {
         count alike. Classes that it does not name have weight 1. The sum of all weights stays what it was. They say how
         much an error matters and make no rows: ``n_atoms="auto"``, the ridge and the probabilities count a rare class
         as the rows that it has.""",
-    "quantile": """quantile : float, default=0.5
-        Which quantile of y ``loss="quantile"`` estimates. Other losses ignore it.""",
     "path_": """path_ : Path
         Record of the pursuit: a `Step` for each atom taken, and why it ended.""",
     "n_features_in_": """n_features_in_ : int
@@ -111,7 +92,7 @@ DESCRIPTIONS = {
     "classes_": """classes_ : ndarray of shape (n_classes,)
         The classes, sorted.""",
     "support_kernels_": """support_kernels_ : ndarray of shape (k,)
-        Number of the kernel that each atom belongs to, for a list of kernels; -1 for a column of `functions`.""",
+        Number of the kernel that each atom belongs to, for a list of kernels; -1 for a column of a function.""",
     "support_vectors_": """support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
         The points that the chosen kernel functions sit on. Empty for a precomputed kernel.""",
     "gamma_": """gamma_ : float, list or None
@@ -121,44 +102,40 @@ DESCRIPTIONS = {
     "target_alpha_": """alpha_ : float or ndarray of shape (n_targets,)
         The ridge: the number that `alpha` came to. For several targets and a loss
         other than the squared one "auto" comes to an array, NumPy's, of the ridge of each target.""",
-    "kernels": """kernel : str, callable, (str, dict), list of these or None, default="rbf"
+    "kernels": """kernel : str, callable, pair or list of these, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
-        KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
-        parameters of its own. A list offers atoms of several kernels or widths. None uses `functions` alone. The kernel
-        need not be positive definite.""",
+        KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("poly", {"degree": 2})`` or
+        ``(function, {"width": 0.1})`` has parameters of its own. A list offers atoms of several kernels or widths. It
+        may also hold ``columns(function)`` of `kernelpursuit.parameters`: functions of X whose columns join the atoms,
+        terms you know of, trends, the inputs themselves. The kernel need not be positive definite.""",
     "class_kernels": """kernel : str, callable or list, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
         KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
         parameters of its own. A list offers atoms of several kernels or widths.""",
-    "value_loss": """loss : {"squared", "huber", "absolute", "quantile", "poisson"} or Loss, default="squared"
+    "value_loss": """loss : {"squared_error", "huber", "absolute_error", "poisson"} or Loss, default="squared_error"
         What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of each target on,
-        so that outliers count less; ``losses.huber(delta)`` is the same with a threshold of your own. "absolute"
-        estimates medians and "quantile" other quantiles. So that they can be minimised, both are rounded off within a
-        twentieth of the spread of the residuals, or less, and narrow with these as the fit gets better; the losses in
+        so that outliers count less; ``losses.huber(delta)`` has a threshold of your own. "absolute_error" estimates
+        medians and ``losses.quantile(0.9)`` other quantiles. So that they can be minimised, both are rounded off within
+        a twentieth of the spread of the residuals, or less, and narrow with these as the fit gets better; the losses in
         `path_` are the rounded ones. ``losses.quantile(share, width)`` has a fixed width of your own. "poisson" is for
         counts and other targets from 0 on: the expansion is the logarithm of the mean, `predict` returns the mean, and
         the loss is the deviance.""",
-    "class_loss": """loss : {"squared", "logistic", "exponential", "tanh", "doom2", "squared_hinge", "huber"} or Loss, \
-default="squared"
-        What is minimised. "logistic" and "exponential" estimate probabilities; those of the others are calibrated, see
+    "class_loss": """loss : {"squared_error", "log_loss", "exponential", "tanh", "doom2", "squared_hinge", "huber"} \
+or Loss, default="squared_error"
+        What is minimised. "log_loss" and "exponential" estimate probabilities; those of the others are calibrated, see
         `predict_proba`. "tanh" is the squared error of tanh(f) against ±0.65, "doom2" is 1 - tanh of the margin, and
         "huber" grows linearly from a residual of 1 on (``losses.huber`` takes another number).""",
-    "parameter_groups": """The first three parameters matter most. Then come those of the task, of the kernel (from
-    `kernel` on), of the pursuit itself (from `variant` on) and of large data (from `candidates` on).""",
+    "parameter_groups": """The number of terms, the kernel and its width matter most. Then come the parameters of the
+    task (from `loss` on), of the pursuit itself (from `variant` on) and of large data (from `candidates` on).""",
     "chosen_support_": """support_ : ndarray of shape (k,)
         Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Kernel i of a list
-        counts from ``i * n_centers`` on, and the columns of `functions` come after the last kernel.""",
+        counts from ``i * n_centers`` on, and the columns of functions come after the last kernel.""",
     "labels": """labels : {"centred", "raw"}, default="centred"
         How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
         the formula as published; the two agree for classes of equal size.""",
     "scatter_alpha": """alpha : float, default=1e-8
         Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
         first t atoms. Larger values prefer smooth functions.""",
-    "label_tol": """tol : float, default=1e-10
-        Stop when the atoms explain all but this share of the variance of the labels.""",
-    "validation_fraction": """validation_fraction : float, default=0.2
-        Share of the rows that ``stop="validation"`` and ``stop="certificate"`` hold out. After "validation" the final
-        model is fitted to all rows.""",
     "candidates_seed": """random_state : int, RandomState or None, default=None
         Seed for `candidates`.""",
     "fit_seed": """random_state : int, RandomState or None, default=None
@@ -182,9 +159,9 @@ def described(cls: Class) -> Class:
     ... class Example:
     ...     '''Something.
     ...
-    ...     degree
+    ...     memory
     ...     '''
-    >>> "Degree of the polynomial kernel" in Example.__doc__
+    >>> "Bytes that the fit may take" in Example.__doc__
     True
     """
     doc = cleandoc(cls.__doc__ or "")

@@ -45,7 +45,7 @@ class Expansion:
         offset of 1e5 float32 has two digits left for a column of variance 1.
     kernels : list of Kernel
     sources : ndarray of shape (k,), optional
-        Kernel of each atom, -1 for a column of `functions`. Default: all atoms are of the first kernel.
+        Kernel of each atom, -1 for a column of a function. Default: all atoms are of the first kernel.
     functions : list of callables
     function_columns : ndarray, optional
         Which column of the joined outputs of `functions` each of the other atoms is, in order.
@@ -258,15 +258,16 @@ def evaluate(functions: Sequence[Callable], X: Any) -> Array:
     """Outputs of the functions side by side, (n_rows, n_columns), where X is."""
     columns = []
     xp, where = (np, {}) if sparse.issparse(X) else (namespace(X), {"device": X.device})
-    for i, function in enumerate(functions):
+    for function in functions:
+        name = f"kernel: columns({getattr(function, '__name__', repr(function))})"
         values = xp.asarray(function(X), dtype=X.dtype, **where)
         values = values[:, None] if values.ndim == 1 else values
         if values.ndim != 2 or values.shape[0] != X.shape[0]:
             raise ValueError(
-                f"functions[{i}] must return an array with one row for each of the {X.shape[0]} rows of X, "
+                f"{name} must return an array with one row for each of the {X.shape[0]} rows of X, "
                 f"got shape {tuple(values.shape)}"
             )
         if not bool(xp.all(xp.isfinite(values))):
-            raise ValueError(f"functions[{i}] returned infinite or missing values")
+            raise ValueError(f"{name} returned infinite or missing values")
         columns.append(values)
     return xp.concat(columns, axis=1)

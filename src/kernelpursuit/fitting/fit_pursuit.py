@@ -19,6 +19,7 @@ from kernelpursuit.fitting.groups import certified_order
 from kernelpursuit.fitting.model import Fitted, attributes_of
 from kernelpursuit.fitting.orthogonal import (
     OrthogonalFit,
+    chooses_ridge,
     effective_sample_size,
     has_evidence_ridge,
     with_evidence_ridge,
@@ -27,6 +28,7 @@ from kernelpursuit.fitting.pipeline import Settings, run, will_track_scores
 from kernelpursuit.fitting.placement import beside
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.rules import (
+    EXPLAINED,
     IsError,
     Rules,
     certified,
@@ -45,13 +47,25 @@ from kernelpursuit.fitting.splits import hold_out_groups, hold_out_rows
 from kernelpursuit.fitting.training import TrainingData, check_centers, fewer_centers, refuse_weights
 from kernelpursuit.fitting.units import Units, least_loss
 from kernelpursuit.losses import Loss
+from kernelpursuit.parameters import (
+    basic,
+    bound,
+    certificate,
+    gcv,
+    is_basic,
+    leave_one_group_out,
+    leave_one_out,
+    record_of,
+    tolerance,
+    validation,
+)
 from kernelpursuit.pursuit.loop import Path, StopRule
-from kernelpursuit.pursuit.stopping import tolerance
+from kernelpursuit.pursuit.stopping import loss_below
 
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared loss may be negative
-LEFT_OUT = ("gcv", "leave_one_out", "leave_one_group_out")  # rules by rows left out in closed form
-HELD_OUT = ("leave_one_group_out", "validation", "certificate")  # rules that leave weights aside, and groups whole
+LEFT_OUT = (gcv, leave_one_out, leave_one_group_out)  # rules by rows left out in closed form
+HELD_OUT = (leave_one_group_out, validation, certificate)  # rules that leave weights aside, and groups whole
 
 
 @dataclass(frozen=True)
@@ -117,18 +131,18 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
     loss = task.loss(data)
     settings = Settings.of(estimator, data, path_before(estimator, loss))
     stop = stop_rule(estimator, loss)
-    if settings.path is not None and stop in ("validation", "certificate"):
-        raise ValueError(f"resume=True cannot go on with stop={stop!r}: its model comes from other rows")
+    if settings.path is not None and isinstance(stop, validation | certificate):
+        raise ValueError(f"resume=True cannot go on with stop={estimator.stop!r}: its model comes from other rows")
     fit = PursuitFit(estimator, task, settings, check_centers(estimator.centers, data.X))
     warn_if_duplicates_mislead(stop, estimator, data, targets)
-    if stop == "certificate":
-        fitted = fit.certified(data, targets)
+    if isinstance(stop, certificate):
+        fitted = fit.certified(data, targets, stop)
     else:
-        penalty = fit.penalty(data, targets, with_callbacks=stop == "validation")
+        penalty = fit.penalty(data, targets, with_callbacks=isinstance(stop, validation))
         if isinstance(penalty, Fitted):  # of the squared loss
             return task.units._replace(linear=False).restored(penalty)
-        if stop == "validation":
-            fitted = fit.validated(data, targets, penalty)
+        if isinstance(stop, validation):
+            fitted = fit.validated(data, targets, penalty, stop)
         else:
             fitted = fit.once(data, targets, penalty, fit.limit, fit.rules(stop, data, targets), wanted=fit.limit)
     if fit.limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
@@ -151,26 +165,30 @@ def path_before(estimator: Any, loss: Loss | None) -> Path | None:
 
 
 def stop_rule(estimator: Any, loss: Loss | None) -> Any:
-    """The parameter `stop`, or the rule that stands for ``n_atoms="auto"``."""
-    stop = estimator.stop
+    """The parameter `stop` as a record or a function, or the rule that stands for ``n_atoms="auto"``."""
+    stop = record_of(estimator.stop, bound, certificate, *LEFT_OUT, validation)
     if stop is None and estimator.n_atoms == "auto":
-        return "gcv" if knows_left_out(estimator, loss) else "validation"
-    if isinstance(stop, str) and stop in LEFT_OUT and not knows_left_out(estimator, loss):
-        raise ValueError(f"stop={stop!r} needs loss='squared' and variant 'prefit' or 'backfit'; 'validation' does not")
+        return gcv() if knows_left_out(estimator, loss) else validation()
+    if isinstance(stop, LEFT_OUT) and not knows_left_out(estimator, loss):
+        raise ValueError(
+            f"stop={estimator.stop!r} needs loss='squared_error' and variant 'prefit' or 'backfit'; 'validation' does "
+            "not"
+        )
     return stop
 
 
 def knows_left_out(estimator: Any, loss: Loss | None) -> bool:
     """Whether the path knows its leave-one-out error."""
-    return loss is None and estimator.variant != "basic"
+    return loss is None and not is_basic(estimator.variant)
 
 
 def warn_if_duplicates_mislead(stop: Any, estimator: Any, data: TrainingData, targets: np.ndarray) -> None:
     """Warn of duplicate rows where a rule chooses the number of steps, or the evidence a ridge, by errors of rows."""
-    counts_weights = stop in ("gcv", "leave_one_out") or has_evidence_ridge(estimator)
-    holds_out = stop in HELD_OUT
+    counts_weights = isinstance(stop, gcv | leave_one_out) or has_evidence_ridge(estimator)
+    holds_out = isinstance(stop, HELD_OUT)
     if counts_weights or holds_out:
-        total, share = data.total if counts_weights else 0.0, FOR_A_PROMISE if stop == "certificate" else FOR_A_CHOICE
+        total = data.total if counts_weights else 0.0
+        share = FOR_A_PROMISE if isinstance(stop, certificate) else FOR_A_CHOICE
         rows = None if data.source.remote else data.X
         warn_of_duplicates(rows, targets, total, share=share, groups=data.groups if holds_out else None)
 
@@ -217,15 +235,17 @@ class PursuitFit:
         estimator, task = self.estimator, self.task
         if stop is None:
             return no_rules
-        if stop == "bound":
-            refuse_weights(data, stop, getattr(estimator, "class_weight", None))
+        if isinstance(stop, tolerance):
+            return lambda family, criterion: [loss_below(stop.share)]
+        if isinstance(stop, bound):
+            refuse_weights(data, "bound", getattr(estimator, "class_weight", None))
             assert task.is_error is not None
             intercept = estimator.fit_intercept
-            return vc_bound_rule(targets, task.is_error, task.n_comparisons, intercept, estimator.patience)
+            return vc_bound_rule(targets, task.is_error, task.n_comparisons, intercept, stop.patience)
         if estimator.stop is None and task.kind == "classes" and targets.shape[1] > 1:
             assert task.is_error is not None
-            return class_rule(data, targets, task.is_error, estimator.patience)
-        return path_rule(stop, data, targets, estimator.patience)
+            return class_rule(data, targets, task.is_error, stop.patience)
+        return path_rule(stop, data, targets)
 
     def penalty(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool = False) -> Penalty | Fitted:
         """The ridge of the parameter `alpha`, and the curvature of the loss.
@@ -237,7 +257,7 @@ class PursuitFit:
         """
         estimator, task, settings = self.estimator, self.task, self.settings
         alpha, loss = estimator.alpha, task.loss(data)
-        if isinstance(alpha, str) and (estimator.variant == "basic" or estimator.stop == "bound"):
+        if isinstance(alpha, str) and not chooses_ridge(estimator):
             return Penalty(0.0)  # no joint fit; a statement about the fit without a ridge
         if loss is None:
             return Penalty(alpha)
@@ -262,10 +282,10 @@ class PursuitFit:
             fit_task.begin(3)
         quiet = replace(settings, verbose=0, fit_task=fit_task, path=None, rng=deepcopy(settings.rng))
         of_squares = replace(task, loss=lambda rows: None, units=task.units._replace(linear=False))
-        rules = no_rules if limit is not None else path_rule("gcv", data, targets, self.estimator.patience)
+        rules = no_rules if limit is not None else path_rule(gcv(), data, targets)
         return replace(self, task=of_squares, settings=quiet).once(data, targets, Penalty("auto"), limit, rules)
 
-    def validated(self, data: TrainingData, targets: np.ndarray, penalty: Penalty) -> Fitted:
+    def validated(self, data: TrainingData, targets: np.ndarray, penalty: Penalty, stop: validation) -> Fitted:
         """Choose the number of steps on rows held out, then fit that many on all rows."""
         estimator, task, settings = self.estimator, self.task, self.settings
         if penalty.ended is not None:
@@ -274,9 +294,9 @@ class PursuitFit:
             settings.fit_task.begin(2)
         # Drawn alike in every fit unless a seed says otherwise: a model that cannot be had again helps nobody.
         rng = np.random.default_rng(0) if estimator.random_state is None else settings.rng
-        train, held_out = task.split(data, estimator.validation_fraction, rng)
+        train, held_out = task.split(data, stop.share, rng)
         others = data.subset(held_out)
-        rules = validation_rule(others, targets[held_out], task.loss(others), estimator.patience)
+        rules = validation_rule(others, targets[held_out], task.loss(others), stop.patience)
         some = replace(self, centers=fewer_centers(self.centers, len(train)))
         first = some.once(data.subset(train), targets[train], penalty, self.limit, rules)
         if first.path.reason == "interrupted":
@@ -294,7 +314,7 @@ class PursuitFit:
             say_chosen(fitted.path, choice, targets, by)
         return fitted
 
-    def certified(self, data: TrainingData, targets: np.ndarray) -> Fitted:
+    def certified(self, data: TrainingData, targets: np.ndarray, stop: certificate) -> Fitted:
         """Fit to some rows, and keep the number of steps of which the others promise most.
 
         The rows fitted to name the number of steps that they prefer; it has most of delta. See `holdout_bound`, and
@@ -306,7 +326,7 @@ class PursuitFit:
         if not closed_form and self.limit is None:
             raise ValueError("stop='certificate' needs a number for n_atoms with this loss or variant, got 'auto'")
         hold_out = hold_out_rows if data.groups is None else hold_out_groups
-        train, held_out = hold_out(data, estimator.validation_fraction, self.settings.rng)
+        train, held_out = hold_out(data, stop.share, self.settings.rng)
         some, seen, others = data.subset(train), targets[train], data.subset(held_out)
         if task.loss_of_rows is not None:  # the rows held out have no part in it, nor in the ridge
             loss = task.loss_of_rows(some)
@@ -315,7 +335,7 @@ class PursuitFit:
         penalty = fit.penalty(some, seen)
         if isinstance(penalty, Fitted):
             return penalty
-        rules = path_rule("gcv", some, seen, estimator.patience) if closed_form else no_rules
+        rules = path_rule(gcv(patience=stop.patience), some, seen) if closed_form else no_rules
         fitted = fit.once(some, seen, penalty, self.limit, rules)
         if fitted.path.reason == "interrupted":
             return fitted
@@ -352,12 +372,14 @@ class PursuitFit:
         estimator, task, settings = self.estimator, self.task, self.settings
         family, y = atoms_of(estimator, data, settings.rng, self.centers), beside(targets, data.X)
         alpha, loss, intercept = penalty.alpha, task.loss(data), data.groups is None and estimator.fit_intercept
+        variant = record_of(estimator.variant, basic)
+        takes_one_weight = isinstance(variant, basic)
 
         def criterion(dictionary: Any) -> Any:
             options: dict[str, Any] = {
-                "variant": estimator.variant,
+                "variant": "basic" if takes_one_weight else variant,
                 "alpha": 0.0 if isinstance(alpha, str) else alpha,
-                "shrinkage": estimator.shrinkage if estimator.variant == "basic" else 1.0,
+                "shrinkage": variant.shrinkage if takes_one_weight else 1.0,
                 "weights": None if data.weights is None else beside(data.weights, data.X),
                 "intercept": intercept,
                 "groups": data.groups,
@@ -365,15 +387,14 @@ class PursuitFit:
             if loss is None:
                 counts = None if data.counts is None else beside(data.counts, data.X)
                 return Squares(dictionary, y, counts=counts, **options)
-            options |= {"refit_every": estimator.refit_every, "curvature": penalty.curvature}
-            return Gradient(dictionary, y, loss, **options)
+            return Gradient(dictionary, y, loss, curvature=penalty.curvature, **options)
 
         best_is_constant = loss and loss.convex and intercept and np.all(targets == targets[:1])
         floor = np.inf if best_is_constant else 0.0 if loss else least_loss(targets)
 
         def stop_rules(criterion: Any) -> list[StopRule]:
-            most = most_steps(limit, estimator.stop, estimator.variant)
-            return [*most, tolerance(settings.tol, floor), *rules(family, criterion)]
+            most = most_steps(limit, callable(estimator.stop) or takes_one_weight)
+            return [*most, loss_below(EXPLAINED, floor), *rules(family, criterion)]
 
         def fitted_after(path: Path, ready: Any) -> Fitted:
             return self._fitted(path, ready, family, data, targets, loss, alpha)
@@ -384,7 +405,7 @@ class PursuitFit:
         n = len(data.rows)
         ridge = 0 if isinstance(alpha, str) or not np.any(alpha) else family.size
         track_scores = will_track_scores(settings, data, family.size, limit, numbers=n + ridge)
-        ridge, direction = ridge if track_scores else 0, 0 if estimator.variant == "basic" else n
+        ridge, direction = ridge if track_scores else 0, 0 if takes_one_weight else n
         if data.groups is not None and loss is None:
             direction *= 2  # as much for groups left out
         path, ready, _ = run(
@@ -398,7 +419,8 @@ class PursuitFit:
             wanted=wanted,
             unit=task.units.loss,
             steps=limit,
-            snapshot=None if loss is None and estimator.loss != "squared" else snapshot,  # that of a ridge is no model
+            # A fit with the squared loss for the sake of a ridge is no model.
+            snapshot=None if loss is None and estimator.loss != "squared_error" else snapshot,
             track_scores=track_scores,
         )
         if loss is not None:

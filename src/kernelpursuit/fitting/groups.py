@@ -24,7 +24,7 @@ def check_pairs(groups: np.ndarray) -> None:
 
 def ranking_loss(data: TrainingData, loss: str) -> Loss | None:
     """Loss of the pairs of rows behind the parameter; None is the squared one, which has a criterion of its own."""
-    return None if loss == "squared" else pairwise_logistic(data.groups, data.weights)
+    return None if loss == "squared_error" else pairwise_logistic(data.groups, data.weights)
 
 
 def certified_order(path: Path, held_out: TrainingData, values: Iterable[np.ndarray]) -> Path:

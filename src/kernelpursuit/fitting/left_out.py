@@ -13,6 +13,7 @@ from kernelpursuit.arrays import gather, to_host
 from kernelpursuit.atoms.tiles import spans
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.placement import widest
+from kernelpursuit.parameters import is_basic
 
 ENTRIES = 2**22  # of predictions by all models that are in memory at once
 
@@ -100,10 +101,10 @@ def check_leaves_out(model: Any, asked: str) -> None:
     if hasattr(model, "estimator") and hasattr(model, "cv"):  # a search
         model = model.estimator
     known = isinstance(model, PursuitModel) and hasattr(model, "alpha")
-    if not known or getattr(model, "loss", "") != "squared" or model.variant == "basic":
+    if not known or getattr(model, "loss", "") != "squared_error" or is_basic(model.variant):
         raise ValueError(
             f"{asked} needs left-out residuals in closed form, which KMPRegressor "
-            f"has with loss='squared' and variant 'prefit' or 'backfit'; got {model!r}"
+            f"has with loss='squared_error' and variant 'prefit' or 'backfit'; got {model!r}"
         )
     if getattr(model, "stop", None) == "certificate":
         raise ValueError(f"{asked} needs a model of all rows, which stop='certificate' does not give")

@@ -90,7 +90,7 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
 
     @property
     def support_kernels_(self) -> np.ndarray:
-        """Kernel of each atom, -1 for a column of `functions`, NumPy wherever X lives."""
+        """Kernel of each atom, -1 for a column of a function, NumPy wherever X lives."""
         return self._expansion.sources
 
     @property

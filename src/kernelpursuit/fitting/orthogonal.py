@@ -13,6 +13,7 @@ from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.math.shrinkage import Shrunk, shrunk_by_evidence
 from kernelpursuit.math.weights import WeightPath
+from kernelpursuit.parameters import bound, is_basic, record_of
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.ridge import penalty_products
@@ -91,8 +92,12 @@ def rows_counted(data: TrainingData) -> float:
 
 def has_evidence_ridge(model: Any) -> bool:
     """Whether the ridge of a model with these parameters is chosen by the evidence of its rows."""
-    alpha, variant = getattr(model, "alpha", 0.0), getattr(model, "variant", "prefit")
-    return isinstance(alpha, str) and variant != "basic" and model.stop != "bound"
+    return isinstance(getattr(model, "alpha", 0.0), str) and chooses_ridge(model)
+
+
+def chooses_ridge(model: Any) -> bool:
+    """Whether ``alpha="auto"`` is a ridge: not without a joint fit, nor in a statement about the fit without one."""
+    return not is_basic(getattr(model, "variant", "prefit")) and not isinstance(record_of(model.stop, bound), bound)
 
 
 def effective_sample_size(data: TrainingData) -> float:

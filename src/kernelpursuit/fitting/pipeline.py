@@ -39,7 +39,7 @@ from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
 RESUMED = (
     "resume=True goes on with the fit before, so X, y, sample_weight and all parameters but those that end a path "
-    "(n_atoms, stop, tol) must be the same; resume=False fits anew"
+    "(n_atoms, stop) must be the same; resume=False fits anew"
 )
 MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of storage
 
@@ -64,7 +64,6 @@ class Settings:
     candidates: Any = None
     weakness: float = 1.0
     memory: int | None = None
-    tol: float = 0.0
     verbose: int = 0
     journal: Journal | None = None
     path: Path | None = None

@@ -18,16 +18,17 @@ from kernelpursuit.fitting.orthogonal import rows_counted
 from kernelpursuit.fitting.placement import widest
 from kernelpursuit.fitting.training import TrainingData, row_counts, varying
 from kernelpursuit.losses import LOSSES, Loss
+from kernelpursuit.parameters import gcv, is_basic, leave_one_group_out, leave_one_out
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import (
     UsedShares,
     fewest_for_classes,
-    gcv,
-    leave_one_out,
     lowest_bound,
+    lowest_gcv,
+    lowest_leave_one_out,
+    lowest_validation,
     n_atoms,
     search_charge,
-    validation,
 )
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
@@ -36,6 +37,7 @@ _UNSETTLED = 0.01  # share of the first loss: one more refit may take off as muc
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
 IsError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
+EXPLAINED = 1e-10  # share of the loss without atoms at which nothing is left to explain
 UNASKED = "n_atoms='auto'"  # why a path ends there
 
 
@@ -44,15 +46,15 @@ def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
     return []
 
 
-def most_steps(limit: int | None, stop: Any, variant: str) -> list[StopRule]:
+def most_steps(limit: int | None, ends_itself: bool) -> list[StopRule]:
     """The most steps to take: those asked for, or as many as a rule may choose.
 
-    Without noise each atom improves the fit, and a rule alone would go on to nearly half as many atoms as rows. A rule
-    of the user's own says itself where to end. Steps of the basic variant do not take longer the more there are.
+    Without noise each atom improves the fit, and a rule alone would go on to nearly half as many atoms as rows. A fit
+    `ends_itself` by a rule of the user's own, or in the basic variant, whose steps do not take longer one by one.
     """
     if limit is not None:
         return [n_atoms(limit)]
-    return [] if callable(stop) or variant == "basic" else [n_atoms(MOST_CHOSEN, UNASKED)]
+    return [] if ends_itself else [n_atoms(MOST_CHOSEN, UNASKED)]
 
 
 def warn_if_cut(path: Path) -> None:
@@ -62,7 +64,7 @@ def warn_if_cut(path: Path) -> None:
         warn(
             f"n_atoms='auto' has not found a number: {path.sentence}, and more would do better still, as where y has "
             f"no noise. The model can be used. A number for n_atoms{more} goes on, with `stop` as far as that rule "
-            "does; a larger tol ends earlier",
+            "does; stop=tolerance(1e-3), say, ends earlier",
             ConvergenceWarning,
         )
 
@@ -114,7 +116,7 @@ def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | No
     """Rule that follows the mean of the fitted loss on rows held out; None is the squared loss, inside their groups."""
     if loss is None:
         groups = held_out.groups
-        loss = LOSSES["squared"] if groups is None else pairwise_squared(groups, held_out.weights)
+        loss = LOSSES["squared_error"] if groups is None else pairwise_squared(groups, held_out.weights)
     value = loss.value
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -132,7 +134,7 @@ def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | No
                 values += to_host(stacked @ from_host(coef[1:], stacked))
             return mean_loss(value, targets, values, held_out.weights)
 
-        return [validation(current_error, patience)]
+        return [lowest_validation(current_error, patience)]
 
     return rules
 
@@ -189,20 +191,22 @@ def weight_of_errors(
     return float(np.sum(misses if weights is None else misses * weights))
 
 
-def path_rule(stop: Any, data: TrainingData, targets: np.ndarray, patience: int) -> Rules:
-    """Rule that reads the path alone: "gcv", "leave_one_out", "leave_one_group_out" or a rule of the user's own.
+def path_rule(stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
+    """Rule that reads the path alone: `gcv`, `leave_one_out`, `leave_one_group_out` or a rule of the user's own.
 
     Generalised cross-validation charges also for the constant of each group but one.
     """
-    if stop == "leave_one_group_out" and data.n_groups == 1:
+    if isinstance(stop, leave_one_group_out) and data.n_groups == 1:
         raise ValueError("stop='leave_one_group_out' needs several groups, got one; 'gcv' does not")
-    if stop in ("leave_one_out", "leave_one_group_out"):
-        stop = leave_one_out(patience)
-    if stop == "gcv":
+    if isinstance(stop, leave_one_out | leave_one_group_out):
+        rule = lowest_leave_one_out(stop.patience)
+        return lambda family, criterion: [rule]
+    if isinstance(stop, gcv):
         charge = search_charge(in_double(targets), data.weights)
         if data.counts is not None:
-            return lambda family, criterion: [gcv(mean_leverages(data, criterion), charge, patience)]
-        stop = gcv(rows_counted(data) - max(0, data.n_groups - 1), charge, patience)
+            return lambda family, criterion: [lowest_gcv(mean_leverages(data, criterion), charge, stop.patience)]
+        rule = lowest_gcv(rows_counted(data) - max(0, data.n_groups - 1), charge, stop.patience)
+        return lambda family, criterion: [rule]
     return lambda family, criterion: [stop]
 
 
@@ -274,12 +278,10 @@ def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
     off = float(max(criterion.imbalance(), key=abs))
     if abs(off) <= min(_OFF_QUANTILE, criterion.smaller_share() / 2):
         return
-    if estimator.variant == "basic":
+    if is_basic(estimator.variant):
         advice = "variant='basic' never fits a weight again. Take more steps, or variant='backfit'"
     elif not estimator.fit_intercept:
         advice = "take fit_intercept=True, or more atoms"
-    elif estimator.refit_every != 1:
-        advice = "take refit_every=1, or an n_atoms that it divides"
     else:
         advice = "y is too skewed for this loss. Take its logarithm or the like, which keeps quantiles in their order"
     warn(
@@ -303,10 +305,10 @@ def warn_if_flat(estimator: Any, path: Path, criterion: Any) -> None:
         warn(
             f"{name} hardly changes any more with the values of the model, which have become too large: its slope no "
             "longer says which atoms would help. A larger alpha keeps them small; or take another loss: 'tanh' wants "
-            "values near 1, 'logistic' never becomes flat at a row that is wrong",
+            "values near 1, 'log_loss' never becomes flat at a row that is wrong",
             ConvergenceWarning,
         )
-    elif loss == "doom2" and estimator.variant == "basic" and estimator.alpha == "auto":
+    elif loss == "doom2" and is_basic(estimator.variant) and estimator.alpha == "auto":
         warn(
             f"{name} with variant='basic' has no ridge under alpha='auto', and values grow until the loss is flat: few "
             "rows then say which atoms would help. Give a number for alpha, such as 0.1, or take variant='backfit'",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,30 +10,30 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, namespace
 from kernelpursuit.atoms.tiles import spans
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.parameters import KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.pipeline import Settings, run
 from kernelpursuit.fitting.placement import model_precision, rows_between, widest
 from kernelpursuit.fitting.training import TrainingData, refuse_weights
 from kernelpursuit.kernels.gaussian import all_finite
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
+from kernelpursuit.parameters import bound, tolerance
 from kernelpursuit.pursuit.loop import Path, StopRule, count
-from kernelpursuit.pursuit.stopping import lowest_bound, n_atoms, tolerance
+from kernelpursuit.pursuit.stopping import loss_below, lowest_bound, n_atoms
 
 SPAN_CONSTRAINTS: dict[str, list] = {
-    "n_atoms": [Interval(Integral, 1, None, closed="left")],
+    "n_atoms": [AT_LEAST_ONE],
     "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
-    **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "degree", "coef0", "kernel_params")},
-    **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "tol", "memory")},
-    **{name: PURSUIT_CONSTRAINTS[name] for name in ("random_state", "verbose")},
+    "gamma": KERNEL_CONSTRAINTS["gamma"],
+    **PURSUIT_CONSTRAINTS,
 }
 POSITIVE = (
     "Use a kernel that is, such as 'rbf', 'laplacian' or 'cosine', or a precomputed matrix whose negative eigenvalues "
@@ -143,6 +142,7 @@ def indefinite(kernel: Any) -> str:
     >>> indefinite("sigmoid")
     "kernel='sigmoid' is not positive semidefinite on X: its matrix has negative eigenvalues"
     """
+    kernel = kernel[0] if isinstance(kernel, tuple) else kernel
     name = getattr(kernel, "__name__", None) or repr(kernel)
     return f"kernel={name} is not positive semidefinite on X: its matrix has negative eigenvalues"
 
@@ -155,7 +155,7 @@ class SpanParameters:
     kernel: Any
 
     def _choose_points(
-        self, data: TrainingData, settings: Settings, patience: int | None = None
+        self, data: TrainingData, settings: Settings, stop: bound | tolerance | None = None
     ) -> tuple[Span, np.ndarray]:
         """Choose points one at a time until their span holds enough of the data.
 
@@ -164,8 +164,9 @@ class SpanParameters:
         data : TrainingData
             Its rows, or the kernel matrix itself for ``kernel="precomputed"``.
         settings : Settings
-        patience : int, optional
-            Stop where the bound on the residual is lowest, and look so many steps further.
+        stop : bound, tolerance or None
+            When to stop before `n_atoms` points: where the bound on the residual is lowest, or when enough of the data
+            is held.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class SpanParameters:
             ψ of the training rows, on the host, but remote where the rows are remote.
         """
         n = data.X.shape[0]
-        if patience is not None:
+        if isinstance(stop, bound):
             refuse_weights(data, "bound")
         if len(kernel_list(self.kernel)) != 1:
             raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
@@ -182,9 +183,9 @@ class SpanParameters:
 
         def rules(criterion: Rayleigh) -> list[StopRule]:
             ceiling = float(criterion.diagonal.max(initial=0))
-            enough = [tolerance(settings.tol)] if settings.tol > 0 else []
-            bound = [] if patience is None else [compression_bound_rule(n, ceiling, patience)]
-            return [n_atoms(self.n_atoms), *enough, *bound]
+            if isinstance(stop, bound):
+                return [n_atoms(self.n_atoms), compression_bound_rule(n, ceiling, stop.patience)]
+            return [n_atoms(self.n_atoms)] if stop is None else [n_atoms(self.n_atoms), loss_below(stop.share)]
 
         path, criterion, _ = run(
             [family.dictionary],

@@ -11,7 +11,9 @@ from kernelpursuit.fitting.training import TrainingData
 def check_split(n: int, share: float) -> None:
     """Whether `n` rows can be split for validation."""
     if n - int(np.ceil(share * n)) < 1:
-        raise ValueError(f"validation_fraction={share} of {n} rows leaves none to train on: give more rows, or n_atoms")
+        raise ValueError(
+            f"stop holds out share={share} of {n} rows, which leaves none to train on: give more rows, or n_atoms"
+        )
 
 
 def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.fitting.training import TrainingData
-from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson
-from kernelpursuit.losses import quantile as quantile_loss
+from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson, quantile
 from kernelpursuit.math.medians import medians, spreads
 
 LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
-LINEAR = ("absolute", "quantile")  # losses that grow as residuals do, and not as their squares
 
 
-def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Loss | None:
-    """Loss behind the parameters; None is the squared one, which has a criterion of its own."""
-    if loss == "squared":
+def regression_loss(loss: Any, data: TrainingData) -> Loss | None:
+    """Loss behind the parameter; None is the squared one, which has a criterion of its own."""
+    if loss == "squared_error":
         return None
     if not isinstance(loss, str):
         return loss
@@ -26,7 +24,17 @@ def regression_loss(loss: Any, data: TrainingData, quantile: float = 0.5) -> Los
         return poisson()
     if loss == "huber":
         return by_target([huber(1.345 * (size or 1.0)) for size in spreads(data.y, data.weights)])
-    return quantile_loss(quantile if loss == "quantile" else 0.5)
+    return quantile(0.5)
+
+
+def grows_linearly(loss: Any) -> bool:
+    """Whether a loss grows as residuals do, and not as their squares, by the parameter `loss`."""
+    return loss == "absolute_error" or (isinstance(loss, quantile) and loss.width is None)
+
+
+def suits_any_unit(loss: Any) -> bool:
+    """Whether a fit may scale the targets, by the parameter `loss`: a loss with a scale of its own forbids it."""
+    return (isinstance(loss, str) and loss != "poisson") or grows_linearly(loss)
 
 
 def link_of(loss: Any) -> Link | None:

@@ -32,14 +32,14 @@ from kernelpursuit.kernels.gaussian import (
 __all__ = ["Kernel", "make_kernel", "scale_gamma"]
 
 KERNEL_NAMES = frozenset(kernel_metrics())
-# Parameters that `gamma`, `degree` and `coef0` of an estimator set, by kernel.
-KERNEL_PARAMETERS = {
-    "rbf": ("gamma",),
-    "laplacian": ("gamma",),
-    "chi2": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-    "poly": ("gamma", "degree", "coef0"),
-    "polynomial": ("gamma", "degree", "coef0"),
+# Parameters of the named kernels, with the defaults of those that no parameter of an estimator sets.
+KERNEL_PARAMETERS: dict[str, dict[str, Any]] = {
+    "rbf": {"gamma": "scale"},
+    "laplacian": {"gamma": "scale"},
+    "chi2": {"gamma": "scale"},
+    "sigmoid": {"gamma": "scale", "coef0": 1},
+    "poly": {"gamma": "scale", "degree": 3, "coef0": 1},
+    "polynomial": {"gamma": "scale", "degree": 3, "coef0": 1},
 }
 SHIFT_INVARIANT = frozenset({"rbf", "laplacian"})  # k(x, x) is 1
 
@@ -63,8 +63,6 @@ class Kernel:
         The user's: maps two matrices with the same columns, or two rows, to kernel values.
     of_rows : bool
         Whether it takes two rows.
-    n_jobs : int, optional
-        For scikit-learn's function of that name; None leaves threads to the loops over tiles.
     """
 
     name: str | None = None
@@ -72,7 +70,6 @@ class Kernel:
     offset: Array | None = None
     function: Callable | None = None
     of_rows: bool = False
-    n_jobs: int | None = None
 
     @property
     def symmetric(self) -> bool:
@@ -82,14 +79,14 @@ class Kernel:
     @property
     def parallel(self) -> bool:
         """Whether it may be called from several threads at once."""
-        return self.function is None and self.n_jobs is None
+        return self.function is None
 
     def values(self, X: Any, Z: Any) -> Any:
         """Kernel values, (n_x, n_z), of data that are not prepared, by the function behind the name."""
         if 0 in (X.shape[0], Z.shape[0]) and (isinstance(X, np.ndarray) or sparse.issparse(X)):
             return np.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype)  # a model may have no centres
         if self.function is None:
-            return _named(X, Z, self.name, self.n_jobs, **self.params)
+            return _named(X, Z, self.name, **self.params)
         if self.of_rows:
             return pairwise_kernels(X, Z, metric=self.function, **self.params)
         values = self.function(X, Z, **self.params)
@@ -177,26 +174,23 @@ def resolve_gamma(gamma: float | str, X: Any, weights: np.ndarray | None = None)
 
 
 def make_kernel(
-    kernel: str | Callable | tuple[str, dict],
+    kernel: str | Callable | tuple[str | Callable, dict],
     X: Any,
     *,
     gamma: float | str = "scale",
-    degree: float = 3,
-    coef0: float = 1,
-    kernel_params: dict | None = None,
     weights: np.ndarray | None = None,
 ) -> Kernel:
     """Kernel from the plain parameters of an estimator, with `gamma` and centring from training data.
 
     Parameters
     ----------
-    kernel : str, callable or (str, dict)
+    kernel : str, callable, (str, dict) or (callable, dict)
         A name of scikit-learn's pairwise kernels; a callable of two matrices (as for SVC) or of two rows (as for
-        KernelRidge): which of the two is found by trying; or a name with parameters that replace the common ones.
+        KernelRidge): which of the two is found by trying; or either of them with its parameters.
     X : {array, CSR array} of shape (n_samples, n_features)
         Training data; ``gamma="scale"`` and the centring come from it.
-    gamma, degree, coef0, kernel_params
-        As in scikit-learn's KernelRidge and SVC.
+    gamma : {"scale", "auto"} or float
+        For kernels that have one and are not given it among their own parameters.
     weights : ndarray of shape (n_samples,), optional
         Weights of the rows.
 
@@ -213,34 +207,34 @@ def make_kernel(
     array([[1.   , 0.135],
            [0.135, 1.   ]])
     """
-    if callable(kernel):
-        return _user_kernel(kernel, kernel_params or {}, X)
-    if kernel_params:
-        raise ValueError(
-            f"kernel_params is for a callable kernel, got kernel={kernel!r}; set gamma, degree or coef0, "
-            "or give the kernel as a pair such as ('rbf', {'gamma': 0.5})"
-        )
     pair: Any = kernel if _is_pair(kernel) else (kernel, {})
     name, own = pair
+    if callable(name):
+        return _user_kernel(name, own, X)
     if not isinstance(name, str) or name not in KERNEL_NAMES:
         raise ValueError(f"kernel={name!r} is unknown; valid: {sorted(KERNEL_NAMES)}, a callable or a list of these")
-    allowed = KERNEL_PARAMETERS.get(name, ())
-    if unknown := set(own) - set(allowed):
-        raise ValueError(f"kernel {name!r} has no parameter {sorted(unknown)}; valid: {list(allowed)}")
-    params: dict[str, Any] = {
-        key: value for key, value in {"gamma": gamma, "degree": degree, "coef0": coef0}.items() if key in allowed
-    }
-    params |= own
+    defaults = KERNEL_PARAMETERS.get(name, {})
+    if unknown := set(own) - set(defaults):
+        raise ValueError(f"kernel {name!r} has no parameter {sorted(unknown)}; valid: {list(defaults)}")
+    params = defaults | own
     if "gamma" in params:
-        params["gamma"] = resolve_gamma(params["gamma"], X, weights)
+        params["gamma"] = resolve_gamma(own.get("gamma", gamma), X, weights)
+    check_numbers(name, params)
     offset = center_of(X) if name == "rbf" and not sparse.issparse(X) else None
     return Kernel(name, params, offset)
 
 
+def check_numbers(name: str, params: dict[str, Any]) -> None:
+    """ValueError where `degree` or `coef0` is not a number that the kernel can take."""
+    for key, lowest, valid in (("degree", 0.0, "a number from 0 on"), ("coef0", -np.inf, "a finite number")):
+        value = params.get(key, 0)
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+        if not lowest <= number < np.inf or np.isinf(number):
+            raise ValueError(f"{key} of kernel {name!r} must be {valid}, got {value!r}")
+
+
 def kernel_list(kernel: Any) -> list:
-    """Kernels of a `kernel` parameter: a list stays one, a single kernel becomes a list of one, None an empty list."""
-    if kernel is None:
-        return []
+    """Members of a `kernel` parameter: a list stays one, a single kernel becomes a list of one."""
     several = isinstance(kernel, Sequence) and not isinstance(kernel, str) and not _is_pair(kernel)
     return list(kernel) if several else [kernel]
 
@@ -265,10 +259,10 @@ def uses_gamma(kernel: Any) -> bool:
     )
 
 
-def _named(X: Any, Z: Any, name: Any, n_jobs: int | None = None, **params: float) -> Any:
+def _named(X: Any, Z: Any, name: Any, **params: float) -> Any:
     """Kernel of a name: scikit-learn's for NumPy and sparse data, `_array_kernel` for other arrays."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return pairwise_kernels(X, Z, metric=name, n_jobs=n_jobs, **params)
+        return pairwise_kernels(X, Z, metric=name, **params)
     return _array_kernel(X, Z, name, **params)
 
 

@@ -140,7 +140,7 @@ class PursuitPathDisplay:
         estimator, X, X_train = model_and_data(estimator, X, X_train)
         check_has(estimator, "path_", PURSUIT)
         path = estimator.path_
-        same_units = known and not classifier and getattr(estimator, "loss", None) == "squared"
+        same_units = known and not classifier and getattr(estimator, "loss", None) == "squared_error"
         curves = {}
         if X_train is not None:
             curves["training error"] = staged_errors(estimator, X_train, y_train, measure)

@@ -4,14 +4,14 @@ from kernelpursuit.pursuit.candidates import everything, growing_subset, random_
 from kernelpursuit.pursuit.loop import Path, Step, Stop, pursue
 from kernelpursuit.pursuit.stopping import (
     first_of,
-    gcv,
-    leave_one_out,
+    loss_below,
+    lowest,
     lowest_bound,
-    minimum,
+    lowest_gcv,
+    lowest_leave_one_out,
+    lowest_validation,
     n_atoms,
     search_charge,
-    tolerance,
-    validation,
 )
 
 __all__ = [
@@ -20,16 +20,16 @@ __all__ = [
     "Stop",
     "everything",
     "first_of",
-    "gcv",
     "growing_subset",
-    "leave_one_out",
+    "loss_below",
+    "lowest",
     "lowest_bound",
-    "minimum",
+    "lowest_gcv",
+    "lowest_leave_one_out",
+    "lowest_validation",
     "n_atoms",
     "pursue",
     "random_subset",
     "sample_size",
     "search_charge",
-    "tolerance",
-    "validation",
 ]

@@ -37,7 +37,7 @@ def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
     return ForeseeingRule(rule, lambda path, steps, loss: steps >= k)
 
 
-def tolerance(tol: float, floor: float = 0.0) -> StopRule:
+def loss_below(tol: float, floor: float = 0.0) -> StopRule:
     """Stop once the training loss is at most `tol` times the loss before the first atom, or at most `floor`."""
 
     def foresees(path: Path, steps: int, loss: float) -> bool:
@@ -51,7 +51,7 @@ def tolerance(tol: float, floor: float = 0.0) -> StopRule:
     return ForeseeingRule(rule, foresees)
 
 
-def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
+def lowest(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
     """Keep as many steps as make a quantity smallest. Stop when `patience` steps have brought nothing smaller.
 
     Parameters
@@ -69,7 +69,7 @@ def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, ma
     --------
     >>> from kernelpursuit.pursuit.loop import Path, Step
     >>> path = Path(Step(-1, loss=3.0), [Step(0, loss=1.0), Step(1, loss=2.0)])
-    >>> minimum(lambda path: path.values("loss"), "example", patience=1)(path).keep
+    >>> lowest(lambda path: path.values("loss"), "example", patience=1)(path).keep
     1
     """
 
@@ -86,12 +86,12 @@ def minimum(values: Callable[[Path], np.ndarray], reason: str, patience: int, ma
     return rule
 
 
-def leave_one_out(patience: int, margin: float = 0.0) -> StopRule:
+def lowest_leave_one_out(patience: int, margin: float = 0.0) -> StopRule:
     """Minimum of the leave-one-out error, known exactly at each step of a squared-loss pursuit."""
-    return minimum(lambda path: path.values("leave_one_out"), "leave_one_out", patience, margin)
+    return lowest(lambda path: path.values("leave_one_out"), "leave_one_out", patience, margin)
 
 
-def gcv(n: float | UsedShares, charge: float, patience: int) -> StopRule:
+def lowest_gcv(n: float | UsedShares, charge: float, patience: int) -> StopRule:
     """Minimum of the generalised cross-validation score with a charge for the search.
 
     ``loss / (1 - (1 + charge * k) / n)**2`` after k steps on `n` samples: `charge` degrees of freedom for each atom,
@@ -99,11 +99,11 @@ def gcv(n: float | UsedShares, charge: float, patience: int) -> StopRule:
     Where some rows count for more than others, `n` is a function that gives ``h_0, ..., h_k`` for k steps, the mean
     leverage of a row; the score is then ``loss / (1 - h_0 - charge * (h_k - h_0))**2``. With equal rows h is (1 + k)/n.
     """
-    return minimum(lambda path: gcv_curve(path, n, charge), "gcv", patience)
+    return lowest(lambda path: gcv_curve(path, n, charge), "gcv", patience)
 
 
 def gcv_curve(path: Path, n: float | UsedShares, charge: float) -> np.ndarray:
-    """The generalised cross-validation score of `gcv`, one number for each number of steps from 0 on."""
+    """The generalised cross-validation score of `lowest_gcv`, one number for each number of steps from 0 on."""
     if callable(n):
         used = n(len(path))
         left = 1 - used[0] - charge * (used - used[0])
@@ -114,7 +114,7 @@ def gcv_curve(path: Path, n: float | UsedShares, charge: float) -> np.ndarray:
 
 
 def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float, patience: int) -> StopRule:
-    """The fewest steps whose `gcv` score is as low as error rates can tell from the lowest.
+    """The fewest steps whose `lowest_gcv` score is as low as error rates can tell from the lowest.
 
     The squared error of classes that are easily told apart falls long after their error rate does. A rate w on n rows
     has the standard error sqrt(w (1 - w) / n). Three quarters of it, as a share of w, is what a score may exceed the
@@ -127,7 +127,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     error_rate : callable
         Share of the rows whose class is wrong when they are left out of the current fit; called once a step.
     n, charge, patience
-        As in `gcv`.
+        As in `lowest_gcv`.
     """
     rates = noted("validation", lambda path: error_rate())
 
@@ -154,7 +154,7 @@ _LOOK_ON = 2  # times the steps of the narrower margin
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:
-    """Degrees of freedom that an atom costs under `gcv`: one for its weight, and one for the search.
+    """Degrees of freedom that an atom costs under `lowest_gcv`: one for its weight, and one for the search.
 
     Several targets share the cost of the search: the charge is ``1 + sum(S**2) / trace(S)**2`` with S the covariance
     matrix of the targets. That is 2 for one target and 1 + 1/t for t uncorrelated ones of equal variance. A target
@@ -175,14 +175,14 @@ def search_charge(targets: Array, weights: Array | None = None) -> float:
     return 1.0 + float(np.sum((S / trace) ** 2)) if trace > 0 else 2.0  # squares of sizes as they are might overflow
 
 
-def validation(error: Callable[[Path], float], patience: int) -> StopRule:
+def lowest_validation(error: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of an error on data held out; `error(path)` is called once for each number of steps."""
-    return minimum(noted("validation", error), "validation", patience)
+    return lowest(noted("validation", error), "validation", patience)
 
 
 def lowest_bound(bound: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of a bound on the error; `bound(path)` is called once for each number of steps."""
-    return minimum(noted("bound", bound), "bound", patience)
+    return lowest(noted("bound", bound), "bound", patience)
 
 
 def noted(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.ndarray]:

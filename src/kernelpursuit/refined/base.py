@@ -58,7 +58,7 @@ from kernelpursuit.refined.refining import (
 from kernelpursuit.refined.stages import Stages
 
 BY_EVIDENCE = {
-    "logistic": 1500,
+    "log_loss": 1500,
     "softmax": 500,
 }  # rows up to which classes are fitted by it; losses of their own pay above
 LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the variance of either being near 1
@@ -103,7 +103,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         rng = np.random.default_rng(seed if journal is None else journal.seed)
         self._frame = frame_of(X, weights)
         passes = np.inf if self.epochs == "auto" else self.epochs
-        task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared"], loss != "squared", passes)
+        task = Task(X, Y, weights, error, LEAST_NOISE[loss == "squared_error"], loss != "squared_error", passes)
         if (given := getattr(self, "_given", None)) is not None:
             task = task._replace(given=self._frame.inside(*given))
         wanted = None if self.n_atoms == "auto" else int(self.n_atoms)

@@ -219,7 +219,7 @@ class Descents:
         begun = way.epochs - max(1, int(LAST * found.epoch))
         self._say(f"on all rows, the last {way.epochs - begun} epochs again")
         rows = self._lessons(task) if way.taught else self._coded(task)
-        loss = "squared" if way.taught else self._loss
+        loss = "squared_error" if way.taught else self._loss
         model, interrupted = descend(
             found.model, in_single(rows), loss=loss, epochs=way.epochs, batch=batch_of(len(task.Y)), rates=Rates(),
             penalty=way.penalty / len(task.Y), jitter=way.jitter, rng=self._rng, stages=self._stages, begun=begun,
@@ -236,7 +236,7 @@ def starts_of(task: Task, terms: int, loss: str, rng: np.random.Generator, say: 
     """Where to descend from: the chosen atoms, and, while that is cheap, those that the evidence of ±1 moved."""
     chosen = start_of(task, terms, rng, say)
     # A regression on ±1 comes to f = 2p - 1, of which twice is the log odds, near 0.
-    slope = 1.0 if loss == "squared" else 2.0
+    slope = 1.0 if loss == "squared_error" else 2.0
     yield chosen._replace(coef=slope * chosen.coef, intercept=slope * chosen.intercept)
     if is_affordable(len(task.Y), terms):
         moved = raise_evidence(choose(task, terms, 1.0, rng), task, WARM_UP)

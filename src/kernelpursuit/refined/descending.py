@@ -109,7 +109,7 @@ def descend_from(
 
     options: dict[str, Any] = {"epochs": epochs, "batch": batch, "rates": rates, "penalty": penalty, "jitter": jitter}
     model, interrupted = descend(
-        start, rows, loss="squared" if taught else loss, report=report, rng=rng, stages=stages, **options
+        start, rows, loss="squared_error" if taught else loss, report=report, rng=rng, stages=stages, **options
     )
     if interrupted and (value := held_out_loss(model, held, loss)) < best[0]:
         best[:] = value, model, 1

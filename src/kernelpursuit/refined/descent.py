@@ -59,16 +59,16 @@ class Rates(NamedTuple):
 def slope(loss: str, Y: Array, values: Array) -> Array:
     """Derivative of the loss of each row in its values, (n, q).
 
-    "squared" is half the squared error; "logistic" takes ±1 targets, each column a problem of its own; "softmax"
+    "squared_error" is half the squared error; "log_loss" takes ±1 targets, each column a problem of its own; "softmax"
     takes an indicator of the class.
     """
-    if loss == "squared":
+    if loss == "squared_error":
         return values - Y
-    if loss == "logistic":
-        return LOSSES["logistic"].gradient(Y, values)
+    if loss == "log_loss":
+        return LOSSES["log_loss"].gradient(Y, values)
     if loss == "softmax":
         return softmax(values) - Y
-    raise ValueError(f"loss must be 'squared', 'logistic' or 'softmax', got {loss!r}")
+    raise ValueError(f"loss must be 'squared_error', 'log_loss' or 'softmax', got {loss!r}")
 
 
 def softmax(values: Array) -> Array:
@@ -88,10 +88,10 @@ def softmax(values: Array) -> Array:
 def row_losses(loss: str, Y: Array, values: Array) -> Array:
     """What `slope` is the derivative of, (n,)."""
     xp = namespace(values)
-    if loss == "squared":
+    if loss == "squared_error":
         return xp.sum((values - Y) ** 2, axis=1) / 2
-    if loss == "logistic":
-        return xp.sum(LOSSES["logistic"].value(Y, values), axis=1)
+    if loss == "log_loss":
+        return xp.sum(LOSSES["log_loss"].value(Y, values), axis=1)
     top = xp.max(values, axis=1)
     return xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
 
@@ -105,7 +105,7 @@ def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) 
 
 def best_slope(loss: str, Y: Array, values: Array, weights: Array | None = None) -> tuple[float, float]:
     """Factor of the values that makes their mean loss lowest, and that loss: 1 for the squared loss."""
-    if loss == "squared":
+    if loss == "squared_error":
         return 1.0, mean_loss(loss, Y, values, weights)
     found = minimize_scalar(
         lambda log_slope: mean_loss(loss, Y, float(np.exp(log_slope)) * values, weights),
@@ -169,7 +169,7 @@ def descend(
         Start, on the host.
     rows : Batch
         Or remote rows with the attributes and methods of a `Batch`.
-    loss : {"squared", "logistic", "softmax"}
+    loss : {"squared_error", "log_loss", "softmax"}
     epochs, batch : int
     rates : Rates
     penalty : float

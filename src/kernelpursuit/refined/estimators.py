@@ -168,7 +168,7 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         Y = (scaled - mean) / np.where(varies, spread, 1)
         J = np.flatnonzero(varies) if np.any(varies) else np.arange(len(varies))  # a constant has no say in the others
         Y = Y if len(J) == len(varies) else gather(Y, J, axis=1)
-        outcome = self._refine(data, Y, squared_errors, "squared")
+        outcome = self._refine(data, Y, squared_errors, "squared_error")
         outcome = of_all_targets(outcome, J, len(varies))
         self._set(self.centers_, outcome, mean * unit, np.where(varies, spread, 0.0) * unit)
         return self._done(outcome)
@@ -334,7 +334,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         self.classes_ = like_labels(classes, data.given_y)
         Y = data.source.map(code_classes, data.y, classes, np.float64)
         self._one_target = Y.shape[1] == 1
-        loss = "logistic" if self._one_target else "softmax"
+        loss = "log_loss" if self._one_target else "softmax"
         outcome = self._refine(data, Y, errors_within_margin, loss)
         slope, model = fitted_slope(outcome, data, Y, loss), outcome.model
         self._set_coefficients(self.centers_, slope * model.coef, slope * model.intercept)

@@ -216,7 +216,7 @@ class Trial:
 
     def _log_losses(self, values: np.ndarray) -> np.ndarray:
         Y = self.task.Y[self.rows]
-        loss, Y = ("logistic", Y) if Y.shape[1] == 1 else ("softmax", (Y + 1) / 2)
+        loss, Y = ("log_loss", Y) if Y.shape[1] == 1 else ("softmax", (Y + 1) / 2)
         scaled = best_slope(loss, Y, values, self._weights())[0] * values
         return row_losses(loss, Y, scaled)
 

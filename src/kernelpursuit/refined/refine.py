@@ -13,7 +13,7 @@ from kernelpursuit.arrays import to_host
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.refined.estimators import RefinedKMPClassifier, RefinedKMPRegressor
 
-REFINED_LOSSES = ("squared", "logistic")  # of classes; the first of values
+REFINED_LOSSES = ("squared_error", "log_loss")  # of classes; the first of values
 
 
 def refine(
@@ -78,9 +78,13 @@ def refine(
 def _options(estimator: Any) -> dict[str, Any]:
     """Parameters of the estimator that the refined model has, too; an error where it fits what that one does not."""
     fitted: Any = getattr(estimator, "best_estimator_", estimator)
-    loss, classes = getattr(fitted, "loss", "squared"), is_classifier(estimator)
+    loss, classes = getattr(fitted, "loss", "squared_error"), is_classifier(estimator)
     if loss not in (REFINED_LOSSES if classes else REFINED_LOSSES[:1]):
-        fits = "classes with loss='squared' or 'logistic'" if classes else "values with loss='squared', their mean"
+        fits = (
+            "classes with loss='squared_error' or 'log_loss'"
+            if classes
+            else "values with loss='squared_error', their mean"
+        )
         raise ValueError(f"estimator has loss={loss!r}, which cannot be refined: a refined model fits {fits}")
     return {"class_weight": getattr(fitted, "class_weight", None)} if classes else {}
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from kernelpursuit.arrays import is_array, on_host
+from kernelpursuit.losses import Loss
 from kernelpursuit.saving.errors import ForeignObject
 from kernelpursuit.saving.types import HOMES, name_of, restore, state_of, type_of
 
@@ -61,10 +62,8 @@ class Writer:
             raise TypeError(f"{where} is a function, {value!r}: a file that runs no code cannot hold it")
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
             raise TypeError(f"{where} is a generator of random numbers: set it to an int or None to save the model")
-        if isinstance(value, tuple) and callable(value[0]):  # a Loss
-            raise TypeError(
-                f"{where} is a {type(value).__name__} of functions: a file that runs no code cannot hold it"
-            )
+        if isinstance(value, Loss):
+            raise TypeError(f"{where} is a loss of your own, {value!r}: a file that runs no code cannot hold it")
         raise ForeignObject(f"{where} is a {type(value).__name__}")
 
     def object(self, value: Any, name: str, where: str) -> Any:

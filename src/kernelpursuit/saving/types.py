@@ -42,6 +42,18 @@ HOMES = {
     "Stage": "criteria.faces",
     "Step": "pursuit.loop",
     "WeightPath": "math.weights",
+    "basic": "parameters",
+    "bound": "parameters",
+    "certificate": "parameters",
+    "columns": "parameters",
+    "gcv": "parameters",
+    "huber": "losses",
+    "leave_one_group_out": "parameters",
+    "leave_one_out": "parameters",
+    "poisson": "losses",
+    "quantile": "losses",
+    "tolerance": "parameters",
+    "validation": "parameters",
 }
 
 

@@ -33,8 +33,6 @@ def check_input_weights(estimator: Any, X: Any, kind: str) -> None:
         problem = f"needs kernel='rbf', got {estimator.kernel!r}"
     elif sparse.issparse(X):
         problem = "needs dense X, got a sparse matrix"
-    elif getattr(estimator, "functions", None) is not None:
-        problem = "cannot be combined with functions"
     elif not (centers is None or isinstance(centers, Integral)):
         problem = "needs centers=None or a number of rows, got points"
     if problem is not None:

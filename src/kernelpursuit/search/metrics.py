@@ -15,7 +15,7 @@ from kernelpursuit.fitting.training import training_data
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.ranking import ndcg
 
-SQUARED_UNITS = ("squared", "huber")  # losses in units of the squared target
+SQUARED_UNITS = ("squared_error", "huber")  # losses in units of the squared target
 FAR_FROM_ONE = 300  # exponent of two of targets whose squares, and sums of these, may overflow or have few digits
 LARGEST_EXPONENT = 1000  # of two, whose inverse is a number too
 
@@ -41,14 +41,14 @@ def loss_metric(estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | Non
 
     Very large or small targets are divided by a power of two, which is exact: their squares would be no numbers.
     """
-    name = getattr(estimator, "loss", "squared")
+    name = getattr(estimator, "loss", "squared_error")
     scaled = isinstance(name, str) and name in SQUARED_UNITS and np.any(y)
     exponent = np.frexp(np.max(np.abs(y)))[1] if scaled else 0
     exponent = np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT) if abs(exponent) >= FAR_FROM_ONE else 0
     unit = float(2.0**exponent)
     columns = y.reshape(len(y), -1).astype(np.float64) / unit
     data = training_data(X, columns, weights)
-    loss = regression_loss(name, data, getattr(estimator, "quantile", 0.5)) or LOSSES["squared"]
+    loss = regression_loss(name, data) or LOSSES["squared_error"]
 
     def score(y: np.ndarray, prediction: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
         targets = y.reshape(len(y), -1) / unit
@@ -64,7 +64,7 @@ def is_metric_of(estimator: Any, scoring: Any) -> bool:
     if is_classifier(estimator):
         name = "accuracy"
     else:
-        name = "neg_mean_squared_error" if getattr(estimator, "loss", "squared") == "squared" else ""
+        name = "neg_mean_squared_error" if getattr(estimator, "loss", "squared_error") == "squared_error" else ""
     return isinstance(scoring, str) and scoring == name
 
 

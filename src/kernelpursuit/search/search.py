@@ -317,9 +317,9 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
                 f"estimator has stop={self.estimator.stop!r}, which chooses a number of atoms, as the search does: "
                 f"give {name}(stop=None)"
             )
-        if getattr(self.estimator, "checkpoint", None) is not None:
+        if getattr(self.estimator, "resume", False):
             raise ValueError(
-                f"estimator has checkpoint={self.estimator.checkpoint!r}, the file of a single fit, and the search has "
+                f"estimator has resume={self.estimator.resume!r}, which is for a single fit, and the search has "
                 "many: fit an estimator with best_params_ to have one"
             )
 
