@@ -29,24 +29,43 @@ def in_both_precisions(make, *pursuit):
     return [pursue(make(dtype), *pursuit) for dtype in (np.float32, np.float64)]
 
 
-@pytest.mark.parametrize(
-    ("variant", "alpha", "storage", "weakness"),
-    pairwise(["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"], [0.5, 1.0]),
-)
-@pytest.mark.parametrize("gamma", [1e-4, 1e-3, 1e-2, 0.1, 1.0])
-def test_the_training_error_is_that_of_float64(gamma, variant, alpha, storage, weakness):
+SETTINGS = pairwise(["prefit", "backfit"], [0.0, 1e-3], ["tiles", "dense"])
+WIDTHS = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
+
+
+@pytest.mark.parametrize(("variant", "alpha", "storage"), SETTINGS)
+@pytest.mark.parametrize("gamma", WIDTHS)
+def test_the_training_error_is_that_of_float64(gamma, variant, alpha, storage):
     X, y = problem()
 
     def make(dtype):
         return Squares(dictionary(X, gamma, dtype, storage), y.astype(dtype), variant=variant, alpha=alpha)
 
-    single, double = in_both_precisions(make, n_atoms(60), everything, None, "auto", weakness)
+    single, double = in_both_precisions(make, n_atoms(60), everything, None, "auto")
     assert len(single) >= 0.95 * len(double) - 1
-    # A weak pursuit takes any of many atoms: it is the plain one that has to be as good after each of its steps.
-    of_each = slice(None) if weakness == 1 else slice(-1, None)
     steps = min(len(single), len(double)) + 1
-    losses = [path.values("loss")[:steps][of_each] for path in (single, double)]
-    np.testing.assert_allclose(*losses, rtol=0.01 if weakness == 1 else 0.15)
+    np.testing.assert_allclose(single.values("loss")[:steps], double.values("loss")[:steps], rtol=0.01)
+
+
+@pytest.mark.parametrize(("variant", "alpha", "storage"), SETTINGS)
+@pytest.mark.parametrize("gamma", WIDTHS)
+def test_certificates_are_true(gamma, variant, alpha, storage):
+    """Each atom, judged by scores in float64, is as good as its certificate says, to a digit."""
+    X, y = problem()
+    single = Squares(dictionary(X, gamma, np.float32, storage), y.astype(np.float32), variant=variant, alpha=alpha)
+    available = [np.ones(len(X), dtype=bool)]
+
+    def note(path):
+        available.append(single.available.copy())
+
+    path = pursue(single, n_atoms(60), everything, note, "auto", weakness=0.5)
+    double = Squares(dictionary(X, gamma, np.float64, "dense"), y, variant=variant, alpha=alpha)
+    for step, possible in zip(path.steps, available, strict=False):
+        scores = double.scores()
+        if not double.available[step.atom]:  # at the limit of being in the span
+            return
+        assert scores[step.atom] / scores[possible].max() >= step.weakness - 0.1
+        assert len(list(double.take([step.atom], weakness=0.0))) == 1
 
 
 @pytest.mark.parametrize("variant", ["prefit", "backfit"])
@@ -79,8 +98,7 @@ def test_passes_go_over_to_float64_where_the_kernel_is_wide(storage, alpha):
     def make(gamma):
         D = dictionary(X, gamma, np.float32, storage if storage in ("auto", "tiles") else "auto")
         if storage == "matrix":
-            K = D.columns(np.arange(len(X)))
-            D = DenseDictionary(K, gram=K)
+            D = DenseDictionary(D.columns(np.arange(len(X))))
         return Squares(StackedDictionary([D]) if storage == "stacked" else D, y.astype(np.float32), alpha=alpha)
 
     first = np.arange(1)
@@ -91,7 +109,7 @@ def test_passes_go_over_to_float64_where_the_kernel_is_wide(storage, alpha):
         J = np.flatnonzero(run.available)
         products, norms = run.moments(J)
         running, running_norms = run.running_moments(J)
-        np.testing.assert_allclose(running_norms, norms, rtol=1e-3 if dtype is np.float32 else 1e-6)
+        np.testing.assert_allclose(running_norms, norms, rtol=1e-2 if dtype is np.float32 else 1e-6)
         np.testing.assert_allclose(running, products, atol=(1e-5 if dtype is np.float32 else 1e-8) * np.abs(y).sum())
 
 

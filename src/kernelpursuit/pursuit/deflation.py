@@ -39,6 +39,7 @@ from kernelpursuit.pursuit.row_weights import RowWeights
 
 _IN_SPAN_WITH_RIDGE = 1e-10  # share of ‖d‖² at which an atom counts as in the span where there is a penalty
 _MANY = 0.1  # share of the norms; where more are computed again after a pass, passes go over to float64
+_PASS_ERROR = 0.05  # times eps ‖d‖ ‖v‖: error of a product dᵀv of float32 numbers, about
 _LEAST_IN_POOL = 3e-5  # share of ‖d‖² below which inner products of a pool in float32 may be wrong by a percent
 
 
@@ -144,6 +145,7 @@ class Deflation:
         self.squared = self.centred = self._raw = np.zeros(0)
         self._reference = np.zeros(0)  # squared norms when they were last computed from the definition
         self._recomputed = 0  # norms computed from the definition again since the last pass
+        self._set_aside = np.zeros(m, dtype=bool)  # atoms barred because float32 does not tell them from the span
         self._floor = np.zeros(0)  # squared norms at which atoms lie in the span
         self._seen: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
         self._kept: KeptProducts | None = None  # from the first pool on
@@ -351,12 +353,21 @@ class Deflation:
         self.squared -= squared_rows(products)
         self._tie_tolerances = None
         known = np.where(self.available, self.squared, np.inf)
-        # Products in float32 are wrong by eps ‖d‖, however little is left of d.
-        lengths = np.sqrt(self._raw) * np.sqrt(self._reference) if self.single else self._reference
-        lost = stale(known, np.sqrt(self.eps) * lengths)
+        needed = np.sqrt(self.eps) * self._reference
+        if self.single:  # products are wrong by a share of eps ‖d‖, however little is left of d
+            needed = _PASS_ERROR * np.sqrt(self.eps) * np.sqrt(self._raw) * np.sqrt(self._reference)
+            needed = np.maximum(needed, self._floor)  # no atom is barred before its norm was computed in float64
+        lost = stale(known, needed)
         self._recomputed += len(lost)
         yield from self._recompute(lost)
-        self.available &= self.squared > self._floor
+        self._bar_below_floor()
+
+    def _bar_below_floor(self) -> None:
+        """Bar atoms whose running norm is too small from being taken; in float32 only until passes are in float64."""
+        low = self.available & (self.squared <= self._floor)
+        self.available &= ~low
+        if self.single:
+            self._set_aside |= low
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
@@ -386,10 +397,11 @@ class Deflation:
         like = self.basis.directions
         self.eps, self._narrowest_tie, self._kept = eps(like), narrowest_tie(like), None
         self._set_floor()
+        self.available |= self._set_aside
         for J, part in self._recompute(np.flatnonzero(self.available)):
             self.centred[J] = part.centred
             yield J, part
-        self.available &= self.squared > self._floor
+        self._bar_below_floor()
 
     def _in_precision_of_passes(self, vectors: Array) -> Array:
         return vectors if vectors.dtype == self._dtype else self._xp.astype(vectors, self._dtype)
