@@ -28,11 +28,12 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 
 from _common import write
-from kernelpursuit import KMPRegressor, Squares, pursue
+from kernelpursuit import KMPRegressor, pursue
 from kernelpursuit.atoms import KernelDictionary
 from kernelpursuit.dask import cluster
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.atoms import RemoteDictionary
+from kernelpursuit.dask.criteria import RemoteSquares
 from kernelpursuit.dask.shard import Command, Read, Ref, Shard, blocks_of
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
@@ -202,7 +203,7 @@ def work_of_a_worker(rows: int, centers: int, atoms: int) -> dict[str, Any]:
         parts = Handle(program, program.add(KernelDictionary, Ref(0), centres, kernel, storage="tiles"))
         here = KernelDictionary(centres, centres, kernel, storage="tiles")
         dictionary = RemoteDictionary(program, parts, here, centers, float)
-        criterion = Squares(dictionary, RemoteArray(program, 1, y[:0], 0))
+        criterion = RemoteSquares(dictionary, RemoteArray(program, 1, y[:0], 0))
         path = pursue(criterion, n_atoms(atoms), lookahead=64, weakness=0.5)
         seconds = process_time() - start
     found = {"rows": rows, "workers": 1, "centers": centers, "atoms": atoms, "seconds": seconds}

@@ -10,13 +10,14 @@ from kernelpursuit import Squares, pursue
 from kernelpursuit.atoms import KernelDictionary
 from kernelpursuit.dask.arrays import NAMESPACE, Handle, Program, RemoteArray
 from kernelpursuit.dask.atoms import RemoteDictionary, dictionary_at
+from kernelpursuit.dask.basis import RemoteBasis
 from kernelpursuit.dask.cluster import shares
+from kernelpursuit.dask.criteria import RemoteSquares
 from kernelpursuit.dask.scratch import StoredBlock, in_files, mapped
 from kernelpursuit.dask.shard import Block, Command, Ref, Shard, needed, nodes_within
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit import n_atoms
 
 CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": [20, 20]}
@@ -133,7 +134,7 @@ def test_a_shard_is_made_again_from_the_log():
     program = Program(Logged(shards), 50, 2)
     Y, kernel = RemoteArray(program, 1, y[:0], 0), make_kernel("rbf", x)
     parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
-    criterion = Squares(RemoteDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
+    criterion = RemoteSquares(RemoteDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
     rule = n_atoms(20)
     pursue(criterion, lambda path: rule(path), lookahead=8)  # blocks do not end with it: some atoms are given back
     values = shards[1].blocks[0].values
@@ -166,7 +167,7 @@ def test_the_atoms_are_those_of_one_machine(seed, everything_in_files):
         program, (X, Y, W) = program_of(x, y, weights, cuts=cuts, directory=everything_in_files if seed < 6 else None)
         parts = Handle(program, program.add(KernelDictionary, X, x, kernel, storage="tiles"))
         dictionary = RemoteDictionary(program, parts, one, 16, float)
-        found = pursue(Squares(dictionary, Y, weights=W, **options), n_atoms(10), lookahead=8, weakness=weakness)
+        found = pursue(RemoteSquares(dictionary, Y, weights=W, **options), n_atoms(10), lookahead=8, weakness=weakness)
         assert [step.atom for step in found.steps] == [step.atom for step in wanted.steps]
         np.testing.assert_allclose(found.values("loss"), wanted.values("loss"), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found.values("leave_one_out"), wanted.values("leave_one_out"), rtol=1e-7)
@@ -185,7 +186,7 @@ def test_the_atoms_of_a_wide_kernel_are_those_of_one_machine(seed):
     parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
     here = KernelDictionary(centres, centres, kernel, storage="tiles")
     found = pursue(
-        Squares(RemoteDictionary(program, parts, here, 300, float), Y), n_atoms(60), lookahead=64, weakness=0.5
+        RemoteSquares(RemoteDictionary(program, parts, here, 300, float), Y), n_atoms(60), lookahead=64, weakness=0.5
     )
     assert found.atoms.tolist() == wanted.atoms.tolist()
 
@@ -242,7 +243,7 @@ def test_a_block_of_atoms_takes_two_messages():
     program, (X, Y) = program_of(x, y, cuts=[300])
     parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
     here = KernelDictionary(centres, centres, kernel, storage="tiles")
-    criterion, blocks = Squares(RemoteDictionary(program, parts, here, 1000, float), Y), []
+    criterion, blocks = RemoteSquares(RemoteDictionary(program, parts, here, 1000, float), Y), []
     take = criterion.take
     criterion.take = lambda block, weakness: blocks.append(block) or take(block, weakness)
     before = program.round_trips
@@ -258,7 +259,7 @@ def test_a_block_of_atoms_takes_two_messages():
 
 def test_known_products_that_are_wrong_are_not_trusted():
     rng = np.random.default_rng(0)
-    basis, columns = Basis(np.zeros((30, 0))), rng.normal(size=(30, 3))
+    basis, columns = RemoteBasis(np.zeros((30, 0))), rng.normal(size=(30, 3))
     basis.extend(rng.normal(size=(30, 2)))
     inside = basis.directions @ columns
     left = columns.T @ columns - inside.T @ inside

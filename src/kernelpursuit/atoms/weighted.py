@@ -21,8 +21,6 @@ class WeightedDictionary:
         Square: rows and centres are the same points.
     weights : ndarray of shape (n_samples,)
         Positive.
-    rows : array of shape (n_rows, 1), optional
-        Roots of the weights of the rows, where these are not the same points.
 
     Examples
     --------
@@ -35,13 +33,15 @@ class WeightedDictionary:
            [1., 1.]]), array([4., 1.]))
     """
 
-    def __init__(self, dictionary: Any, weights: np.ndarray, rows: Array | None = None):
+    def __init__(self, dictionary: Any, weights: np.ndarray):
         self.inner = dictionary
         self.shape, self.tile = dictionary.shape, dictionary.tile
         self.roots = np.sqrt(weights)
-        self._rows = rows
-        if rows is None:
-            self._rows = from_host(self.roots[:, None], dictionary.columns(np.zeros(1, dtype=np.intp)))
+        self._rows = self._roots_of_rows()
+
+    def _roots_of_rows(self) -> Array:
+        """Roots of the weights of the rows, (n_rows, 1)."""
+        return from_host(self.roots[:, None], self.inner.columns(np.zeros(1, dtype=np.intp)))
 
     @property
     def in_memory(self) -> bool:

@@ -146,6 +146,7 @@ class OrthogonalCriterion(Criterion):
     What `_prepare` hands to `_accept` is a pair: the directions, and what the criterion computed of them.
     """
 
+    deflation: type[Deflation] = Deflation
     atoms: Deflation
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
     _refreshed_at: float  # loss when these were last computed from the definition
@@ -231,8 +232,10 @@ class OrthogonalCriterion(Criterion):
         return lost
 
 
-def deflation_of_variant(variant: str, dictionary: Dictionary, targets: Array, **options: Any) -> Deflation:
+def deflation_of_variant(
+    variant: str, dictionary: Dictionary, targets: Array, *, kind: type[Deflation] = Deflation, **options: Any
+) -> Deflation:
     """The atoms that targets are fitted by, which join the span when they are chosen, unless the variant is basic."""
     if variant not in VARIANTS:
         raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
-    return Deflation(dictionary, targets, orthogonal=variant != "basic", **options)
+    return kind(dictionary, targets, orthogonal=variant != "basic", **options)

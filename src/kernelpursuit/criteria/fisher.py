@@ -18,8 +18,6 @@ from kernelpursuit.arrays import (
 from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
 from kernelpursuit.criteria.base import OrthogonalCriterion
 from kernelpursuit.math.discriminants import LABELS, Discriminants, Within, check_index, class_codes
-from kernelpursuit.pursuit.ahead import Ahead
-from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
@@ -36,7 +34,6 @@ class Scattered(NamedTuple):
 
     forms: list[tuple[Array, Array]]  # qᵀw = qᵀBq, as q ⊥ Q, and wᵀw
     products: np.ndarray | None  # (n_atoms, 2 b), with the q and then with the w; None without running moments
-    ahead: Ahead | None  # where each number that is read has a long way
 
 
 class Fisher(OrthogonalCriterion):
@@ -67,7 +64,7 @@ class Fisher(OrthogonalCriterion):
     dictionary : Dictionary
         The atoms, (n_samples, n_atoms).
     classes_index : ndarray of int, shape (n_samples,)
-        Class of each sample, 0 .. C - 1; on shards if the samples are.
+        Class of each sample, 0 .. C - 1.
     labels : {"centred", "raw"}
         Centred codes give the Fisher ratio; raw ones the formula as it was published, which agrees with it for classes
         of equal size only.
@@ -90,23 +87,24 @@ class Fisher(OrthogonalCriterion):
     [0]
     """
 
+    scatter: type[Within] = Within
+
     def __init__(
         self, dictionary: Dictionary, classes_index: Any, *, labels: str = "centred", weights: Array | None = None
     ):
         if labels not in LABELS:
             raise ValueError(f"labels must be one of {LABELS}, got {labels!r}")
         like = dictionary.columns(np.array([0]))
-        self._far = hasattr(like, "program")  # on shards
-        index = classes_index if self._far else check_index(classes_index)
+        index = self._checked(classes_index)
         if index.shape[0] != dictionary.shape[0]:
             raise ValueError(
                 "classes_index must have as many rows as the dictionary, "
                 f"got {index.shape[0]} and {dictionary.shape[0]}"
             )
-        self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
-        counts = None if weights is None else (weights if self._far else to_host(weights)) / self.atoms.unit
+        self.atoms = self.deflation(dictionary, like, weights=weights, intercept=False)
+        counts = None if weights is None else self._beside_classes(weights) / self.atoms.unit
         self._codes = self.atoms.scale_rows(from_host(class_codes(index, labels, counts), in_double(like)))
-        self.within = Within(index, self._codes, counts)
+        self.within = self.scatter(index, self._codes, counts)
         self._u = self._codes
         self._narrowest_tie = narrowest_tie(like)
         # Running d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖²; `_a` is d̃ᵀũ, (n_atoms, T).
@@ -114,6 +112,13 @@ class Fisher(OrthogonalCriterion):
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
         self._energy = float(np.sum(squared_norms(self._codes)))
+
+    def _checked(self, classes_index: Any) -> Array:
+        return check_index(classes_index)
+
+    def _beside_classes(self, weights: Array) -> Array:
+        """Weights of the rows where their classes are: on the host."""
+        return to_host(weights)
 
     @property
     def _noise(self) -> float:
@@ -166,25 +171,28 @@ class Fisher(OrthogonalCriterion):
         return ratio
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Prepared]:
+        directions, vectors, forms = self._directions(block)
+        scattered = Scattered(forms, self._correlate(directions, vectors))
+        return [direction.atom for direction in directions], (directions, scattered)
+
+    def _directions(self, block: list[int]) -> tuple[list[Direction], list[Array], list[tuple[Array, Array]]]:
+        """Directions q of `block`, the vectors w = (I − QQᵀ)Bq, and qᵀw and wᵀw."""
         before = self.atoms.basis.size
         directions = self.atoms.extend(block)
         vectors = self._scatter(directions, before)
-        forms = [(one.sample @ w, w @ w) for one, w in zip(directions, vectors, strict=True)]
-        ahead: Ahead | None = None
-        if self._far and directions:
-            ahead = Ahead(self._u, np.zeros((0, self._u.shape[1])), directions, 1.0, True)
-        products = self._correlate(directions, vectors)  # this is read, and the others come along
-        if ahead is not None:
-            ahead.go(self._u, None)
-        return [direction.atom for direction in directions], (directions, Scattered(forms, products, ahead))
+        return directions, vectors, [(one.sample @ w, w @ w) for one, w in zip(directions, vectors, strict=True)]
 
     def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
-        directions, (forms, products, ahead) = prepared
-        q = directions[index].sample
-        length = to_host(q @ self._u) if ahead is None else ahead.lengths[index]
+        q = prepared[0][index].sample
+        length = to_host(q @ self._u)
         self._u = self._u - q[:, None] * from_host(length, self._u)[None, :]
-        known = None if ahead is None else ahead.energy(index)
-        loss = self._loss() if known is None else known / self.atoms.total_weight
+        return self._finish_step(prepared, index, atom, score, length, self._loss())
+
+    def _finish_step(
+        self, prepared: Prepared, index: int, atom: int, score: float, length: np.ndarray, loss: float
+    ) -> Step:
+        """Record a step of some `length`, after which the codes outside the span are known."""
+        directions, (forms, products) = prepared
         self.atoms.choose(atom)
         if products is not None:
             p, g = products[:, index], products[:, len(directions) + index]

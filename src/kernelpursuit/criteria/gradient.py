@@ -93,7 +93,7 @@ class Gradient(OrthogonalCriterion):
         ridge = float(np.mean(alpha / (np.asarray(curvature) / 2)))
         self._penalty = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
         options = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
-        self.atoms = deflation_of_variant(variant, dictionary, targets, **options)
+        self.atoms = deflation_of_variant(variant, dictionary, targets, kind=self.deflation, **options)
         targets = in_double(targets)
         self._jointly = variant == "prefit"
         self._refit_every = refit_every if self.atoms.orthogonal else None

@@ -10,7 +10,7 @@ from kernelpursuit.arrays import Array, energies, eps, namespace, narrowest_tie,
 from kernelpursuit.atoms import WeightedDictionary
 from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
 from kernelpursuit.criteria.base import Criterion
-from kernelpursuit.math.cholesky import CholeskyApart, PartialCholesky, pivot_limit
+from kernelpursuit.math.cholesky import PartialCholesky, pivot_limit
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
 from kernelpursuit.pursuit.rounding import stale, tie_tolerances
@@ -27,15 +27,6 @@ class Prepared(NamedTuple):
     raw: np.ndarray | None  # (b, n), Kl; None without running norms
     left: np.ndarray | None  # (b, n), K⁽ᵗ⁾l, t being the step in which l is taken
     lengths: np.ndarray  # (b,), ‖l‖² over the rows
-
-
-class Elsewhere(NamedTuple):
-    """Numbers that are known of rows on shards, of which the atoms are some."""
-
-    trace: float  # of the kernel matrix of all rows, weighted
-    rows: float  # how many there are, weighted
-    unit: float  # mean weight
-    roots: Array | None  # (n_rows, 1), roots of the weights over the unit, where the rows are
 
 
 class Rayleigh(Criterion):
@@ -66,8 +57,6 @@ class Rayleigh(Criterion):
         Positive weights of the points: one of weight w counts as w points. Sums over points are weighted then.
     rng : numpy.random.Generator, optional
         Draws for ``selection="random"``.
-    elsewhere : Elsewhere, optional
-        The rows are on shards, and atoms are some of them. Then n counts atoms below, and `weights` are theirs.
 
     Attributes
     ----------
@@ -105,17 +94,19 @@ class Rayleigh(Criterion):
         selection: str = "rayleigh",
         weights: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
-        elsewhere: Elsewhere | None = None,
     ):
         n, m = dictionary.shape
-        if n != m and elsewhere is None:
+        if n != m:
             raise ValueError(f"the dictionary must be square, its atoms centred on its rows, got {n} x {m}")
+        relative = np.ones(m) if weights is None else weights / np.mean(weights)
+        dictionary = dictionary if weights is None else WeightedDictionary(dictionary, relative)
+        self._begin(dictionary, relative, selection, rng)
+
+    def _begin(self, dictionary: Any, weights: np.ndarray, selection: str, rng: np.random.Generator | None) -> None:
+        """Begin without atoms, given a weighted dictionary, and the weights of the atoms over the mean weight."""
         if selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}")
-        unit = np.mean(weights) if elsewhere is None and weights is not None else elsewhere.unit if elsewhere else 1.0
-        self._weights = np.ones(m) if weights is None else weights / unit
-        if weights is not None:
-            dictionary = WeightedDictionary(dictionary, self._weights, elsewhere.roots if elsewhere else None)
+        self._weights = weights
         self.D = dictionary
         self.passes = 0.0
         self._selection = selection
@@ -137,10 +128,7 @@ class Rayleigh(Criterion):
         self._h: np.ndarray | None = None  # running ‖K⁽ᵗ⁾eᵢ‖²
         self._reference = np.zeros(0)  # the largest number that went into it since it was last exact
         self._chosen: list[int] = []
-        self._elsewhere, self._taken_off = elsewhere, 0.0
         self._cholesky: Any = PartialCholesky(self._like)
-        if elsewhere is not None:
-            self._cholesky = CholeskyApart(self._like, lambda J: self.D.gram(None, J))
 
     @property
     def tie_tolerance(self) -> Any:
@@ -161,10 +149,7 @@ class Rayleigh(Criterion):
 
     def factor(self) -> np.ndarray:
         """L, (n, number of atoms taken): lower triangular in the rows of the atoms; LLᵀ is the Nyström matrix."""
-        if self._elsewhere is None:
-            return (to_host(self._cholesky.rows[: len(self._chosen), :]) / np.sqrt(self._weights)).T
-        far = self._cholesky.rows[: len(self._chosen), :].T
-        return far if self._elsewhere.roots is None else far / self._elsewhere.roots
+        return (to_host(self._cholesky.rows[: len(self._chosen), :]) / np.sqrt(self._weights)).T
 
     def factor_at(self, atoms: np.ndarray) -> np.ndarray:
         """The rows of L that belong to `atoms`."""
@@ -254,9 +239,8 @@ class Rayleigh(Criterion):
 
     def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
         l = prepared.directions[index]  # noqa: E741
-        length = float(l @ l) if self._elsewhere is None else float(prepared.lengths[index])
+        length = float(prepared.lengths[index])
         score = length if self._selection == "rayleigh" else float(l[atom] ** 2 / self._weights[atom])
-        self._taken_off += length
         squares = l * l
         if self._h is not None:
             assert prepared.raw is not None and prepared.left is not None
@@ -324,6 +308,4 @@ class Rayleigh(Criterion):
         self.passes += len(lost) / len(self.available)
 
     def _loss(self) -> float:
-        if self._elsewhere is not None:
-            return max(0.0, self._elsewhere.trace - self._taken_off) / self._elsewhere.rows
         return float(np.sum(self.diagonal) / len(self.diagonal))

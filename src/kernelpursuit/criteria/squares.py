@@ -10,15 +10,13 @@ from kernelpursuit.arrays import Array, energies, from_host, in_double, padded, 
 from kernelpursuit.atoms.protocol import Dictionary
 from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant
 from kernelpursuit.math.weights import WeightPath
-from kernelpursuit.pursuit.ahead import Ahead, Later
-from kernelpursuit.pursuit.at_once import at_once
 from kernelpursuit.pursuit.deflation import ratios
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side, tails_of
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.pool_matrices import PoolSimulation
 
-Prepared = tuple[list[Direction], tuple["np.ndarray | None", "Ahead | None"]]
+Prepared = tuple[list[Direction], Any]
 
 
 class Squares(OrthogonalCriterion):
@@ -86,13 +84,18 @@ class Squares(OrthogonalCriterion):
         leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        options = {"alpha": alpha, "weights": weights, "counts": counts, "intercept": intercept, "groups": groups}
-        self.atoms = deflation_of_variant(variant, dictionary, targets, **options)
+        options: dict[str, Any] = {
+            "alpha": alpha,
+            "weights": weights,
+            "counts": counts,
+            "intercept": intercept,
+            "groups": groups,
+        }
+        self.atoms = deflation_of_variant(variant, dictionary, targets, kind=self.deflation, **options)
         self._jointly = variant == "prefit"
         self._shrinkage = shrinkage
         self._r = self.atoms.centre(self.atoms.scale_rows(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
-        self._reads_are_slow = not isinstance(self._r, np.ndarray)  # of rows on a device or on shards
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
         self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
@@ -101,15 +104,9 @@ class Squares(OrthogonalCriterion):
     def _fit_constant(self) -> float:
         """Take the first direction, that of the constant; returns the loss."""
         direction = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0))
-        energy = None
-        if self._reads_are_slow:
-            ahead = Ahead(self._r, self._r_tail, [direction], 1.0, True)
-            ahead.go(self._r, None)
-            self._constant, energy = ahead.lengths[0], ahead.energy(0)
-        else:
-            self._constant = self._length(direction)
+        self._constant = self._length(direction)
         self._move(direction, self._constant)
-        return self._loss(energy)
+        return self._loss()
 
     @property
     def loss_per_score(self) -> float:
@@ -165,34 +162,31 @@ class Squares(OrthogonalCriterion):
     # -- steps
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Prepared]:
-        if self._reads_are_slow:
-            prepared = self._prepare_in_few_reads(block)
-        else:
-            directions = self.atoms.extend(block)
-            prepared = directions, (self._correlate(directions), None)
-        return [direction.atom for direction in prepared[0]], prepared
+        directions = self.atoms.extend(block)
+        return [direction.atom for direction in directions], (directions, self._correlate(directions))
 
     def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
         """Products of all atoms with the directions, where running products are kept: one pass."""
         if self._a is None or not directions:
             return None
-        if self.atoms.orthogonal and not self._reads_are_slow:  # they lie side by side
-            return self.atoms.correlate(self.atoms.basis.directions[self.atoms.size :].T, tails_of(directions))
+        if self.atoms.orthogonal:  # they lie side by side
+            return self.atoms.correlate(self.atoms.basis.directions[self.atoms.size :, :].T, tails_of(directions))
         return self.atoms.correlate(*side_by_side(directions))
 
     def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
-        directions, (products, ahead) = prepared
-        if ahead is None:
-            length = self._shrinkage * self._length(directions[index])
-            self._move(directions[index], length)
-            loss, left_out = self._loss(), self._left_out_error()
-        else:
-            length = ahead.lengths[index]
-            self._move(directions[index], length, ahead.after(index))
-            loss, left_out = self._loss(ahead.energy(index)), ahead.left_out(index, self.atoms.total_weight)
+        directions, products = prepared
+        length = self._shrinkage * self._length(directions[index])
+        self._move(directions[index], length)
+        moments = None if products is None else products[:, index]
+        return self._finish_step(atom, score, length, moments, self._loss(), self._left_out_error())
+
+    def _finish_step(
+        self, atom: int, score: float, length: np.ndarray, products: np.ndarray | None, loss: float, left_out: Any
+    ) -> Step:
+        """Record a step of some `length`, after which residuals are known, given products of all atoms with it."""
         self.atoms.choose(atom)
         if products is not None:
-            self._downdate(products[:, index], length, loss)
+            self._downdate(products, length, loss)
         self._steps.append((atom, length))
         unit = self.atoms.unit
         weight = tuple((length * np.sqrt(unit)).tolist())
@@ -203,19 +197,19 @@ class Squares(OrthogonalCriterion):
         inside, width = to_host(direction.sample @ self._r), min(len(direction.tail), len(self._r_tail))
         return inside + direction.tail[:width] @ self._r_tail[:width] if width else inside
 
-    def _move(self, direction: Direction, length: np.ndarray, after: tuple[Array, Any] | None = None) -> None:
-        """Take a step along a unit direction off the residuals and the left-out ones, known or not `after` the step."""
-        sample, tail = direction.sample, direction.tail
+    def _move(self, direction: Direction, length: np.ndarray) -> None:
+        """Take a step along a unit direction off the residuals and the left-out ones."""
+        self._move_tail(direction.tail, length)
+        self._r = self._r - direction.sample[:, None] * from_host(length, self._r)[None, :]
+        if self._left_out is not None:
+            self._left_out.move(direction.sample, length, self._r)
+
+    def _move_tail(self, tail: np.ndarray, length: np.ndarray) -> None:
+        """Take a step off the penalty coordinates of the residuals."""
         if len(tail) > len(self._r_tail):
             self._r_tail = padded(self._r_tail, len(tail))
         if len(tail):
             self._r_tail[: len(tail)] -= tail[:, None] * length[None, :]
-        if after is not None:
-            self._r, self._left_out = after
-            return
-        self._r = self._r - sample[:, None] * from_host(length, self._r)[None, :]
-        if self._left_out is not None:
-            self._left_out.move(sample, length, self._r)
 
     def _downdate(self, products: np.ndarray, length: np.ndarray, loss: float) -> None:
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
@@ -227,32 +221,15 @@ class Squares(OrthogonalCriterion):
         if self._lost_digits(loss):
             self._a = self.atoms.correlate(self._r, self._r_tail)
 
-    def _loss(self, energy: float | None = None) -> float:
-        """Mean squared residual, penalty included; `energy` is its sum if that is known."""
-        if energy is None:
-            whole = np.vdot(self._r, self._r) if isinstance(self._r, np.ndarray) else squared_norms(self._r).sum()
-            energy = float(whole + np.vdot(self._r_tail, self._r_tail))
-        return energy / self.atoms.total_weight
+    def _loss(self) -> float:
+        """Mean squared residual, penalty included."""
+        whole = np.vdot(self._r, self._r) if isinstance(self._r, np.ndarray) else squared_norms(self._r).sum()
+        return float(whole + np.vdot(self._r_tail, self._r_tail)) / self.atoms.total_weight
 
     def _left_out_error(self) -> Any:
         if self._left_out is None:
             return np.nan
-        error = Later(energies(self._left_out.residual), self.atoms.total_weight)
-        return error if self._reads_are_slow else float(error)
-
-    # -- steps where each number that is read has a long way: all of a block is read at once
-
-    def _prepare_in_few_reads(self, block: list[int]) -> Prepared:
-        found = at_once(self.atoms, block, self._r, self._r_tail) if self.atoms.orthogonal else None
-        directions = self.atoms.extend(block) if found is None else found.directions
-        ahead = None
-        if directions and self.atoms.groups is None:
-            known = None if found is None else (found.inside, found.energy)
-            ahead = Ahead(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal, known)
-        products = self._correlate(directions) if found is None else found.products
-        if ahead is not None:
-            ahead.go(self._r, self._left_out)
-        return directions, (products, ahead)
+        return float(np.sum(to_host(energies(self._left_out.residual))) / self.atoms.total_weight)
 
     # -- the model
 

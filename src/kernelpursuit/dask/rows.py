@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit.criteria.rayleigh import Elsewhere, Rayleigh
+from kernelpursuit.criteria.fisher import Fisher
+from kernelpursuit.criteria.rayleigh import Rayleigh
+from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.atoms import RemoteAtoms, remote_atoms
+from kernelpursuit.dask.criteria import RemoteFisher, RemoteRayleigh, RemoteSquares, Trace
 from kernelpursuit.dask.descent import bring_few, refined_by_all
 from kernelpursuit.fitting.rows import RowSource
 from kernelpursuit.fitting.span import kernel_diagonal
@@ -18,6 +21,7 @@ from kernelpursuit.fitting.training import TrainingData
 
 SAMPLE = 10_000  # rows that are enough to fit a few numbers to
 AT_ONCE = 4096  # rows of a checksum
+REMOTE: dict[type, type] = {Squares: RemoteSquares, Fisher: RemoteFisher}
 
 
 class Blocks(NamedTuple):
@@ -105,20 +109,22 @@ class ClusterRows(RowSource):
 
     def criterion(self, kind: type, data: TrainingData, family: RemoteAtoms) -> Callable:
         """The criterion of remote rows."""
-        return partial(self._rayleigh, data, family) if kind is Rayleigh else kind
+        if kind is Rayleigh:
+            return partial(self._rayleigh, data, family)
+        return REMOTE[kind]
 
     def _rayleigh(
         self, data: TrainingData, family: RemoteAtoms, dictionary: Any, *, weights: Any, **given: Any
-    ) -> Rayleigh:
+    ) -> RemoteRayleigh:
         n = float(self.program.n_rows)
         unit = data.total / n
         trace = self.total(weighed_trace, data.X, family.kernels[0], weights) / unit
         if weights is None:
-            return Rayleigh(dictionary, elsewhere=Elsewhere(trace, n, unit, None), **given)
+            return RemoteRayleigh(dictionary, of_rows=Trace(trace, n, unit, None), **given)
         roots = ((weights / unit) ** 0.5)[:, None]
         assert family.positions is not None
         of_atoms = self.take(weights, family.positions)
-        return Rayleigh(dictionary, weights=of_atoms, elsewhere=Elsewhere(trace, n, unit, roots), **given)
+        return RemoteRayleigh(dictionary, weights=of_atoms, of_rows=Trace(trace, n, unit, roots), **given)
 
     def refinement(self, method: Callable) -> Callable:
         """A descent of which each step is a message."""

@@ -272,6 +272,7 @@ class SparseKernelFDA(FisherModel):
             if len(np.unique(index)) > 2:
                 raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
         family = atoms_of(self, data, settings.rng)
+        fisher = data.source.criterion(Fisher, data, family)
 
         def rules(criterion: Fisher) -> list[StopRule]:
             # Below the rounding error of the labels there is nothing left to explain.
@@ -282,7 +283,7 @@ class SparseKernelFDA(FisherModel):
 
         path, criterion, _ = run(
             [family.dictionary],
-            lambda dictionary: Fisher(dictionary, index, labels=self.labels, weights=weights),
+            lambda dictionary: fisher(dictionary, index, labels=self.labels, weights=weights),
             rules,
             settings,
             data,

@@ -386,7 +386,7 @@ class PursuitFit:
             }
             if loss is None:
                 counts = None if data.counts is None else beside(data.counts, data.X)
-                return Squares(dictionary, y, counts=counts, **options)
+                return data.source.criterion(Squares, data, family)(dictionary, y, counts=counts, **options)
             return Gradient(dictionary, y, loss, curvature=penalty.curvature, **options)
 
         best_is_constant = loss and loss.convex and intercept and np.all(targets == targets[:1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, gather, in_double, namespace, to_host
@@ -161,84 +159,6 @@ class PartialCholesky:
         for row, pivot in enumerate(new.tolist(), start=size + 1):
             self._rows[row : size + more, pivot] = 0.0
         self.pivots += new.tolist()
-
-
-class CholeskyApart:
-    """A `PartialCholesky` of a matrix between rows on shards and centres, of which the pivots are some.
-
-    U is there twice: over the rows, where they are, and over the centres, here. Entries of what is left at centres come
-    from these, so that no row has to be looked up.
-
-    Parameters
-    ----------
-    like : array of shape (n_rows, ...)
-    gram : callable
-        ``gram(J)``, the matrix between all centres and centres `J`, on the host.
-    """
-
-    def __init__(self, like: Array, gram: Callable[[np.ndarray], np.ndarray]):
-        self._gram, self._like = gram, like
-        self._here: PartialCholesky | None = None
-        self._far: Array = None
-
-    @property
-    def pivots(self) -> list[int]:
-        """Centres that are pivots."""
-        return [] if self._here is None else self._here.pivots
-
-    @property
-    def rows(self) -> Array:
-        """U over the rows, (n_pivots, n_rows)."""
-        return self._far[: len(self.pivots), :]
-
-    def here(self, first: int = 0) -> np.ndarray:
-        """U over the centres from row `first` on."""
-        return np.zeros((0, 0)) if self._here is None else self._here.rows[first:]
-
-    def left(self, columns: Array, J: np.ndarray, size: int | None = None) -> Array:
-        """Columns `J` less their part that the first `size` pivots (None: all) explain, where the rows are."""
-        size = len(self.pivots) if size is None else size
-        if size == 0:
-            return in_double(columns)
-        return in_double(columns) - self._far[:size, :].T @ self.here()[:size, J]
-
-    def entries(self, left: Array, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741
-        """Entries at centres `I` of what is left of columns `J`."""
-        V = self.here()
-        inside = V[:, I].T @ V[:, J] if len(V) else 0.0
-        return self._gram(J)[I] - inside
-
-    def extend(self, columns: Array, J: list[int], floor: np.ndarray, skip: bool = False) -> np.ndarray:
-        """Make centres `J` pivots, in order, as `PartialCholesky.extend` does; nothing is read."""
-        block, before = np.array(J, dtype=np.intp), len(self.pivots)
-        left, products = self.left(columns, block), self._gram(block)
-        if self._here is None:
-            self._here = PartialCholesky(products)
-        kept = self._here.extend(products, J, floor, skip)
-        if len(kept):
-            L = self._here.rows[before:, block[kept]].T
-            self._append(forward(L, gather(left, kept, axis=1).T), before)
-        return kept
-
-    def _append(self, rows: Array, before: int) -> None:
-        xp, size = namespace(rows), before + rows.shape[0]
-        if self._far is None or size > self._far.shape[0]:
-            room = xp.empty((max(16, 2 * size), rows.shape[1]), dtype=rows.dtype, device=rows.device)
-            if before:
-                room[:before, :] = self._far[:before, :]
-            self._far = room
-        self._far[before:size, :] = rows
-
-    def explained_here(self, vectors: Array, taken: int) -> np.ndarray:
-        """As `PartialCholesky.explained`, at the centres."""
-        count = taken + vectors.shape[1]
-        inside = np.triu(to_host(self._far[:count, :] @ vectors), 1 - taken)
-        return self.here()[:count].T @ inside
-
-    def truncate(self, size: int) -> None:
-        """Give up all but the first `size` pivots."""
-        if self._here is not None:
-            self._here.truncate(size)
 
 
 def forward(L: np.ndarray, columns: Array) -> Array:

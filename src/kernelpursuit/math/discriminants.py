@@ -63,6 +63,16 @@ class Within:
         """Class means of the columns, (C, n_columns), on the host."""
         return to_host(self._indicators.T @ columns) / np.sqrt(self.sizes)[:, None]
 
+    def root(self, Q: Array, means: np.ndarray) -> np.ndarray:
+        """Upper triangular N with NᵀN = QBQᵀ, from blocks of samples; `means` are the class means of the rows of Q."""
+        k, n = Q.shape
+        root = np.zeros((k, k))
+        for start in range(0, n, 4096):
+            rows = slice(start, min(start + 4096, n))
+            block = to_host(Q[:, rows]).T - self.roots[rows][:, None] * (self.member[rows] @ means)
+            root = triangle(np.concatenate([root, np.sqrt(self.weights[rows])[:, None] * block]))
+        return root
+
 
 def members(index: Array, n_classes: int) -> Array:
     """Membership of each sample in each class, bool of shape (n_samples, n_classes)."""
@@ -157,7 +167,7 @@ class Discriminants(NamedTuple):
             return cls(R, np.zeros((0, codes.shape[1])), means, scale)
         factor = feature_factor(gram, R, float(within.sizes.sum()), rounding)
         features = solve_triangular(factor, R.T, lower=True).T  # F = Qᵀ features
-        scatter = scatter_root(Q, within, means) @ features
+        scatter = within.root(Q, means) @ features
         count = np.arange(1, k + 1)
         ridge = max(alpha, rounding) * np.cumsum(np.sum(scatter**2, axis=0)) / count
         ridge += rounding**2 * np.cumsum(np.sum(features**2, axis=0)) / count
@@ -177,20 +187,6 @@ def check_index(classes_index: Any) -> np.ndarray:
     if len(sizes) < 2 or sizes.min() == 0:
         raise ValueError(f"classes_index must have two classes or more and no empty one, got sizes {sizes.tolist()}")
     return index
-
-
-def scatter_root(Q: Array, within: Within, means: np.ndarray) -> np.ndarray:
-    """Upper triangular N with NᵀN = QBQᵀ, from blocks of samples; `means` are the class means of the directions."""
-    k, n = Q.shape
-    if not isinstance(within.roots, np.ndarray):  # on shards
-        spread = namespace(Q).sqrt(within.weights)[:, None] * (Q.T - within.roots[:, None] * (within.member @ means))
-        return triangle(to_host(namespace(Q).root(spread)))
-    root = np.zeros((k, k))
-    for start in range(0, n, 4096):
-        rows = slice(start, min(start + 4096, n))
-        block = to_host(Q[:, rows]).T - within.roots[rows][:, None] * (within.member[rows] @ means)
-        root = triangle(np.concatenate([root, np.sqrt(within.weights[rows])[:, None] * block]))
-    return root
 
 
 def feature_factor(gram: np.ndarray, R: np.ndarray, n: float, rounding: float) -> np.ndarray:

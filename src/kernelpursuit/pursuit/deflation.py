@@ -96,6 +96,9 @@ class Deflation:
     computed from the definition again, passes are made in float64 from then on (`raise_precision`).
     """
 
+    basis_type: type[Basis] = Basis
+    keeps_first = False  # whether products with the directions before the first pass are kept: they cost no read
+
     def __init__(
         self,
         dictionary: Dictionary,
@@ -130,14 +133,10 @@ class Deflation:
         self.scale_rows, self.unscale_rows, self.leverage = rows.scale_rows, rows.unscale_rows, rows.leverage
         self.total_weight, self.unit = rows.total, rows.unit
         self.groups = None if groups is None else Groups(groups, weights, wide)
-        self.basis = Basis(wide)
+        self.basis = self.basis_type(wide)
         self.ridge = Ridge(dictionary, alpha / self.unit, wide) if alpha > 0 else None
         if intercept:
-            column = self.scale_rows(xp.ones((n, 1), dtype=wide.dtype, device=wide.device))[:, 0]
-            if isinstance(column, np.ndarray):
-                self.basis.append(column)
-            else:  # each read has a long way
-                self.basis.begin(column, self.total_weight)
+            self._add_constant(self.scale_rows(xp.ones((n, 1), dtype=wide.dtype, device=wide.device))[:, 0])
         self.size = self.basis.size
         self._directions = (SpanDirections if orthogonal else RawDirections)(self.basis)
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
@@ -149,8 +148,12 @@ class Deflation:
         self._floor = np.zeros(0)  # squared norms at which atoms lie in the span
         self._seen: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
         self._kept: KeptProducts | None = None  # from the first pool on
-        self._first = np.zeros((0, m))  # products with the directions before that, where each read has a long way
+        self._first = np.zeros((0, m))  # products with the directions before that, where `keeps_first`
         self._pool: tuple[int, np.ndarray, np.ndarray] | None = None  # of the last pool: size, atoms, inner products
+
+    def _add_constant(self, column: Array) -> None:
+        """Make the constant, weighted, the first direction."""
+        self.basis.append(column)
 
     # -- atoms from the definition
 
@@ -320,7 +323,7 @@ class Deflation:
         self.squared, self._reference = squared.copy(), squared.copy()
         self.passes += 1
         a = products[:, size:].copy()
-        if not self.D.in_memory and not isinstance(Q, np.ndarray):
+        if self.keeps_first:
             self._first = inside.T.copy()
         for J, part in self._downdate(inside):
             self.centred[J], a[J] = part.centred, part.products(samples, tails)
@@ -491,7 +494,7 @@ class Deflation:
 
         None where few were kept, or where a block waits behind the directions in use.
         """
-        if self._kept is None or self.size != self.basis.size or not isinstance(columns, np.ndarray):
+        if self._kept is None or self.size != self.basis.size:
             return None
         missing = self._kept.missing(self.size)
         if 2 * sum(rows.stop - rows.start for rows in missing) > self.size:
