@@ -102,7 +102,7 @@ class Fisher(OrthogonalCriterion):
                 f"got {index.shape[0]} and {dictionary.shape[0]}"
             )
         self.atoms = self.deflation(dictionary, like, weights=weights, intercept=False)
-        counts = None if weights is None else self._beside_classes(weights) / self.atoms.unit
+        counts = None if weights is None else self._at_classes(weights) / self.atoms.unit
         self._codes = self.atoms.scale_rows(from_host(class_codes(index, labels, counts), in_double(like)))
         self.within = self.scatter(index, self._codes, counts)
         self._u = self._codes
@@ -116,7 +116,7 @@ class Fisher(OrthogonalCriterion):
     def _checked(self, classes_index: Any) -> Array:
         return check_index(classes_index)
 
-    def _beside_classes(self, weights: Array) -> Array:
+    def _at_classes(self, weights: Array) -> Array:
         """Weights of the rows where their classes are: on the host."""
         return to_host(weights)
 

@@ -1,8 +1,8 @@
-"""Arrays whose rows are held by shards, with the operations that sample-space code uses.
+"""Remote arrays: their rows are held by shards, and have the operations that the criteria use.
 
-Nothing is computed when an operation is written down: commands wait until a number is needed here, and go to all shards
-in one message with all that is to be read. So a read is one round trip, however many operations came before it, and all
-results that wait come along with the first that is asked for.
+Nothing is computed when an operation is written down: commands wait until a number is needed in this process, and go to
+all shards in one message with all that is to be read. So a read is one message, however many operations came before it,
+and all results that wait come along with the first that is asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from kernelpursuit.arrays import register_namespace
 from kernelpursuit.dask.shard import Command, Read, Ref, Rows, in_tree, joined, root
 
-NOTHING: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
+EXTREMES: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}  # of no numbers
 
 
 class Transport(Protocol):
@@ -32,11 +32,11 @@ class Transport(Protocol):
     nodes: list[tuple[int, int]]
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
-        """What is read, a list for each shard, in the order of the rows: of each value a list, see `Shard.execute`."""
+        """Carry out commands at all shards. Returns what each reads, in the order of the rows: see `Shard.execute`."""
 
 
 class Program:
-    """Commands for the shards: those that wait, and the numbers of the values that they make.
+    """The commands that wait for the next message, and the numbers of the values that they make.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Program:
         self._unread: weakref.WeakValueDictionary[int, Reduced] = weakref.WeakValueDictionary()
 
     def add(self, function: Callable, *args: Any, **options: Any) -> int:
-        """A command; returns the number of its value."""
+        """Write down a command; returns the number of its value."""
         number, self._next = self._next, self._next + 1
         self._waiting.append(Command(number, function, _sent(args), {key: _sent(one) for key, one in options.items()}))
         return number
@@ -71,41 +71,38 @@ class Program:
         return RemoteArray(self, self.add(function, *args), like, 0)
 
     def write(self, number: int, function: Callable, *args: Any) -> None:
-        """A command that changes a value."""
+        """Write down a command that changes a value."""
         self._waiting.append(Command(number, function, _sent(args), {}, True))
 
     def forget(self, number: int) -> None:
-        """The shards may drop a value."""
+        """Let the shards drop a value."""
         self._waiting.append(Command(number, None))
 
     def reduce(self, function: Callable, *args: Any, how: str = "sum", **options: Any) -> Reduced:
-        """A value of each shard that is joined with those of the others when it is read."""
+        """A small array, joined of those that a function makes at each block of rows, when it is read."""
         found = Reduced(self, self.add(function, *args, **options), how)
         self._unread[found.number] = found
         return found
 
     def collect(self, function: Callable, *args: Any, **options: Any) -> list[Any]:
-        """The values of a function at each block of rows, in the order of the rows, at once."""
-        return [value for values in self.by_shard(function, *args, **options) for value in values]
+        """The values of a function at each block of rows, in the order of the rows, in a message of their own."""
+        answers = self.read([Read(self.add(function, *args, **options), None)])
+        return [value for answer in answers for value in answer[0]]
 
-    def by_shard(self, function: Callable, *args: Any, **options: Any) -> list[list[Any]]:
-        """The same, a list for each shard."""
-        number = self.add(function, *args, **options)
-        return [values[0] for values in self._read([Read(number, None)])]
+    def read(self, others: Sequence[Read] = ()) -> list[list[Any]]:
+        """Send what waits in one message; all reductions that somebody still holds get their values.
 
-    def read(self, wanted: Reduced) -> None:
-        """Send what waits; all reductions that somebody still holds get their values."""
-        self._read([])
-
-    def _read(self, others: list[Read]) -> list[list[Any]]:
-        """The same, with what else is to be read; returns that."""
+        Returns what `others` read, a list for each shard.
+        """
         unread = list(self._unread.values())
-        answers = self._send([*others, *(Read(one.number, one.how) for one in unread)])
+        commands, self._waiting = self._waiting, []
+        self.round_trips += 1
+        answers = self.transport.execute(commands, [*others, *(Read(one.number, one.how) for one in unread)])
         for place, one in enumerate(unread, start=len(others)):
             parts = [part for answer in answers for part in answer[place]]
             one.value = self._joined(dict(zip(self.transport.nodes, parts, strict=True)), one.how)
         self._unread.clear()
-        return [answer[: len(others)] for answer in answers]
+        return answers
 
     @staticmethod
     def _joined(parts: dict[tuple[int, int], Any], how: str) -> np.ndarray:
@@ -114,17 +111,10 @@ class Program:
         total = in_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: joined(two, how))
         return np.array(total, dtype=np.float64)
 
-    def _send(self, reads: list[Read]) -> list[list[Any]]:
-        commands, self._waiting = self._waiting, []
-        self.round_trips += 1
-        return self.transport.execute(commands, reads)
-
 
 def _sent(arg: Any) -> Any:
     """An argument as the shards get it."""
-    if isinstance(arg, RemoteArray):
-        return Ref(arg.number)
-    if isinstance(arg, Handle):
+    if isinstance(arg, RemoteArray | Handle):
         return Ref(arg.number)
     if isinstance(arg, Reduced):
         return np.asarray(arg)
@@ -134,7 +124,7 @@ def _sent(arg: Any) -> Any:
 
 
 class Reduced:
-    """A small array that is known once the shards are asked: NumPy functions ask for it."""
+    """A small array of this process that is read when NumPy asks for it, or comes along with what is read before."""
 
     __array_ufunc__ = None
 
@@ -144,7 +134,7 @@ class Reduced:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         if self.value is None:
-            self._program.read(self)
+            self._program.read()
         return np.asarray(self.value, dtype=dtype)
 
     def __float__(self) -> float:
@@ -159,7 +149,7 @@ class Reduced:
 
 
 class Handle:
-    """A value of the shards that is no array, such as a dictionary of their rows."""
+    """A value that the shards hold and that is no array, such as a dictionary of their rows."""
 
     def __init__(self, program: Program, number: int):
         self.program, self.number = program, number
@@ -187,7 +177,7 @@ class RemoteArray:
         self._free.atexit = False
 
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:
-        raise TypeError("the rows of this array are on the shards, they are not brought together here")
+        raise TypeError("the rows of this array are remote: they are not brought together in this process")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -229,7 +219,7 @@ class RemoteArray:
         for one in key:
             if old == self.axis and one is not None:
                 if one != slice(None):
-                    raise IndexError("rows of an array on shards cannot be taken out")
+                    raise IndexError("rows of a remote array cannot be taken out")
                 break
             new += one is None or isinstance(one, slice)
             old += one is not None
@@ -242,7 +232,7 @@ class RemoteArray:
         if isinstance(other, RemoteArray) and self.axis == self.ndim - 1 and other.axis == max(0, other.ndim - 2):
             return self.program.reduce(np.matmul, self, other)
         if isinstance(other, RemoteArray) or self.axis == self.ndim - 1:
-            raise TypeError("a product of arrays on shards must run over the rows, or have a small array on one side")
+            raise TypeError("a product of remote arrays must run over the rows, or have a small array on one side")
         return self._made(np.matmul, self, np.asarray(other), axis=self.axis)
 
     def __rmatmul__(self, other: Any) -> RemoteArray:
@@ -258,7 +248,7 @@ def _without_rows(arg: Any) -> Any:
 
 
 def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
-    """A function of arrays that broadcast, some of them on shards."""
+    """A function of arrays that broadcast, some of them remote."""
     some = [arg for arg in args if isinstance(arg, RemoteArray)]
     if not some:
         return function(*args, **options)
@@ -295,7 +285,7 @@ _operators()
 
 
 class RemoteNamespace:
-    """The namespace of arrays on shards: NumPy's functions, carried out where the rows are."""
+    """The namespace of remote arrays: NumPy's functions, carried out where the rows are."""
 
     float64, float32 = np.float64, np.float32
     finfo = staticmethod(np.finfo)
@@ -320,7 +310,7 @@ class RemoteNamespace:
         return RemoteArray(device, device.add(function, shape, dtype=np.dtype(dtype)), like, long[0])
 
     def empty(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
-        """A new array; on shards if one of its lengths is their number of rows."""
+        """A new array; remote if one of its lengths is the number of all rows."""
         return self._new(np.empty, shape, dtype, device)
 
     def ones(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
@@ -342,7 +332,7 @@ class RemoteNamespace:
         key: list[Any] = [slice(None)] * x.ndim
         key[axis] = np.asarray(indices)
         if axis == x.axis:
-            raise IndexError("rows of an array on shards cannot be taken out")
+            raise IndexError("rows of a remote array cannot be taken out")
         like = x.like[tuple(key)]
         return RemoteArray(x.program, x.program.add(operator.getitem, x, tuple(key)), like, x.axis)
 
@@ -370,7 +360,7 @@ def _joined_along(arrays: Sequence[Any], axis: int, new: bool) -> Any:
         return function(arrays, axis=axis)
     like = function([_without_rows(one) for one in arrays], axis=axis)
     if not new and axis == some[0].axis:
-        raise IndexError("arrays on shards cannot be joined along their rows")
+        raise IndexError("remote arrays cannot be joined along their rows")
     program = some[0].program
     long = some[0].axis + (new and axis <= some[0].axis)
     return RemoteArray(program, program.add(function, list(arrays), axis=axis), like, long)
@@ -381,8 +371,8 @@ def _reduction(name: str, x: Any, axis: int | None, **options: Any) -> Any:
     if not isinstance(x, RemoteArray):
         return function(x, axis=axis, **options)
     if axis is None or axis % x.ndim == x.axis:
-        if name in NOTHING:  # a shard may have no rows, and the largest of no numbers is no whole one
-            x, options = NAMESPACE.astype(x, np.result_type(x.dtype, np.float32)), options | NOTHING[name]
+        if name in EXTREMES:  # a shard may have no rows, and the largest of no numbers is no whole one
+            x, options = NAMESPACE.astype(x, np.result_type(x.dtype, np.float32)), options | EXTREMES[name]
         return x.program.reduce(function, x, how=name, axis=axis, **options)
     axis = axis % x.ndim
     like = function(x.like, axis=axis, **options)

@@ -21,7 +21,7 @@ SHARED: WeakKeyDictionary[AtomFamily, list[dict]] = WeakKeyDictionary()  # what 
 
 
 class RemoteDictionary:
-    """A dictionary whose rows are on shards.
+    """A dictionary whose rows are remote.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class RemoteDictionary:
         Of the columns.
     """
 
-    in_memory = False  # a pass is a message to all shards, whatever they keep
+    in_memory = False  # a pass is a message, whatever the shards keep
 
     def __init__(self, program: Program, parts: Handle, centres: Any, tile: Any, dtype: Any):
         self.shape = (program.n_rows, centres.shape[1])

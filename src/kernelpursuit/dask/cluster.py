@@ -1,8 +1,8 @@
-"""Shards as actors on the workers of a Dask cluster. Dask is imported here alone, and only when a collection has come.
+"""Shards as actors on the workers of a Dask cluster.
 
 An actor keeps its rows, and what was made of them, in the memory of one worker, or in files there. The commands are
-logged here, so that the shards of a worker that dies are made again elsewhere: their rows from the collection, all else
-from the log.
+logged in this process, so that the shard of a worker that dies is made again at another: its rows from the collection,
+all else from the log.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ class Actors:
         See `arrays.Transport`.
     bytes_sent, bytes_received : int
         Over all shards.
-    lost : int
-        How many shards had to be made again.
     """
 
     def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None):
@@ -71,11 +69,11 @@ class Actors:
         self._log: list[Command] = []  # carried out by all shards
         self._live: set[int] = set()  # numbers of the values that they hold
         self._on_the_way: list[Command] = []
-        self._batches: list[bytes] = []  # the same as they are sent, with numbers from `_first` on
+        self._batches: list[bytes] = []  # these commands as they are sent, with numbers from `_first` on
         self._first = 1
         self._long = LONG
         self._acknowledged = [0] * len(self.members)
-        self.bytes_sent = self.bytes_received = self.lost = 0
+        self.bytes_sent = self.bytes_received = 0
 
     def _begin(self) -> None:
         """Make all shards; once more where a worker was lost meanwhile."""
@@ -123,10 +121,13 @@ class Actors:
 
     def _wait_for(self, futures: list[Any], only: str | None = None) -> None:
         """Wait for what workers make, `only` one of them if so wanted; nobody waits for a worker that is gone."""
+        from distributed import wait
+
         while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
             if only not in {None, *self._some_workers()}:
                 raise Lost(only)
-            wait_some(unfinished)
+            with suppress(TimeoutError):
+                wait(unfinished, timeout=PATIENCE)
         check_finished(futures)
 
     def _start(self, futures: list[Any], place: int) -> Any:
@@ -213,7 +214,6 @@ class Actors:
                     raise
 
     def _make_again(self, place: int) -> None:
-        self.lost += 1
         self._workers[place] = self._free_worker()
         (futures,) = self._compute([place])
         self._actors[place] = self._start(futures, place)
@@ -294,15 +294,15 @@ def workers_of(client: Any) -> dict[str, int]:
 
 
 def check_client(client: Any) -> None:
-    """An error where a client is closed: what it was asked would never be answered."""
+    """Raise an error where a client is closed: what it was asked would never be answered."""
     if client.status != "running":
         raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
 
 
 def check_package(client: Any) -> None:
-    """An error where workers, or the scheduler, do not have this package, or another version of it.
+    """Raise an error where workers, or the scheduler, do not have this package in the version of this process.
 
-    It is asked before anything of the package is sent: a worker that cannot read a message ends without a word.
+    Called before anything of the package is sent: a worker that cannot read a message ends without a word.
     """
 
     def version(name: str) -> str | None:  # of no module, so that it is sent by value
@@ -353,16 +353,8 @@ def pickled(commands: list[Command]) -> bytes:
     return dumps(commands)
 
 
-def wait_some(futures: list[Any]) -> None:
-    """Wait for futures, not for long."""
-    from distributed import wait
-
-    with suppress(TimeoutError):
-        wait(futures, timeout=PATIENCE)
-
-
 def check_finished(futures: list[Any]) -> None:
-    """An error says what is wrong with chunks that are none."""
+    """Raise an error that says what is wrong with chunks that could not be made."""
     for future in futures:
         if future.status != "finished":
             error = (

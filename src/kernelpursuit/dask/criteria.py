@@ -83,7 +83,7 @@ class RemoteFisher(Fisher):
     def _checked(self, classes_index: Any) -> Array:
         return classes_index
 
-    def _beside_classes(self, weights: Array) -> Array:
+    def _at_classes(self, weights: Array) -> Array:
         return weights
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Any]:

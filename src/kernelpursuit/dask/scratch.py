@@ -65,7 +65,7 @@ def kept(array: np.ndarray, directory: str) -> Any:
 
 
 def without_objects(array: np.ndarray) -> np.ndarray:
-    """The same values in an array that can be written to a file: labels of Python's as NumPy's."""
+    """An array of these values that can be written to a file: labels of Python's as NumPy's."""
     if not array.dtype.hasobject:
         return array
     plain = np.array(array.tolist())

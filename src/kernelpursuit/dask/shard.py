@@ -61,7 +61,7 @@ def root(rows: np.ndarray) -> np.ndarray:
 
 
 def root_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """The same for rows of which two parts have theirs."""
+    """`root` of rows, from those of two parts of them."""
     return root(np.concatenate([one, two]))
 
 
@@ -75,7 +75,7 @@ def moments(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def moments_of_both(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """The same for rows of which two parts have theirs.
+    """`moments` of rows, from those of two parts of them.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class Shard:
         return answers
 
     def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
-        """The same for commands on their way from another process; a batch that was carried out before is not again.
+        """Carry out commands from another process, but no batch a second time, and give some values away.
 
         Returns whether all went well, and the values or what went wrong.
         """

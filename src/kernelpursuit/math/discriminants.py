@@ -23,7 +23,7 @@ class Within:
     Parameters
     ----------
     index : ndarray of int, shape (n_samples,)
-        Class of each sample, 0 .. C - 1, none of them empty. On the host, or on shards if the samples are.
+        Class of each sample, 0 .. C - 1, none of them empty. On the host, or remote if the samples are.
     like : array
         Sets namespace, device and dtype.
     counts : ndarray of shape (n_samples,), optional
