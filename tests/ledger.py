@@ -21,7 +21,7 @@ import numpy as np
 import kernelpursuit as kp
 
 ROOT = Path(kp.__file__).resolve().parent
-EDGE = {"cli", "dask", "exporting", "plots", "saving", "tables"}  # the core is all other rooms
+EDGE = {"cli", "dask", "exporting", "plots", "saving"}  # the core is all other rooms
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

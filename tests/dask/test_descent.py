@@ -5,9 +5,9 @@ import pytest
 
 from kernelpursuit.dask.arrays import Handle
 from kernelpursuit.dask.descent import RemoteBatch, standardised, sum_of_gradients
-from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.descending import values_of
 from kernelpursuit.refined.descent import Batch, Model, _Flat, descend, gradient
+from kernelpursuit.refined.moving_atoms import Atoms
 from kernelpursuit.refined.refining import frame_of
 from tests.dask.test_shards import CUTS, program_of
 

@@ -5,10 +5,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor
-from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.base import outcome_of
 from kernelpursuit.refined.evidence import Evidence
 from kernelpursuit.refined.judging import Judged
+from kernelpursuit.refined.moving_atoms import Atoms
 from kernelpursuit.refined.refining import Fit, Setting, Start, Task, squared_errors
 
 

@@ -5,7 +5,6 @@ import pytest
 
 import tests.oracle.refinement as reference
 from kernelpursuit.refined import evidence
-from kernelpursuit.refined.atoms import Atoms, evaluate
 from kernelpursuit.refined.descent import Batch, Model, Rates, descend, gradient, mean_loss, one_cycle, slope
 from kernelpursuit.refined.evidence import (
     MOVES,
@@ -17,6 +16,7 @@ from kernelpursuit.refined.evidence import (
     settle,
     settle_nearby,
 )
+from kernelpursuit.refined.moving_atoms import Atoms, evaluate
 
 N, D, K, Q = 24, 3, 5, 2
 

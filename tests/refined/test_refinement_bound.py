@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.bound import JITTER, bound_coefficients, negative_bound
 from kernelpursuit.refined.evidence import Prior, Rows, maximise_evidence
+from kernelpursuit.refined.moving_atoms import Atoms
 
 N, D, K = 25, 3, 4
 RNG = np.random.default_rng(0)

@@ -32,7 +32,7 @@ from kernelpursuit.fitting.callbacks import inside, lines_wanted, place_in, told
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import DUPLICATES, FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.fit_weights import row_weights
-from kernelpursuit.fitting.left_out import LeftOut, check_leaves_out
+from kernelpursuit.fitting.jackknife import LeftOut, check_leaves_out
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import (
     check_new,

@@ -12,10 +12,10 @@ from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
 from kernelpursuit.fitting.curvature import curvature_of_pairs
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
-from kernelpursuit.fitting.groups import check_pairs, ranking_loss
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype, labels_on_host
+from kernelpursuit.fitting.ranked_groups import check_pairs, ranking_loss
 from kernelpursuit.fitting.splits import split_groups
 from kernelpursuit.fitting.training import check_training, training_data
 from kernelpursuit.fitting.units import Units, cast_targets, scale_targets

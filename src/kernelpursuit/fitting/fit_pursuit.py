@@ -15,7 +15,6 @@ from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.atom_family import AtomFamily, atoms_of
 from kernelpursuit.fitting.curvature import Curvature, curvature_of_constant, mean_curvature
 from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
-from kernelpursuit.fitting.groups import certified_order
 from kernelpursuit.fitting.model import Fitted, attributes_of
 from kernelpursuit.fitting.orthogonal import (
     OrthogonalFit,
@@ -27,6 +26,7 @@ from kernelpursuit.fitting.orthogonal import (
 from kernelpursuit.fitting.pipeline import Settings, run, will_track_scores
 from kernelpursuit.fitting.placement import beside
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
+from kernelpursuit.fitting.ranked_groups import certified_order
 from kernelpursuit.fitting.rules import (
     EXPLAINED,
     IsError,

@@ -24,7 +24,6 @@ from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count
 from kernelpursuit.pursuit.row_weights import as_counts
-from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.by_descent import by_descent
 from kernelpursuit.refined.descent import Model
 from kernelpursuit.refined.evidence import Evidence, settle
@@ -37,6 +36,7 @@ from kernelpursuit.refined.judging import (
     fold_numbers,
     sizes,
 )
+from kernelpursuit.refined.moving_atoms import Atoms
 from kernelpursuit.refined.refining import (
     MOST_TERMS,
     ROWS_A_TERM,

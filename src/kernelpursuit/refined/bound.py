@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, to_host
-from kernelpursuit.refined.atoms import Atoms, evaluate, pull_back
 from kernelpursuit.refined.evidence import Prior, Rows, Solution, inverse_factor, plus_identity
+from kernelpursuit.refined.moving_atoms import Atoms, evaluate, pull_back
 
 JITTER = 1e-6  # of the kernel matrix of the centres, whose diagonal is 1
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import from_host
-from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.descending import Descended, descend_from, in_single, start_of, values_of
 from kernelpursuit.refined.descent import Model, Rates, descend, on_cuda
 from kernelpursuit.refined.evidence import settle
 from kernelpursuit.refined.judging import fold_numbers
+from kernelpursuit.refined.moving_atoms import Atoms
 from kernelpursuit.refined.refining import (
     MOST_TERMS,
     ROWS_A_TERM,

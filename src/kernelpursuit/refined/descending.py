@@ -8,9 +8,9 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.atoms.tiles import in_threads, spans
-from kernelpursuit.refined.atoms import evaluate
 from kernelpursuit.refined.descent import Batch, Model, Rates, best_slope, descend
 from kernelpursuit.refined.evidence import settle
+from kernelpursuit.refined.moving_atoms import evaluate
 from kernelpursuit.refined.refining import Say, Task, choose, solve
 from kernelpursuit.refined.stages import Stages
 

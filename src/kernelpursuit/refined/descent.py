@@ -16,7 +16,7 @@ from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
 from kernelpursuit.atoms.tiles import one_blas_thread, spans
 from kernelpursuit.losses import LOSSES
-from kernelpursuit.refined.atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refined.moving_atoms import Atoms, evaluate, pull_back
 
 CHUNK = 256  # rows that one thread works on; fixed, so that results do not depend on the number of threads
 FIRST, SECOND, TINY = 0.9, 0.99, 1e-12  # of Adam

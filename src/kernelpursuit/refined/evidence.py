@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.math.variances import best_variances
-from kernelpursuit.refined.atoms import Atoms, evaluate, pull_back
-from kernelpursuit.refined.climb import Climb
+from kernelpursuit.refined.lbfgs import Climb
+from kernelpursuit.refined.moving_atoms import Atoms, evaluate, pull_back
 
 MOVES = ("nothing", "weights", "widths", "all")  # what may move: each has the parts of those before it
 SIGNAL, NOISE = (1e-6, 1e8), (1e-7, 4.0)  # variances of the coefficients and of the noise, of targets of variance 1

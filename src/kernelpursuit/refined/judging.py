@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import to_host
-from kernelpursuit.refined.atoms import Atoms
 from kernelpursuit.refined.descent import best_slope, row_losses
 from kernelpursuit.refined.evidence import Evidence, settle
+from kernelpursuit.refined.moving_atoms import Atoms
 from kernelpursuit.refined.refining import (
     Place,
     Say,

@@ -19,7 +19,6 @@ from kernelpursuit.fitting.training import FEW_ROWS, TrainingData, constant_but_
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count, pursue
 from kernelpursuit.pursuit.stopping import n_atoms
-from kernelpursuit.refined.atoms import Atoms, evaluate
 from kernelpursuit.refined.bound import bound_coefficients, negative_bound
 from kernelpursuit.refined.descent import Model, best_slope
 from kernelpursuit.refined.evidence import (
@@ -32,6 +31,7 @@ from kernelpursuit.refined.evidence import (
     settle,
     settle_nearby,
 )
+from kernelpursuit.refined.moving_atoms import Atoms, evaluate
 
 CHOSEN_FROM, CHOSEN_A_TERM = {True: 1500, False: 1000}, 4  # rows that atoms are chosen on, of classes and of values
 WEAKNESS = 0.5  # how near to the best each chosen atom must come

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
-from kernelpursuit.refined.atoms import Atoms, evaluate
 from kernelpursuit.refined.descending import values_of
 from kernelpursuit.refined.descent import Model, normal
+from kernelpursuit.refined.moving_atoms import Atoms, evaluate
 from kernelpursuit.refined.refining import Task
 
 JUDGED_ON = 600  # rows that width and penalty are chosen on

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from kernelpursuit.refined.climb import Climb
+from kernelpursuit.refined.lbfgs import Climb
 
 
 def bumpy(x):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, PursuitSearchCV
-from kernelpursuit.fitting.left_out import LeftOut
+from kernelpursuit.fitting.jackknife import LeftOut
 from kernelpursuit.parameters import columns
 
 GAMMA = 0.5
