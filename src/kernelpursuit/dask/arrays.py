@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelpursuit.arrays import register_namespace
-from kernelpursuit.dask.shard import Command, Read, Ref, Rows, in_tree, joined, root
+from kernelpursuit.dask.shard import Command, Read, Ref, RowCount, combined, in_tree, root
 
 EXTREMES: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}  # of no numbers
 
@@ -53,7 +53,7 @@ class Program:
     """
 
     def __init__(self, transport: Transport, n_rows: int, n_given: int):
-        self.transport, self.n_rows = transport, Rows(n_rows)
+        self.transport, self.n_rows = transport, RowCount(n_rows)
         self.round_trips = 0
         self._next = n_given
         self._waiting: list[Command] = []
@@ -108,7 +108,7 @@ class Program:
     def _joined(parts: dict[tuple[int, int], Any], how: str) -> np.ndarray:
         """Values of the parts of the tree as one."""
         everything = next(iter(parts))[0], next(reversed(parts))[1]
-        total = in_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: joined(two, how))
+        total = in_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: combined(two, how))
         return np.array(total, dtype=np.float64)
 
 
@@ -181,7 +181,7 @@ class RemoteArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths; that of the long axis is `Rows`."""
+        """Lengths; that of the long axis is `RowCount`."""
         return tuple(self.program.n_rows if i == self.axis else size for i, size in enumerate(self.like.shape))
 
     @property
@@ -242,9 +242,9 @@ class RemoteArray:
 def _without_rows(arg: Any) -> Any:
     if isinstance(arg, RemoteArray):
         return arg.like
-    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, RemoteArray | Rows) for one in arg)):
+    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, RemoteArray | RowCount) for one in arg)):
         return type(arg)(_without_rows(one) for one in arg)
-    return 0 if isinstance(arg, Rows) else np.asarray(arg) if isinstance(arg, Reduced) else arg
+    return 0 if isinstance(arg, RowCount) else np.asarray(arg) if isinstance(arg, Reduced) else arg
 
 
 def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
@@ -252,8 +252,8 @@ def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
     some = [arg for arg in args if isinstance(arg, RemoteArray)]
     if not some:
         return function(*args, **options)
-    # `Rows` is a number here, and not a length: that of all rows, wherever it goes.
-    args = tuple(np.asarray(a) if isinstance(a, Reduced) else int(a) if isinstance(a, Rows) else a for a in args)
+    # `RowCount` is a number here, and not a length: that of all rows, wherever it goes.
+    args = tuple(np.asarray(a) if isinstance(a, Reduced) else int(a) if isinstance(a, RowCount) else a for a in args)
     like = function(*map(_without_rows, args), **options)
     (from_the_end,) = {arg.ndim - arg.axis for arg in some}
     program = some[0].program
@@ -303,7 +303,7 @@ class RemoteNamespace:
         return x if x.dtype == dtype else elementwise(np.asarray, x, dtype=np.dtype(dtype))
 
     def _new(self, function: Callable, shape: tuple, dtype: Any, device: Any) -> Any:
-        long = [i for i, size in enumerate(shape) if isinstance(size, Rows)]
+        long = [i for i, size in enumerate(shape) if isinstance(size, RowCount)]
         if not long:
             return function(shape, dtype=dtype)
         like = function(tuple(0 if i in long else size for i, size in enumerate(shape)), dtype=dtype)

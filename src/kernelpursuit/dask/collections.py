@@ -21,8 +21,8 @@ from sklearn.utils import check_array
 from kernelpursuit._sklearn import check_feature_names
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.cluster import Actors, check_package, limits_of_memory
-from kernelpursuit.dask.rows import Blocks, ClusterRows, first_of
-from kernelpursuit.dask.shard import CACHED, Rows, moments
+from kernelpursuit.dask.rows import ClusterRows, RowBlocks, first_number
+from kernelpursuit.dask.shard import CACHED, RowCount, moments
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.fitting.memory import free_memory
 from kernelpursuit.fitting.placement import is_precomputed
@@ -302,8 +302,8 @@ def as_training_data(actors: Actors, n_rows: int, weighted: bool, room: int | No
     found = program.collect(look_at, X, y, numbers)  # and these come along
     if not found:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
-    blocks = Blocks(np.array([one.first for one in found]), np.array([one.size for one in found]))
-    n = program.n_rows = Rows(int(np.sum(blocks.sizes)))
+    blocks = RowBlocks(np.array([one.first for one in found]), np.array([one.size for one in found]))
+    n = program.n_rows = RowCount(int(np.sum(blocks.sizes)))
     rows = ClusterRows(program, numbers, blocks, int(n * free_for_row(found)), np.asarray(of_columns), room)
     return TrainingData(
         RemoteArray(program, X.number, found[0].X, 0),
@@ -328,7 +328,9 @@ class BlockOfRows(NamedTuple):
 
 def look_at(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOfRows:
     """What is to be known here of a block of rows."""
-    return BlockOfRows(np.array(X[:0]), np.array(y[:0]), first_of(numbers), len(numbers), free_for(X), platform.node())
+    return BlockOfRows(
+        np.array(X[:0]), np.array(y[:0]), first_number(numbers), len(numbers), free_for(X), platform.node()
+    )
 
 
 def free_for(X: np.ndarray) -> int:

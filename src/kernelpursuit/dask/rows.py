@@ -24,7 +24,7 @@ AT_ONCE = 4096  # rows of a checksum
 REMOTE: dict[type, type] = {Squares: RemoteSquares, Fisher: RemoteFisher}
 
 
-class Blocks(NamedTuple):
+class RowBlocks(NamedTuple):
     """The blocks of rows of all shards, in order: the number of the first row of each, and how many rows it has."""
 
     firsts: np.ndarray
@@ -39,7 +39,7 @@ class ClusterRows(RowSource):
     program : Program
     numbers : Handle
         Of each row its number among all rows, those of weight 0 too.
-    blocks : Blocks
+    blocks : RowBlocks
     free : int
         Bytes that are free for arrays over all rows.
     moments : ndarray of shape (3, n_features)
@@ -51,7 +51,7 @@ class ClusterRows(RowSource):
     remote = True
 
     def __init__(
-        self, program: Program, numbers: Handle, blocks: Blocks, free: int, moments: np.ndarray, room: int | None
+        self, program: Program, numbers: Handle, blocks: RowBlocks, free: int, moments: np.ndarray, room: int | None
     ):
         self.program, self.numbers, self.moments, self.room = program, numbers, moments, room
         self._blocks, self._free = blocks, free
@@ -87,7 +87,7 @@ class ClusterRows(RowSource):
 
     def sample(self, array: Any) -> np.ndarray:
         """All rows, or about `SAMPLE` of them, drawn from all blocks."""
-        return np.concatenate(self.collect(some_rows, array, min(1.0, SAMPLE / self.program.n_rows)))
+        return np.concatenate(self.collect(sample_of_block, array, min(1.0, SAMPLE / self.program.n_rows)))
 
     def bring_few(self, data: TrainingData) -> TrainingData:
         """The data in this process, up to 20,000 rows."""
@@ -131,18 +131,18 @@ class ClusterRows(RowSource):
         return partial(refined_by_all, self)
 
 
-def first_of(numbers: np.ndarray) -> int:
+def first_number(numbers: np.ndarray) -> int:
     """Number of the first row of a block, by which the block is known."""
     return int(numbers[0])
 
 
 def chosen_rows(array: np.ndarray, numbers: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a block among those wanted: places in each block, which is known by its first row."""
-    places = wanted.get(first_of(numbers), np.zeros(0, dtype=np.intp))
+    places = wanted.get(first_number(numbers), np.zeros(0, dtype=np.intp))
     return array[places], numbers[places]
 
 
-def some_rows(array: np.ndarray, share: float) -> np.ndarray:
+def sample_of_block(array: np.ndarray, share: float) -> np.ndarray:
     """A share of the rows of a block: the same ones of every array."""
     count = int(np.ceil(share * len(array)))
     return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit.dask.shard import Command, Ref, Rows, called, references
+from kernelpursuit.dask.shard import Command, Ref, RowCount, called, references
 
 SMALL = 4096  # bytes that stay in memory
 VIEWS = (operator.getitem, np.transpose)  # functions whose results may be views of what they are given
 
 
-class Place(NamedTuple):
+class StoredArray(NamedTuple):
     """Where an array lies: the name of its file, its shape and its dtype."""
 
     path: str
@@ -29,22 +29,22 @@ class Place(NamedTuple):
     dtype: np.dtype
 
 
-def written(array: np.ndarray, directory: str) -> Place:
+def written(array: np.ndarray, directory: str) -> StoredArray:
     """The array in a new file."""
     place = reserved(array.shape, array.dtype, directory)
     mapped(place)[...] = array
     return place
 
 
-def reserved(shape: tuple[int, ...], dtype: Any, directory: str) -> Place:
+def reserved(shape: tuple[int, ...], dtype: Any, directory: str) -> StoredArray:
     """A new file, as long as an array; nothing is written that nobody sets."""
-    place = Place(os.path.join(directory, uuid.uuid4().hex), tuple(shape), np.dtype(dtype))
+    place = StoredArray(os.path.join(directory, uuid.uuid4().hex), tuple(shape), np.dtype(dtype))
     with open(place.path, "wb") as file:
         file.truncate(int(np.prod(shape, dtype=np.int64)) * place.dtype.itemsize)
     return place
 
 
-def mapped(place: Place) -> np.ndarray:
+def mapped(place: StoredArray) -> np.ndarray:
     """The array of a file; what is set in it is set in the file."""
     return np.asarray(np.memmap(place.path, dtype=place.dtype, mode="r+", shape=place.shape))
 
@@ -78,7 +78,7 @@ def without_objects(array: np.ndarray) -> np.ndarray:
 class File:
     """An array in a file, which is deleted with the last that knows it."""
 
-    def __init__(self, place: Place):
+    def __init__(self, place: StoredArray):
         self.place = place
 
     def __del__(self) -> None:
@@ -98,7 +98,7 @@ class StoredBlock:
 
     Parameters
     ----------
-    values : sequence of Place, array or None
+    values : sequence of StoredArray, array or None
         What is held of the rows. The files belong to the block from now on.
     directory : str
         For further files.
@@ -108,7 +108,7 @@ class StoredBlock:
         self._directory = directory
         # Between messages: `File`, `Recipe`, or what is small.
         self.values: dict[int, Any] = {
-            number: File(value) if isinstance(value, Place) else value for number, value in enumerate(values)
+            number: File(value) if isinstance(value, StoredArray) else value for number, value in enumerate(values)
         }
         first = values[0]
         self.n_rows = first.shape[0]
@@ -158,7 +158,7 @@ class Message:
             self._held.pop(out, None)
             self._now.pop(out, None)
         elif command.function is np.empty:  # room for directions: it never has to be in memory as a whole
-            shape = tuple(self._n_rows if isinstance(size, Rows) else size for size in command.args[0])
+            shape = tuple(self._n_rows if isinstance(size, RowCount) else size for size in command.args[0])
             self._held[out] = File(reserved(shape, command.options["dtype"], self._directory))
         else:
             result = called(command, self.value, self._n_rows)
@@ -188,6 +188,6 @@ class Message:
         for number, value in self._now.items():
             if number not in self._held:
                 place = kept(value, self._directory) if isinstance(value, np.ndarray) else value
-                self._held[number] = File(place) if isinstance(place, Place) else place
+                self._held[number] = File(place) if isinstance(place, StoredArray) else place
         self._now = {}
         return self._held

@@ -18,7 +18,7 @@ class Ref(NamedTuple):
     number: int
 
 
-class Rows(int):
+class RowCount(int):
     """The number of all rows, as a length: each block of rows reads its own number of rows for it."""
 
 
@@ -98,12 +98,12 @@ JOINS: dict[str, Callable] = {
 }
 
 
-def joined(parts: Iterable[Any], how: str) -> Any:
+def combined(parts: Iterable[Any], how: str) -> Any:
     """Values joined in the order of the rows, sums in float64. Where there are no rows there is no value, but None.
 
     Examples
     --------
-    >>> joined([np.ones(2), np.ones(2)], "sum")
+    >>> combined([np.ones(2), np.ones(2)], "sum")
     array([2., 2.])
     """
     total: Any = None
@@ -206,7 +206,7 @@ class Shard:
 
         def join(one: list[Any], two: list[Any]) -> list[Any]:
             pairs = zip(reads, one, two, strict=True)
-            return [mine + theirs if how is None else joined([mine, theirs], how) for (_, how), mine, theirs in pairs]
+            return [mine + theirs if how is None else combined([mine, theirs], how) for (_, how), mine, theirs in pairs]
 
         found = [in_tree(node, self._groups.__contains__, value, join) for node in self.nodes]
         return [
@@ -222,7 +222,7 @@ class Shard:
                 if how is None:
                     answers[place].append(value)
                 else:  # one block at a time: products with all atoms are large
-                    answers[place] = joined([answers[place], value], how)
+                    answers[place] = combined([answers[place], value], how)
         return answers
 
     def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
@@ -241,7 +241,7 @@ class Shard:
 class HeldRows(Shard):
     """A shard whose rows are in memory, made of what the chunks hold.
 
-    Blocks are so small that a vector over their rows stays in a cache, and that memory is used again.
+    RowBlocks are so small that a vector over their rows stays in a cache, and that memory is used again.
     """
 
     def __init__(self, nodes: list[tuple[int, int]], *parts: tuple):
@@ -270,7 +270,7 @@ def resolved(arg: Any, value: Callable[[int], Any], n_rows: int) -> Any:
     """An argument as the function gets it."""
     if isinstance(arg, Ref):
         return value(arg.number)
-    if isinstance(arg, Rows):
+    if isinstance(arg, RowCount):
         return n_rows
     if type(arg) is tuple or type(arg) is list:
         return type(arg)(resolved(one, value, n_rows) for one in arg)
