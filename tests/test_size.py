@@ -8,7 +8,7 @@ import pytest
 
 from tests import ledger
 
-CORE = 14_200  # code lines of all rooms but those at the edge
+CORE = 13_700  # code lines of all rooms but those at the edge
 LARGEST_TRAVEL = {  # functions and modules that a call passes, and how deep
     "KMPClassifier.fit": (320, 50, 22),
     "KMPClassifier.predict": (24, 9, 9),
@@ -16,7 +16,7 @@ LARGEST_TRAVEL = {  # functions and modules that a call passes, and how deep
     "SparseKernelPCA.fit": (205, 37, 20),
 }
 MOST_PARAMETERS = 16
-NAMES_WITH_TWO_MEANINGS = 16
+NAMES_WITH_TWO_MEANINGS = 0
 QUESTION = "see the top of this file: what can go instead?"
 
 

@@ -277,6 +277,6 @@ def test_all_rows_find_the_input_that_few_rows_lose(monkeypatch):
     forest = s4_forest._scaled({"split": 0, "quick": False, "size": 15_000}, folder)
     found = FeatureWidths(random_state=0).fit(forest.X, forest.y)
     monkeypatch.setattr(module, "STARTS", module.STARTS[:1])
-    monkeypatch.setattr(module, "FEW_ROWS", 10**6)
+    monkeypatch.setattr(module, "ROWS_FOR_STARTS", 10**6)
     plain = FeatureWidths(random_state=0).fit(forest.X, forest.y)
     assert found.evidence_ >= plain.evidence_ - 0.01

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelpursuit import KMPRegressor
 from kernelpursuit.atoms.tiles import one_blas_thread
-from kernelpursuit.fitting.threads import FEW_ROWS, threads_for
+from kernelpursuit.fitting.threads import ONE_THREAD_ROWS, threads_for
 from kernelpursuit.parameters import columns
 
 
@@ -19,10 +19,10 @@ def threads():
 def test_few_rows_have_one_thread_and_many_have_all():
     with threadpool_limits(2, user_api="blas"):
         before = threads()
-        with threads_for(np.zeros((FEW_ROWS, 1))):
+        with threads_for(np.zeros((ONE_THREAD_ROWS, 1))):
             assert threads() == {1}
         assert threads() == before
-        for X in (np.zeros((FEW_ROWS + 1, 1)), None, np.zeros((0, 2))):
+        for X in (np.zeros((ONE_THREAD_ROWS + 1, 1)), None, np.zeros((0, 2))):
             with threads_for(X):
                 assert threads() == before
 

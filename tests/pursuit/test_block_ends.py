@@ -6,7 +6,7 @@ import pytest
 from kernelpursuit import DenseDictionary, KernelDictionary, Squares, pursue
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import first_of, loss_below, lowest_gcv, n_atoms
-from kernelpursuit.pursuit.loop import Path, Step, certificate
+from kernelpursuit.pursuit.loop import Path, Step, certified_weakness
 
 
 class Watched(Squares):
@@ -20,7 +20,7 @@ class Watched(Squares):
         score, share = super()._certify(atom)
         scores = self.scores()
         assert score == scores[atom]
-        assert share == certificate(scores, self.tie_tolerance, atom, self.baseline)
+        assert share == certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
         return score, share
 
 

@@ -17,7 +17,7 @@ from kernelpursuit import (
 from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms, random_subset
-from kernelpursuit.pursuit.loop import Stop, certificate
+from kernelpursuit.pursuit.loop import Stop, certified_weakness
 from kernelpursuit.pursuit.pool_matrices import LowRankDifference, pairs_of_pieces
 
 PROBLEMS = ("wide", "narrow", "linear", "duplicates")
@@ -448,7 +448,7 @@ def test_pairs_cover_the_square_once():
 @pytest.mark.parametrize("scores", [np.zeros(3), np.full(3, -np.inf), np.array([-np.inf, 0.0, -np.inf])])
 def test_where_no_score_is_positive_no_atom_has_a_share(scores):
     """Plain greedy choice ends there, and so must a block."""
-    assert [certificate(scores, 1e-12, atom) for atom in range(3)] == [0.0] * 3
+    assert [certified_weakness(scores, 1e-12, atom) for atom in range(3)] == [0.0] * 3
 
 
 def test_a_block_ends_where_the_fit_is_exact():

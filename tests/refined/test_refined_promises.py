@@ -9,7 +9,7 @@ from kernelpursuit.refined.base import outcome_of
 from kernelpursuit.refined.evidence import Evidence
 from kernelpursuit.refined.judging import Judged
 from kernelpursuit.refined.moving_atoms import Atoms
-from kernelpursuit.refined.refining import Fit, Setting, Start, Task, squared_errors
+from kernelpursuit.refined.refining import Fit, RefinementSetting, Start, Task, squared_errors
 
 
 def data(n=200, seed=0):
@@ -78,7 +78,7 @@ def test_rows_held_out_lower_the_variance_no_further_than_to_their_errors(of_fol
     task = Task(X, f[:, None], None, squared_errors, 1e-7)
     atoms, nothing = Atoms(X[:2], np.zeros(2), np.zeros(3)), np.zeros((2, 2))
     fit = Fit(Evidence(atoms, 1.0, 60 / 61, 0.0), nothing[:, :1], np.zeros(1), np.zeros(2), nothing, 60)
-    judged = Judged(Setting(2, Start(1.0)), np.zeros(60), task.Y - np.sqrt(held_out), of_folds)
+    judged = Judged(RefinementSetting(2, Start(1.0)), np.zeros(60), task.Y - np.sqrt(held_out), of_folds)
     np.testing.assert_allclose(outcome_of(fit, task, (np.arange(60), judged)).inflation, factor)
 
 

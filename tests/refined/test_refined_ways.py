@@ -13,7 +13,7 @@ from kernelpursuit.refined.judging import BOUND, CHEAP, MORE_TERMS, STEPS, Judge
 from kernelpursuit.refined.refining import (
     Outcome,
     Place,
-    Setting,
+    RefinementSetting,
     Start,
     Task,
     frame_of,
@@ -107,14 +107,14 @@ def test_a_free_move_after_the_bound_starts_where_the_bound_did():
     """What rows held out judged and what is fitted to all rows have one start."""
     trial = trial_of(task_of(300))
     safe = trial.bound(5, 3.0)[0]
-    judged = trial.refined([Setting(5, Start(99.0), bound=True, moves="all", steps=5, likeness=3.0)])
+    judged = trial.refined([RefinementSetting(5, Start(99.0), bound=True, moves="all", steps=5, likeness=3.0)])
     assert judged[0].setting.start == safe.setting.start
     assert len(judged[0].places) == 2
 
 
 def test_ways_far_behind_on_the_first_fold_are_not_followed_on_the_others(monkeypatch):
     trial, followed = trial_of(task_of(200), 3), []
-    wide, narrow = (Setting(5, Start(width), moves="all", steps=40) for width in (0.25, 99.0))
+    wide, narrow = (RefinementSetting(5, Start(width), moves="all", steps=40) for width in (0.25, 99.0))
 
     def follow(fold, setting, steps):
         followed.append((fold, setting.start.width, steps))
@@ -137,7 +137,7 @@ def test_free_moves_of_classes_must_not_put_more_rows_on_the_wrong_side(monkeypa
     lean, sure = 0.3 * Y, 0.9 * Y
     sure[:4] *= -1  # four rows wrong, all others nearer to their class
     for name, values in (("bound", lean), ("unrefined", lean), ("refined", sure)):
-        judged = Judged(Setting(5, BOUND[0], moves=name), squared(Y, values), values, 1.0)
+        judged = Judged(RefinementSetting(5, BOUND[0], moves=name), squared(Y, values), values, 1.0)
         monkeypatch.setattr(trial, name, lambda *args, judged=judged: [judged])
     assert trial.better(trial.refined()[0], trial.bound()[0], 2.0)
     assert trial.of_terms(5, lambda sentence: None).setting.moves != "refined"
@@ -162,7 +162,9 @@ def test_classes_are_judged_by_the_log_loss_of_their_probabilities(columns):
 
     def losses(values):
         halves = np.split(values, 2)
-        return trial._join(Setting(5, BOUND[0]), [(np.zeros(100), half, 1.0, place) for half in halves]).errors
+        return trial._join(
+            RefinementSetting(5, BOUND[0]), [(np.zeros(100), half, 1.0, place) for half in halves]
+        ).errors
 
     def literal(slope):
         if columns == 1:
@@ -182,7 +184,7 @@ def test_a_few_rows_far_off_do_not_decide_about_few_terms():
     before, after = np.full(200, 1.0), rng.uniform(0.7, 1.0, size=200)
     after[:3] = 25.0  # on three rows much is lost, on all others a little is won
     values = np.zeros((200, 1))
-    less, more = (Judged(Setting(5, BOUND[0]), errors, values, 1.0) for errors in (before, after))
+    less, more = (Judged(RefinementSetting(5, BOUND[0]), errors, values, 1.0) for errors in (before, after))
     assert not trial.better(more, less, 2.0) and trial.better(more, less, 2.0, far_off=0.05)
     assert not trial.better(less, more, 2.0, far_off=0.05)
 
@@ -197,7 +199,7 @@ def test_of_few_terms_four_times_as_many_are_tried_as_well():
         def of_terms(terms, say, doubt):
             asked.append(terms)
             wave = 1e-3 * np.arange(200) / 200
-            return Judged(Setting(terms, BOUND[0]), errors.get(terms, 1.0) + wave, np.zeros((200, 1)), 1.0)
+            return Judged(RefinementSetting(terms, BOUND[0]), errors.get(terms, 1.0) + wave, np.zeros((200, 1)), 1.0)
 
         trial.of_terms = of_terms
         return best_size(trial, print).setting.terms, asked

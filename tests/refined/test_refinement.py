@@ -5,7 +5,7 @@ import pytest
 
 import tests.oracle.refinement as reference
 from kernelpursuit.refined import evidence
-from kernelpursuit.refined.descent import Batch, Model, Rates, descend, gradient, mean_loss, one_cycle, slope
+from kernelpursuit.refined.descent import Batch, Model, Rates, batch_loss, descend, gradient, one_cycle, slope
 from kernelpursuit.refined.evidence import (
     MOVES,
     Prior,
@@ -16,7 +16,7 @@ from kernelpursuit.refined.evidence import (
     settle,
     settle_nearby,
 )
-from kernelpursuit.refined.moving_atoms import Atoms, evaluate
+from kernelpursuit.refined.moving_atoms import Atoms, atom_values
 
 N, D, K, Q = 24, 3, 5, 2
 
@@ -44,7 +44,7 @@ def differences(f, theta, step=1e-5):
 
 def test_atoms_match_their_definition():
     X, _, atoms = problem()
-    np.testing.assert_allclose(evaluate(atoms, X)[0], reference.gaussians(X, *atoms), rtol=1e-12)
+    np.testing.assert_allclose(atom_values(atoms, X)[0], reference.gaussians(X, *atoms), rtol=1e-12)
 
 
 def test_evidence_matches_the_literal_covariance():
@@ -176,7 +176,7 @@ def test_coefficients_and_their_uncertainty_match_the_literal_posterior():
     X, Y, atoms = problem()
     new = np.random.default_rng(3).normal(size=(7, D))
     found = coefficients(atoms, Rows(X, Y), 2.0, 0.1)
-    phi = evaluate(atoms, new)[0]
+    phi = atom_values(atoms, new)[0]
     mean, variance = reference.posterior(X, Y, *atoms, 2.0, 0.1, new)
     np.testing.assert_allclose(phi @ found.coef + found.intercept, mean, rtol=1e-8, atol=1e-10)
     spread = np.sum(((phi - found.mean) @ found.factor.T) ** 2, axis=1)
@@ -208,7 +208,7 @@ def test_gradient_of_each_loss(loss):
     theta = np.concatenate([coef.ravel(), intercept, as_vector(atoms)])
     expected = np.concatenate([found.coef.ravel(), found.intercept, as_vector(found.atoms)])
     np.testing.assert_allclose(expected, differences(value, theta), rtol=1e-5, atol=1e-5)
-    by_hand = mean_loss(loss, Y, evaluate(atoms, X)[0] @ coef + intercept, weights)
+    by_hand = batch_loss(loss, Y, atom_values(atoms, X)[0] @ coef + intercept, weights)
     literal = reference.total_loss(loss, X, Y, weights, coef, intercept, *atoms, 0.0) / weights.sum()
     np.testing.assert_allclose(by_hand, literal, rtol=1e-10)
 
@@ -222,7 +222,7 @@ def larger_problem(n=600):
 
 
 def loss_of(model, X, y):
-    return mean_loss("log_loss", y, evaluate(model.atoms, X)[0] @ model.coef + model.intercept)
+    return batch_loss("log_loss", y, atom_values(model.atoms, X)[0] @ model.coef + model.intercept)
 
 
 def test_descent_lowers_the_loss_and_repeats_itself():

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-FEW_ROWS = 10  # which say nothing about variances
+from kernelpursuit.fitting.training import FEWEST_ROWS
+
 RULING = 0.99  # share of the variance of a column that the outlying rows have
 FEW_OUTLYING = 0.05  # share of the rows that they may be
 GAP = 5  # times the distance of all others, at which each of them lies: of heavy tails none is so far from the next
@@ -18,7 +19,7 @@ def outlying_values(X: NDArray[np.float64]) -> Iterator[tuple[int, NDArray[np.in
 
     Columns of which most values are equal (indicators, counts) are as they should be.
     """
-    if len(X) < FEW_ROWS:
+    if len(X) < FEWEST_ROWS:
         return
     for column, values in enumerate(X.T):
         centred = values / (np.max(np.abs(values)) or 1.0)  # no square overflows

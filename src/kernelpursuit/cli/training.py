@@ -30,7 +30,7 @@ from kernelpursuit.cli.scores import (
 )
 from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Table
 
-FEW_ROWS = 10_000  # up to which a second thread of BLAS costs more than it gives, and very much on a busy machine
+ONE_THREAD_ROWS = 10_000  # rows up to which a second thread of BLAS costs more than it gives, most on a busy machine
 HELD_OUT = 0.2  # share of the rows that the model is judged on
 ROWS_FOR_CURVE = 2000  # training rows of the models of every size
 MOST_ON_CURVE = 150  # terms of the largest of them
@@ -94,7 +94,7 @@ def fit_table(
     encoder = make_encoder(table.kinds)
     X, X_test = encode(encoder, table.frame.iloc[train], fit=True), encode(encoder, table.frame.iloc[test])
     y, y_test = table.y[train], table.y[test]
-    with without_known_warnings(), threadpool_limits(limits=1 if len(rows) <= FEW_ROWS else None):
+    with without_known_warnings(), threadpool_limits(limits=1 if len(rows) <= ONE_THREAD_ROWS else None):
         judged = new_estimator(table, n_atoms, seed, files[0]).fit(X, y)
         about: dict[str, Any] = {
             "version": __version__,

@@ -13,7 +13,7 @@ from kernelpursuit.atoms.protocol import Dictionary
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.lookahead import MOST
-from kernelpursuit.pursuit.loop import Step, certificate
+from kernelpursuit.pursuit.loop import Step, certified_weakness
 
 VARIANTS = ("prefit", "backfit", "basic")
 _NO_TIE = 0.05  # share of the best score by which another one is lower that is no tie, however uncertain both are
@@ -134,7 +134,7 @@ class Criterion(ABC):
         score, best = float(scores[atom]), float(scores.max())
         if 0 <= self.baseline < best < np.inf and score < (1 - _NO_TIE) * best:
             return score, max(score / best, 0.0)
-        return score, certificate(scores, self.tie_tolerance, atom, self.baseline)
+        return score, certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
 
     def _forget_scores(self) -> None:
         self._scores = self._sampled = None

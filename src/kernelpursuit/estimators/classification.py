@@ -123,7 +123,7 @@ class ClassModel(ClassifierMixin, PursuitModel):
 
 
 class ClassifierModel(ClassModel):
-    """The same with probabilities: those of the loss, or calibrated on rows left out."""
+    """Class probabilities by the log-odds of the loss, or calibrated on rows left out."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

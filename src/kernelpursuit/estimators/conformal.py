@@ -189,12 +189,12 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
             places = split_rows(len(present), self.calibration_fraction, self.random_state)
             rows, aside = (present[some] for some in places)
         self._columns = rows.tolist() if pairwise else None
-        X_rows = self._relevant(rows_of(X, rows))
+        X_rows = self._relevant(rows_at(X, rows))
         weights = None if weights is None else weights[rows]
         interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weighed(weights, name))
-        warn_of_duplicates(rows_of(X, present), y[present, None], share=FOR_A_PROMISE)
+        warn_of_duplicates(rows_at(X, present), y[present, None], share=FOR_A_PROMISE)
         self.scale_estimator_ = self._fit_scale(X_rows, y[rows], weights) if self.adaptive else None
-        X_aside, y_aside = self._relevant(rows_of(X, aside)), y[aside]
+        X_aside, y_aside = self._relevant(rows_at(X, aside)), y[aside]
         predicted = self.estimator_.predict(X_aside)
         self._left_out = None
         if self.calibration_fraction is None:
@@ -341,7 +341,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         return tags
 
 
-def rows_of(X: Any, J: np.ndarray) -> Any:
+def rows_at(X: Any, J: np.ndarray) -> Any:
     """Rows `J`, host indices, of data as users give them: lists and tables too."""
     return take_rows(X, J) if is_array(X) else safe_indexing(X, J)
 

@@ -16,7 +16,7 @@ JITTER = 1e-6  # of k(x, x), added to the kernel matrix of the landmarks
 SIGNAL, NOISE = (np.exp(-4), np.exp(6)), (1e-4, 2.0)  # variances, of targets of variance 1
 
 
-class Evidence(NamedTuple):
+class WidthEvidence(NamedTuple):
     """Log evidence of a width for each input, its slope, and the variances that it is largest with."""
 
     value: float
@@ -33,7 +33,7 @@ def evidence(
     prior: float = 0.0,
     counts: np.ndarray | None = None,
     variances: tuple[float, float] | None = None,
-) -> Evidence:
+) -> WidthEvidence:
     """Log evidence of the weights of the inputs, at the best signal and noise variance, and its gradient.
 
     The kernel is k(x, z) = exp(-Σ w_d² (x_d - z_d)²), s² the signal and v the noise variance, t = s² / v. With K the
@@ -61,7 +61,7 @@ def evidence(
 
     Returns
     -------
-    Evidence
+    WidthEvidence
 
     Examples
     --------
@@ -122,7 +122,7 @@ def evidence(
     spread = _spread(sum(to_host(sums) for _, sums in found) + _sums(by_M, Z_host), Z_host)
     deviation = log_weights - log_weights.mean()
     gradient = -2 * np.exp(2 * log_weights) * spread - prior * deviation
-    return Evidence(value - prior / 2 * np.sum(deviation**2), gradient, signal, noise)
+    return WidthEvidence(value - prior / 2 * np.sum(deviation**2), gradient, signal, noise)
 
 
 def _gaussian(A: Array, B: Array) -> Array:

@@ -25,7 +25,7 @@ from kernelpursuit._sklearn import (
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_host
 from kernelpursuit.atoms.tiles import one_blas_thread
-from kernelpursuit.estimators.width_evidence import Evidence, evidence
+from kernelpursuit.estimators.width_evidence import WidthEvidence, evidence
 from kernelpursuit.fitting.callbacks import lines_wanted, told
 from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates
 from kernelpursuit.fitting.pipeline import generator, say
@@ -53,7 +53,7 @@ LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 # best noise variance is then all of the variance of y, and the slope is almost 0. A smaller one leads to that input.
 STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
 FIRST_ITERATIONS = 15
-FEW_ROWS = 1000  # enough to tell which start leads highest
+ROWS_FOR_STARTS = 1000  # enough to tell which start leads highest
 # A climb is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
 ROUGH, FINE = {"gtol": 0.1, "ftol": 1e-6}, {"gtol": 1e-3, "ftol": 1e-11}
 ROUNDED = 0.01  # most that rounding may change a weighted value, for a kernel of width 1
@@ -198,7 +198,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         Y = Y[:, unit_of_targets > 0] if np.any(unit_of_targets) else Y  # a constant target has no say in the noise
         rows, Y = from_host(rows, there), from_host(Y, there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
-        few_rows = _problem(rows, Y, counts, order[:FEW_ROWS], landmarks)
+        few_rows = _problem(rows, Y, counts, order[:ROWS_FOR_STARTS], landmarks)
         climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, lines_wanted(self))
         try:
             with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them
@@ -248,7 +248,7 @@ class Climbs:
 
     Attributes
     ----------
-    best : Evidence or None
+    best : WidthEvidence or None
         Of all rows.
     log_weights : ndarray
         Those that it was found at.
@@ -258,7 +258,7 @@ class Climbs:
     def __init__(self, all_rows: dict[str, Any], few_rows: dict[str, Any], prior: float, max_iter: int, verbose: int):
         self.all_rows, self.few_rows = all_rows, few_rows
         self.prior, self.max_iter, self.verbose = prior, max_iter, verbose
-        self.best: Evidence | None = None
+        self.best: WidthEvidence | None = None
         self.log_weights = np.empty(0)
         self.iterations = 0
 
@@ -314,7 +314,7 @@ class Climbs:
             options={"maxiter": max_iter, "maxcor": 20, **precision},
         )  # fmt: skip
 
-    def _evidence(self, log_weights: np.ndarray, problem: dict[str, Any], variances: Any = None) -> Evidence:
+    def _evidence(self, log_weights: np.ndarray, problem: dict[str, Any], variances: Any = None) -> WidthEvidence:
         """Evidence; the best on all rows is remembered."""
         found = evidence(log_weights, **problem, prior=self.prior, variances=variances)
         if problem is self.all_rows and (self.best is None or found.value > self.best.value):

@@ -10,7 +10,7 @@ from scipy import sparse
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import is_array, on_host, to_host
 from kernelpursuit.fitting.placement import take_rows
-from kernelpursuit.fitting.training import FEW_ROWS
+from kernelpursuit.fitting.training import FEWEST_ROWS
 
 FOR_A_CHOICE = 0.5  # share of duplicates that mislead a choice by errors; of rows drawn with replacement, 0.37 are some
 FOR_A_PROMISE = 0.1  # share of duplicates that break a promise made by rows held out
@@ -55,7 +55,7 @@ def warn_of_duplicates(
     ids = duplicate_ids(X)
     distinct = int(ids.max()) + 1
     apart = n if groups is None else len(np.unique(np.stack([ids, groups]), axis=1).T)
-    if distinct < FEW_ROWS or distinct > (1 - share) * apart:
+    if distinct < FEWEST_ROWS or distinct > (1 - share) * apart:
         return
     if not coincide(X, targets, ids) and share_of_several(ids, targets) <= OTHER_TARGETS:
         warn(

@@ -142,7 +142,7 @@ class Expansion:
         return rows if self.input_weights is None else rows * from_host(self.input_weights, rows)
 
     def _sparse_values(self, kernel: Kernel, X: Any, Z: Any) -> np.ndarray:
-        """The same where X or the centres are sparse: nothing is centred."""
+        """Gaussian kernel values where X or the centres are sparse: nothing is centred."""
         if self.widths is None and self.input_weights is None:
             return np.asarray(kernel.between(X, Z))
         if self.input_weights is not None:
@@ -196,7 +196,7 @@ class Expansion:
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
     def _predict_few(self, X: np.ndarray) -> np.ndarray | None:
-        """The same for a few rows by fewer calls, where that can be."""
+        """Values at a few rows by fewer calls of NumPy; None where the model has no such form."""
         if X.dtype != np.float64 or not 0 < X.shape[0] * len(self.sources) <= FEW_VALUES or self.coef is None:
             return None
         few = self._prepared.get("few", False)

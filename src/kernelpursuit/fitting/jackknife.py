@@ -41,10 +41,10 @@ class LeftOut(NamedTuple):
         """
         model = getattr(model, "best_estimator_", model)  # of a search
         roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, None]
-        A, n = roots * columns(model, X), len(y)
+        A, n = roots * kernel_columns(model, X), len(y)
         penalty = np.zeros((0, A.shape[1]))
         if model.alpha_:
-            G = inner_products(model, X)
+            G = atom_products(model, X)
             values, vectors = np.linalg.eigh((G + G.T) / 2)
             root = np.sqrt(model.alpha_ * np.maximum(values, 0))[:, None] * vectors.T
             penalty = np.pad(root, [(0, 0), (int(model.fit_intercept), 0)])  # the constant has none
@@ -65,7 +65,7 @@ class LeftOut(NamedTuple):
         share = Fraction(repr(float(coverage)))
         low, high = math.floor((n + 1) * (1 - share)), math.ceil((n + 1) * share)
         middle = to_host(self.model.predict(X)).astype(np.float64)
-        q = solve_triangular(self.R, columns(self.model, X).T, trans="T").T
+        q = solve_triangular(self.R, kernel_columns(self.model, X).T, trans="T").T
         out = np.tile([-np.inf, np.inf], (len(middle), 1))
         for rows in spans(0, len(middle), max(1, ENTRIES // n)) if low >= 1 else []:
             values = middle[rows, None] - q[rows] @ self.steps.T
@@ -74,13 +74,13 @@ class LeftOut(NamedTuple):
         return out
 
 
-def columns(model: PursuitModel, X: Any) -> np.ndarray:
+def kernel_columns(model: PursuitModel, X: Any) -> np.ndarray:
     """Values of the constant, if there is one, and of the atoms at rows of X, on the host in float64."""
     values = to_host(model._expansion.columns(widest(X)))
     return np.column_stack([np.ones((len(values), int(model.fit_intercept))), values])
 
 
-def inner_products(model: PursuitModel, X: Any) -> np.ndarray:
+def atom_products(model: PursuitModel, X: Any) -> np.ndarray:
     """Inner products of the atoms under the ridge penalty; X are the rows that the model was fitted to.
 
     Atoms of different kernels are orthogonal, and so are columns of functions.

@@ -114,7 +114,7 @@ def effective_sample_size(data: TrainingData) -> float:
 
 
 def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:
-    """The same atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
+    """Fit chosen atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
 
     The ridge is that of the steps which the path keeps, or of all where it keeps none: another loss may keep some under
     it, and needs it most where all is noise. Scores, and what they certify, are those of the choice, which was made

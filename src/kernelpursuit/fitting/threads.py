@@ -10,13 +10,13 @@ import numpy as np
 from kernelpursuit.atoms.tiles import one_blas_thread
 
 # A matrix of 1,000 (2,000) rows times a vector: 0.2 (1.5) ms on one thread, 48 ms on both of a busy two-core machine.
-FEW_ROWS = 2000
+ONE_THREAD_ROWS = 2000
 
 
 def threads_for(X: Any) -> AbstractContextManager:
     """Context in which linear algebra has one thread, where X has few rows and is here; else nothing changes."""
     here = type(X).__module__.split(".")[0] in ("numpy", "scipy", "pandas", "polars", "builtins")
     shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
-    if not here or not shape or not 0 < shape[0] <= FEW_ROWS:
+    if not here or not shape or not 0 < shape[0] <= ONE_THREAD_ROWS:
         return nullcontext()
     return one_blas_thread.for_small_fit()

@@ -57,7 +57,7 @@ class TrainingData(NamedTuple):
         return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts, groups)
 
 
-FEW_ROWS = 10  # which say nothing about variances
+FEWEST_ROWS = 10  # which say nothing about variances
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
 
@@ -90,7 +90,7 @@ def warn_if_one_column_rules(
         return
     if sample_weight is not None:
         X = take_rows(X, np.flatnonzero(host_weights(sample_weight, X) > 0))
-    if X.shape[0] < FEW_ROWS:
+    if X.shape[0] < FEWEST_ROWS:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         xp = namespace(X)
@@ -166,7 +166,7 @@ class ClassFactors(NamedTuple):
     factors: np.ndarray
 
     def without(self, data: TrainingData) -> TrainingData:
-        """The same rows, which know how many they stand for beside what they count."""
+        """The rows with the number of rows that each stands for, beside its weight."""
         factors = self.factors[np.searchsorted(self.classes, data.y)]
         return data._replace(counts=(data.weights / factors).astype(data.weights.dtype))
 

@@ -397,7 +397,7 @@ def tied(scores: np.ndarray, tolerance: Any, baseline: float = 0.0) -> np.ndarra
     return scores >= baseline + (scores[best] - baseline) * (1 - tolerance - own)
 
 
-def certificate(scores: np.ndarray, tolerance: Any, atom: int, baseline: float = 0.0) -> float:
+def certified_weakness(scores: np.ndarray, tolerance: Any, atom: int, baseline: float = 0.0) -> float:
     """Score of `atom` as a share of the best score.
 
     It is 1 for the atom that plain greedy choice takes, and less for all others. It is 0 where plain greedy choice

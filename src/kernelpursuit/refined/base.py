@@ -62,7 +62,7 @@ BY_EVIDENCE = {
     "softmax": 500,
 }  # rows up to which classes are fitted by it; losses of their own pay above
 LEAST_NOISE = {True: 1e-7, False: 1e-2}  # of numbers and of classes, the variance of either being near 1
-FEW_ROWS = 30  # distinct rows; of fewer none are held out, and no atom moves
+FEWEST_ROWS_TO_MOVE = 30  # distinct rows; of fewer none are held out, and no atom moves
 FOLDS = ((500, 5), (2000, 3))  # up to so many rows, so many folds; more rows: one part of them is held out once
 HELD_OUT = 5  # one part in so many
 AGAIN = 3  # steps on all rows after which the best fold's atoms go on by the bound
@@ -216,9 +216,9 @@ def of_all_inputs(outcome: Outcome, J: np.ndarray, d: int) -> Outcome:
 
 def few_rows(task: Task) -> bool:
     """Whether there are too few distinct rows to hold any out."""
-    if len(task.Y) > 50 * FEW_ROWS:
+    if len(task.Y) > 50 * FEWEST_ROWS_TO_MOVE:
         return False
-    return len(np.unique(np.column_stack([to_host(task.X), task.Y]), axis=0)) < FEW_ROWS
+    return len(np.unique(np.column_stack([to_host(task.X), task.Y]), axis=0)) < FEWEST_ROWS_TO_MOVE
 
 
 def by_evidence(

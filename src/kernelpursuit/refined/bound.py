@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, to_host
 from kernelpursuit.refined.evidence import Prior, Rows, Solution, inverse_factor, plus_identity
-from kernelpursuit.refined.moving_atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refined.moving_atoms import Atoms, atom_values, pull_back
 
 JITTER = 1e-6  # of the kernel matrix of the centres, whose diagonal is 1
 
@@ -33,7 +33,7 @@ class _Factors(NamedTuple):
 
 
 def _factors(atoms: Atoms, phi: Array, Y: Array, ratio: float) -> _Factors:
-    psi, rows = evaluate(atoms, atoms.centers)
+    psi, rows = atom_values(atoms, atoms.centers)
     inverse, _ = inverse_factor(plus_identity(psi.copy(), JITTER))
     A = phi @ from_host(inverse.T, phi)  # (L⁻¹Φᵀ)ᵀ; ΦᵀΦ first would square the condition of Φ
     C = to_host(A.T @ A)
@@ -66,7 +66,7 @@ def negative_bound(
     s, v = float(np.exp(log_signal)), float(np.exp(log_noise))
     ratio = s / v
     here = atoms.like(rows.X)
-    values, factor = evaluate(here, rows.X)
+    values, factor = atom_values(here, rows.X)
     phi, Y = rows.scale_rows(values), rows.scale_rows(rows.Y)
     at = _factors(atoms, phi, Y, ratio)
     squared = float(to_host(at.residual.T @ at.residual).trace())
@@ -98,7 +98,7 @@ def negative_bound(
 
 def bound_coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
     """Posterior mean of the process in the span of the atoms, and what its variance is made of."""
-    values, _ = evaluate(atoms.like(rows.X), rows.X)
+    values, _ = atom_values(atoms.like(rows.X), rows.X)
     at = _factors(atoms, rows.scale_rows(values), rows.scale_rows(rows.Y), signal / noise)
     root = np.sqrt(signal)
     nothing = np.zeros(len(at.psi))

@@ -17,8 +17,8 @@ from kernelpursuit.refined.refining import (
     MOST_TERMS,
     ROWS_A_TERM,
     Outcome,
+    RefinementSetting,
     Say,
-    Setting,
     Start,
     Task,
     choose,
@@ -121,7 +121,7 @@ def outcome_of_descent(found: Descended, way: Way | None, held: np.ndarray, asid
     moved = ("all", found.epoch) if found.epoch else ("nothing", 0)
     if way is not None and way.moved and found.epoch == 0:
         moved = ("all", WARM_UP)
-    setting = Setting(len(found.model.coef), Start(0), False, *moved)
+    setting = RefinementSetting(len(found.model.coef), Start(0), False, *moved)
     return Outcome(found.model, None, setting, held_out, inflation, found.interrupted, found.start.atoms.centers)
 
 

@@ -10,7 +10,7 @@ from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.atoms.tiles import in_threads, spans
 from kernelpursuit.refined.descent import Batch, Model, Rates, best_slope, descend
 from kernelpursuit.refined.evidence import settle
-from kernelpursuit.refined.moving_atoms import evaluate
+from kernelpursuit.refined.moving_atoms import atom_values
 from kernelpursuit.refined.refining import Say, Task, choose, solve
 from kernelpursuit.refined.stages import Stages
 
@@ -50,7 +50,7 @@ def values_of(model: Model, X: Array) -> np.ndarray:
     there = model.like(X)
 
     def part(block: slice) -> np.ndarray:
-        phi, _ = evaluate(there.atoms, X[block, :])
+        phi, _ = atom_values(there.atoms, X[block, :])
         return to_host(phi @ there.coef + there.intercept)
 
     blocks = spans(0, X.shape[0], ROWS_AT_ONCE if isinstance(X, np.ndarray) else 16 * ROWS_AT_ONCE)

@@ -16,7 +16,7 @@ from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
 from kernelpursuit.atoms.tiles import one_blas_thread, spans
 from kernelpursuit.losses import LOSSES
-from kernelpursuit.refined.moving_atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refined.moving_atoms import Atoms, atom_values, pull_back
 
 CHUNK = 256  # rows that one thread works on; fixed, so that results do not depend on the number of threads
 FIRST, SECOND, TINY = 0.9, 0.99, 1e-12  # of Adam
@@ -39,11 +39,11 @@ class Model(NamedTuple):
     atoms: Atoms
 
     def like(self, x: Array) -> Model:
-        """The same, from the host, in the namespace, on the device and with the dtype of `x`."""
+        """A copy of the model in the namespace, on the device and with the dtype of `x`, from one on the host."""
         return Model(from_host(self.coef, x), from_host(self.intercept, x), self.atoms.like(x))
 
     def on_host(self) -> Model:
-        """The same as NumPy float64."""
+        """A copy of the model whose arrays are NumPy's, in float64."""
         return Model(to_host(self.coef), to_host(self.intercept), Atoms(*(to_host(part) for part in self.atoms)))
 
 
@@ -96,7 +96,7 @@ def row_losses(loss: str, Y: Array, values: Array) -> Array:
     return xp.log(xp.sum(xp.exp(values - top[:, None]), axis=1)) + top - xp.sum(values * Y, axis=1)
 
 
-def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) -> float:
+def batch_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) -> float:
     """Weighted mean over the rows of their losses."""
     xp, rows = namespace(values), row_losses(loss, Y, values)
     total = xp.sum(rows if weights is None else rows * weights)
@@ -106,9 +106,9 @@ def mean_loss(loss: str, Y: Array, values: Array, weights: Array | None = None) 
 def best_slope(loss: str, Y: Array, values: Array, weights: Array | None = None) -> tuple[float, float]:
     """Factor of the values that makes their mean loss lowest, and that loss: 1 for the squared loss."""
     if loss == "squared_error":
-        return 1.0, mean_loss(loss, Y, values, weights)
+        return 1.0, batch_loss(loss, Y, values, weights)
     found = minimize_scalar(
-        lambda log_slope: mean_loss(loss, Y, float(np.exp(log_slope)) * values, weights),
+        lambda log_slope: batch_loss(loss, Y, float(np.exp(log_slope)) * values, weights),
         bounds=(-4, 4),
         method="bounded",
     )
@@ -117,7 +117,7 @@ def best_slope(loss: str, Y: Array, values: Array, weights: Array | None = None)
 
 def gradient(model: Model, X: Array, Y: Array, weights: Array | None, loss: str, penalty: float) -> Model:
     """Gradient of the sum over rows of weight times loss, plus the number of rows times ``penalty / 2 ‖coef‖²``."""
-    phi, rows = evaluate(model.atoms, X)
+    phi, rows = atom_values(model.atoms, X)
     by_values = slope(loss, Y, phi @ model.coef + model.intercept)
     if weights is not None:
         by_values = by_values * weights[:, None]

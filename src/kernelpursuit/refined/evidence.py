@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.math.variances import best_variances
 from kernelpursuit.refined.lbfgs import Climb
-from kernelpursuit.refined.moving_atoms import Atoms, evaluate, pull_back
+from kernelpursuit.refined.moving_atoms import Atoms, atom_values, pull_back
 
 MOVES = ("nothing", "weights", "widths", "all")  # what may move: each has the parts of those before it
 SIGNAL, NOISE = (1e-6, 1e8), (1e-7, 4.0)  # variances of the coefficients and of the noise, of targets of variance 1
@@ -192,7 +192,7 @@ def negative_evidence(
     n, q, k = rows.total, rows.Y.shape[1], atoms.centers.shape[0]
     s, v = float(np.exp(log_signal)), float(np.exp(log_noise))
     here = atoms.like(rows.X)
-    values, factor = evaluate(here, rows.X)
+    values, factor = atom_values(here, rows.X)
     phi = rows.scale_rows(values - rows.mean(values))
     Y = rows.scale_rows(rows.Y)
     solved = _solve(phi, Y, s / v)
@@ -360,7 +360,7 @@ class _Spectrum(NamedTuple):
 
 
 def _spectrum(atoms: Atoms, rows: Rows) -> _Spectrum:
-    values, _ = evaluate(atoms.like(rows.X), rows.X)
+    values, _ = atom_values(atoms.like(rows.X), rows.X)
     phi, Y = rows.scale_rows(values - rows.mean(values)), rows.scale_rows(rows.Y)
     eigenvalues, vectors = np.linalg.eigh(to_host(phi.T @ phi))
     along = np.sum((vectors.T @ to_host(phi.T @ Y)) ** 2, axis=1)
@@ -397,7 +397,7 @@ def settle_nearby(atoms: Atoms, rows: Rows) -> Evidence:
 
 def coefficients(atoms: Atoms, rows: Rows, signal: float, noise: float) -> Solution:
     """Posterior mean of the coefficients, and the factor of their covariance, for atoms as they are."""
-    values, _ = evaluate(atoms.like(rows.X), rows.X)
+    values, _ = atom_values(atoms.like(rows.X), rows.X)
     mean = rows.mean(values)
     solved = _solve(rows.scale_rows(values - mean), rows.scale_rows(rows.Y), signal / noise)
     at = to_host(mean)

@@ -13,8 +13,8 @@ from kernelpursuit.refined.evidence import Evidence, settle
 from kernelpursuit.refined.moving_atoms import Atoms
 from kernelpursuit.refined.refining import (
     Place,
+    RefinementSetting,
     Say,
-    Setting,
     Start,
     Task,
     first,
@@ -56,7 +56,7 @@ class Judged(NamedTuple):
     squared error of a regression on ±1 prefers values near ±1 to the right side (waveform: 6 % more wrong rows).
     """
 
-    setting: Setting
+    setting: RefinementSetting
     errors: np.ndarray
     values: np.ndarray
     variance: float
@@ -105,14 +105,14 @@ class Trial:
         parts = []
         for fold, (train, held) in enumerate(self._folds):
             parts.append(self._ask(settle(self._atoms(fold, start, terms), train.rows()), train, held))
-        return [self._join(Setting(terms, start), parts)]
+        return [self._join(RefinementSetting(terms, start), parts)]
 
     def bound(self, terms: int, likeness: float) -> list[Judged]:
         """Errors of atoms that have moved to where the bound is largest."""
         parts = []
         for fold, (train, held) in enumerate(self._folds):
             parts.append(self._ask(self._bounded(fold, terms, likeness), train, held))
-        return [self._join(Setting(terms, self._best_start[terms], bound=True, likeness=likeness), parts)]
+        return [self._join(RefinementSetting(terms, self._best_start[terms], bound=True, likeness=likeness), parts)]
 
     def _bounded(self, fold: int, terms: int, likeness: float) -> Evidence:
         """Where the bound of a fold is largest: from all starts the first time, then from the best of these."""
@@ -136,11 +136,11 @@ class Trial:
             raise KeyboardInterrupt
         return starts[best], found
 
-    def start(self, fold: int, setting: Setting) -> np.ndarray:
+    def start(self, fold: int, setting: RefinementSetting) -> np.ndarray:
         """Centres that a setting started from on a fold."""
         return self._atoms(fold, setting.start, setting.terms).centers
 
-    def refined(self, settings: Sequence[Setting], known: float = np.inf) -> list[Judged]:
+    def refined(self, settings: Sequence[RefinementSetting], known: float = np.inf) -> list[Judged]:
         """Errors of several ways after so many iterations that raise the evidence, `STEPS` up to those of the setting.
 
         On the first fold all are followed; on the others those not far behind the best of them, or behind the error
@@ -163,7 +163,7 @@ class Trial:
                 judged.append(self._join(setting._replace(steps=step, start=start), [one[step] for one in said]))
         return judged
 
-    def _followed(self, fold: int, setting: Setting, steps: int) -> dict[int, Said]:
+    def _followed(self, fold: int, setting: RefinementSetting, steps: int) -> dict[int, Said]:
         """What the rows held out in a fold say after some numbers of steps, up to `steps`."""
         after = (
             f" after the bound, likeness {setting.likeness:g}"
@@ -174,7 +174,7 @@ class Trial:
         found = self._stages(name, lambda: self._follow(fold, setting, steps))
         return {step: (*told[:3], Place(Atoms(*told[3][0]), *told[3][1:])) for step, told in found}
 
-    def _follow(self, fold: int, setting: Setting, most: int) -> list[tuple[int, Said]]:
+    def _follow(self, fold: int, setting: RefinementSetting, most: int) -> list[tuple[int, Said]]:
         train, held = self._folds[fold]
         steps = [step for step in STEPS if step <= most] or [most]
         said: dict[int, Said] = {}
@@ -208,7 +208,7 @@ class Trial:
     def _on_first_fold(self, judged: Judged) -> float:
         return float(np.mean(np.minimum(self._squared(judged)[: len(self._folds[0][1].Y)], self._cap)))
 
-    def _join(self, setting: Setting, parts: list[Said]) -> Judged:
+    def _join(self, setting: RefinementSetting, parts: list[Said]) -> Judged:
         errors, values = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         if self.task.classes:
             errors = self._log_losses(values)
@@ -267,7 +267,7 @@ class Trial:
         if self._cap == np.inf:
             self._set_cap(min(safe, key=self.error))
         most = STEPS[3] if few or classes else STEPS[-1]
-        everything = Setting(terms, FREE[classes], moves="all", steps=most, likeness=likeness)
+        everything = RefinementSetting(terms, FREE[classes], moves="all", steps=most, likeness=likeness)
         ways = [everything, everything._replace(bound=True, steps=min(most, AFTER_BOUND))]
         if terms <= FEW_TERMS and not classes:  # few may be stuck anywhere
             ways.append(everything._replace(start=WIDE))

@@ -31,18 +31,18 @@ class Atoms(NamedTuple):
     log_weights: Array
 
     def like(self, x: Array) -> Atoms:
-        """The same, from the host, in the namespace, on the device and with the dtype of `x`."""
+        """A copy of the atoms in the namespace, on the device and with the dtype of `x`, from atoms on the host."""
         return Atoms(*(from_host(part, x) for part in self))
 
 
-def evaluate(atoms: Atoms, X: Array) -> tuple[Array, Array]:
+def atom_values(atoms: Atoms, X: Array) -> tuple[Array, Array]:
     """Values of the atoms at the rows of X, (n, k), and the factor F of their exponents, (n, d + 2).
 
     Examples
     --------
     >>> import numpy as np
     >>> atoms = Atoms(np.array([[0.0], [1.0]]), np.zeros(2), np.zeros(1))
-    >>> evaluate(atoms, np.array([[0.0], [1.0]]))[0].round(3)
+    >>> atom_values(atoms, np.array([[0.0], [1.0]]))[0].round(3)
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """
@@ -52,10 +52,10 @@ def evaluate(atoms: Atoms, X: Array) -> tuple[Array, Array]:
     lengths = (atoms.centers * atoms.centers) @ squared[:, None]
     rows = xp.concat([X, (X * X) @ squared[:, None], xp.ones_like(X[:, :1])], axis=1)
     values = rows @ xp.concat([2 * gamma * (atoms.centers * squared), -gamma, -gamma * lengths], axis=1).T
-    return _exponential(values), rows
+    return _exponentials(values), rows
 
 
-def _exponential(values: Array) -> Array:
+def _exponentials(values: Array) -> Array:
     """exp, in place where the library can."""
     xp = namespace(values)
     return values.exp_() if hasattr(values, "exp_") else xp.exp(values, **({"out": values} if _is_numpy(xp) else {}))
@@ -66,7 +66,7 @@ def _is_numpy(xp: object) -> bool:
 
 
 def pull_back(atoms: Atoms, X: Array, rows: Array, G: Array) -> Atoms:
-    """Gradient in the parameters, given G = ∂L/∂Φ ⊙ Φ, (n, k), and the factor that `evaluate` returned."""
+    """Gradient in the parameters, given G = ∂L/∂Φ ⊙ Φ, (n, k), and the factor that `atom_values` returned."""
     xp = namespace(X)
     d = X.shape[1]
     squared = xp.exp(2 * atoms.log_weights)

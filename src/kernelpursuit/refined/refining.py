@@ -15,7 +15,7 @@ from kernelpursuit.arrays import Array, eps, from_host, gather, namespace, to_ho
 from kernelpursuit.atoms.kernel import KernelDictionary
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.placement import widest
-from kernelpursuit.fitting.training import FEW_ROWS, TrainingData, constant_but_for_rounding
+from kernelpursuit.fitting.training import FEWEST_ROWS, TrainingData, constant_but_for_rounding
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count, pursue
 from kernelpursuit.pursuit.stopping import n_atoms
@@ -31,7 +31,7 @@ from kernelpursuit.refined.evidence import (
     settle,
     settle_nearby,
 )
-from kernelpursuit.refined.moving_atoms import Atoms, evaluate
+from kernelpursuit.refined.moving_atoms import Atoms, atom_values
 
 CHOSEN_FROM, CHOSEN_A_TERM = {True: 1500, False: 1000}, 4  # rows that atoms are chosen on, of classes and of values
 WEAKNESS = 0.5  # how near to the best each chosen atom must come
@@ -158,7 +158,7 @@ class Start(NamedTuple):
     spread: bool = False  # whether the centres are means of clusters of rows, in place of rows that a pursuit chose
 
 
-class Setting(NamedTuple):
+class RefinementSetting(NamedTuple):
     """One way to refine: atoms at their start, moved by the bound if so wanted, and then by the evidence."""
 
     terms: int
@@ -188,12 +188,12 @@ class Fit(NamedTuple):
 
     def values(self, X: Array) -> Array:
         """Predictions at standardised rows, (n, q)."""
-        phi, _ = evaluate(self.evidence.atoms.like(X), X)
+        phi, _ = atom_values(self.evidence.atoms.like(X), X)
         return phi @ from_host(self.coef, X) + from_host(self.intercept, X)
 
     def variance(self, X: Array) -> np.ndarray:
         """Variance of a new target at standardised rows, (n,)."""
-        phi, _ = evaluate(self.evidence.atoms.like(X), X)
+        phi, _ = atom_values(self.evidence.atoms.like(X), X)
         spread = to_host((phi - from_host(self.mean, X)) @ from_host(self.factor.T, X))
         found = self.evidence.noise * (1 + 1 / self.total) + np.sum(spread**2, axis=1)
         if self.outside_factor is None:
@@ -204,10 +204,10 @@ class Fit(NamedTuple):
 
 def warn_of_few_rows(fit: Fit | None) -> None:
     """Warn where standard deviations are asked for of a fit to so few rows that these say nothing about them."""
-    if fit is not None and fit.total < FEW_ROWS:
+    if fit is not None and fit.total < FEWEST_ROWS:
         warn(
             f"return_std=True of a model of {count(round(fit.total), 'row')}: so few say next to nothing about the "
-            f"errors of new ones. Fit it to {FEW_ROWS} rows at least, or do not rely on its standard deviations"
+            f"errors of new ones. Fit it to {FEWEST_ROWS} rows at least, or do not rely on its standard deviations"
         )
 
 
@@ -220,7 +220,7 @@ class Outcome(NamedTuple):
         On the host.
     fit : Fit or None
         Where the evidence decided: what the uncertainty is made of.
-    setting : Setting or None
+    setting : RefinementSetting or None
         What moved and how far.
     held_out : tuple of arrays or None
         Rows held out, and their predictions.
@@ -233,7 +233,7 @@ class Outcome(NamedTuple):
 
     model: Model
     fit: Fit | None
-    setting: Setting | None
+    setting: RefinementSetting | None
     held_out: tuple[np.ndarray, np.ndarray] | None
     inflation: float | np.ndarray = 1.0
     interrupted: bool = False
@@ -417,5 +417,5 @@ def squared_errors(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def errors_within_margin(Y: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The same for classes, where a value beyond the label is no error."""
+    """Squared errors of classes, where a value beyond the label is no error."""
     return np.sum((Y - np.clip(values, -1, 1)) ** 2, axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
 from kernelpursuit.refined.descending import values_of
 from kernelpursuit.refined.descent import Model, normal
-from kernelpursuit.refined.moving_atoms import Atoms, evaluate
+from kernelpursuit.refined.moving_atoms import Atoms, atom_values
 from kernelpursuit.refined.refining import Task
 
 JUDGED_ON = 600  # rows that width and penalty are chosen on
@@ -19,7 +19,7 @@ LESSONS, COPIES = 40_000, (2, 10)  # rows that it is asked about, as copies of e
 DOUBT = 2.0  # standard errors that common units must gain
 
 
-class Ridge(NamedTuple):
+class TeacherRidge(NamedTuple):
     """A kernel ridge regression: its width, its penalty, and the left-out error of each row it was chosen on."""
 
     gamma: float
@@ -27,7 +27,7 @@ class Ridge(NamedTuple):
     errors: np.ndarray
 
 
-def best_ridge(task: Task) -> Ridge:
+def best_ridge(task: Task) -> TeacherRidge:
     """Width and penalty with the lowest error of rows left out one at a time, which one decomposition gives for all."""
     X, centred = to_host(task.X), task.Y - task.mean()
     found = []
@@ -37,13 +37,13 @@ def best_ridge(task: Task) -> Ridge:
         for penalty in PENALTIES:
             shrunk = 1 / (np.maximum(eigenvalues, 0) + penalty)
             left_out = ((V * shrunk) @ (V.T @ centred)) / np.sum(V * V * shrunk, axis=1)[:, None]
-            found.append(Ridge(gamma, penalty, task.error(task.Y, task.Y - left_out)))
+            found.append(TeacherRidge(gamma, penalty, task.error(task.Y, task.Y - left_out)))
     return min(found, key=lambda one: float(np.average(one.errors, weights=task.weights)))
 
 
 def kernel_of(X: Array, gamma: float) -> Array:
     """Kernel values of all pairs of rows."""
-    return evaluate(atoms_at(to_host(X), gamma).like(X), X)[0]
+    return atom_values(atoms_at(to_host(X), gamma).like(X), X)[0]
 
 
 def atoms_at(centers: np.ndarray, gamma: float) -> Atoms:
@@ -69,7 +69,7 @@ def in_common_units(task: Task, spread: np.ndarray) -> np.ndarray | None:
     return units if better else None
 
 
-def teacher_of(task: Task, ridge: Ridge) -> Model:
+def teacher_of(task: Task, ridge: TeacherRidge) -> Model:
     """Kernel ridge regression on all rows: as many terms as rows."""
     xp, n = namespace(task.X), task.X.shape[0]
     noise = np.full(n, ridge.penalty) if task.weights is None else ridge.penalty / np.maximum(task.weights, 1e-6)
