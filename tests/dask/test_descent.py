@@ -1,4 +1,4 @@
-"""Refined models of rows on shards: sums of gradients over blocks, and descents that a few rows start and judge."""
+"""Refined models of remote rows: sums of gradients over blocks, and descents that a few rows start and judge."""
 
 import numpy as np
 import pytest

@@ -161,7 +161,9 @@ def refined_by_all(
     standard = source.program.add(standardised, X, Y, weights, source.numbers, *how)
     batch = RemoteBatch(source.program, Handle(source.program, standard), n - int(np.sum(aside)))
     parts = [here.subset(np.flatnonzero(J)) for J in (~aside, aside)]
-    say(f"{n:,} rows on shards: {len(parts[0].Y):,} here to start from, {len(parts[1].Y):,} held out, {size:,} a step")
+    say(
+        f"{n:,} rows on the workers: {len(parts[0].Y):,} here to start from, {len(parts[1].Y):,} held out, {size:,} a step"
+    )
     descents = RemoteDescents(batch, size, *parts, loss, rng, say, stages)
     found, way = best_descent(descents, wanted, n, len(parts[0].Y), epochs, say)
     return outcome_of_descent(found, way, positions[aside], parts[1])

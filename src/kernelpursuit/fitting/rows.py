@@ -23,37 +23,37 @@ TAKE_COLLECTIONS = (  # estimators whose fit takes Dask collections
 
 
 class RowSource:
-    """What a fit asks of its rows that depends on where they are: this one has NumPy arrays and tensors.
+    """The operations of a fit that depend on where its rows are: those of NumPy arrays and tensors.
 
-    `kernelpursuit.dask` has another one, for arrays whose rows are on the workers of a cluster. Arguments are arrays
-    over the rows, all in one place, among constants.
+    `kernelpursuit.dask` has a subclass for arrays whose rows are on the workers of a cluster. Functions are called with
+    arrays over the rows, all in one place, among constants.
     """
 
     remote = False
     in_files = False  # the rows, and all arrays over them
 
     def map(self, function: Callable, *args: Any) -> Any:
-        """The array of what `function` makes of each row."""
+        """Apply a function of rows whose result is an array over the same rows."""
         return function(*args)
 
     def total(self, function: Callable, *args: Any) -> float:
-        """Sum of the numbers that `function` makes of some rows each."""
+        """Add up the numbers that a function returns for blocks of rows."""
         return function(*args)
 
     def collect(self, function: Callable, *args: Any) -> list[Any]:
-        """What `function` makes of some rows each, in the order of the rows."""
+        """List the results of a function for blocks of rows, in the order of the rows."""
         return [function(*args)]
 
     def take(self, array: Any, positions: np.ndarray) -> np.ndarray:
-        """Rows at sorted positions, in this process."""
+        """Bring rows at sorted positions into this process."""
         return array[positions]
 
     def sample(self, array: Any) -> Any:
-        """Enough rows to fit a few numbers to, in this process, and the same ones of every array."""
+        """Bring enough rows to fit a few numbers to into this process, the same rows of every array."""
         return array
 
     def bring_few(self, data: Any) -> Any:
-        """The data in this process if they have so few rows that a refined fit needs all of them there."""
+        """Bring the data into this process if they have so few rows that a refined fit needs all of them there."""
         return data
 
     def free_memory(self, X: Any) -> int:
@@ -65,20 +65,20 @@ class RowSource:
         return data.X, data.y, data.weights, data.groups
 
     def make_atoms(self, family: type, data: Any, rng: np.random.Generator, **parameters: Any) -> Any:
-        """All atoms that an estimator may choose from: `family` for rows of this process."""
+        """All atoms that an estimator may choose from, given the class of those of rows in this process."""
         return family(data, rng, **parameters)
 
     def criterion(self, kind: type, data: Any, family: Any) -> Callable:
-        """What makes the criterion of the pursuit: `kind` for rows of this process."""
+        """The class of a criterion, given that for rows in this process."""
         return kind
 
     def refinement(self, method: Callable) -> Callable:
-        """What moves atoms to where they serve best: `method` for rows of this process."""
+        """The function that moves atoms, given that for rows in this process."""
         return method
 
 
 def is_collection(x: Any) -> bool:
-    """Whether an object is one of Dask's: its rows need not be in this process."""
+    """Whether an object is one of Dask's, whose rows need not be in this process."""
     return type(x).__module__.startswith(("dask", "distributed"))
 
 
@@ -96,8 +96,8 @@ def rows_of_fit(
     ----------
     estimator : estimator
     X, y, sample_weight
-        As `fit` was given them. All of them, or none, are Dask collections; y and the weights may be arrays beside an X
-        that is one.
+        As `fit` was given them. Where X is a Dask collection, y and the weights may be arrays or collections; else none
+        of them may be a collection.
     check : callable
         ``check(X, y, sample_weight)``: the `TrainingData` of arrays of this process.
     check_chunk : callable
