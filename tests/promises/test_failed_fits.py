@@ -143,7 +143,8 @@ def test_a_resumed_fit_that_fails_can_be_tried_again(loss):
     start.set_params(n_atoms=12)
     with raising() as calls:
         deepcopy(start).fit(*data)
-    for place in range(0, len(calls), max(1, len(calls) // 10)):
+    count = len(calls) * 19 // 20  # generators that other tests have left may be closed while calls are counted
+    for place in range(0, count, max(1, count // 10)):
         with raising(RuntimeError, at=place), pytest.raises(RuntimeError):
             start.fit(*data)
         assert start.path_.steps == steps and len(start.support_) == 5

@@ -162,7 +162,8 @@ def refined_by_all(
     batch = RemoteBatch(source.program, Handle(source.program, standard), n - int(np.sum(aside)))
     parts = [here.subset(np.flatnonzero(J)) for J in (~aside, aside)]
     say(
-        f"{n:,} rows on the workers: {len(parts[0].Y):,} here to start from, {len(parts[1].Y):,} held out, {size:,} a step"
+        f"{n:,} rows on the workers: {len(parts[0].Y):,} here to start from, {len(parts[1].Y):,} held out, "
+        f"{size:,} a step"
     )
     descents = RemoteDescents(batch, size, *parts, loss, rng, say, stages)
     found, way = best_descent(descents, wanted, n, len(parts[0].Y), epochs, say)
