@@ -25,12 +25,12 @@ from kernelpursuit.fitting.placement import (
     check_names_of_y,
     check_new,
     columns_of,
-    follow,
     is_precomputed,
-    move_beside,
+    move_to,
     summed,
     take_rows,
     text_names,
+    to_namespace_of,
     validated,
     x_options,
 )
@@ -231,7 +231,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         )
         self.path_ = path
         self._chosen = data.rows[path.atoms].tolist()
-        self.cosines_ = follow(path.values("score")[1:], X)
+        self.cosines_ = to_namespace_of(path.values("score")[1:], X)
         self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
         self.x_support_vectors_ = self._x_expansion.centers
         self.y_support_vectors_ = self._y_expansion.centers
@@ -259,7 +259,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
             return x_scores
         check_consistent_length(X, y)
         check_names_of_y(self, y, getattr(self, "_y_names", None))  # older model files have none
-        Y = _as_view(move_beside(y, X), self.kernel_y, self.y_support_vectors_.dtype)
+        Y = _as_view(move_to(y, X), self.kernel_y, self.y_support_vectors_.dtype)
         if Y.shape[1] != self._n_features_y:
             raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
         return x_scores, as_dtype(self._y_expansion.predict(Y), X.dtype)
@@ -311,7 +311,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
             ),
         )
         check_consistent_length(X, Y)
-        Y = _as_view(move_beside(Y, X), self.kernel_y, X.dtype)
+        Y = _as_view(move_to(Y, X), self.kernel_y, X.dtype)
         for name, kernel, view in (("x", self.kernel_x, X), ("y", self.kernel_y, Y)):
             if is_precomputed(kernel) and view.shape[0] != view.shape[1]:
                 raise ValueError(
@@ -360,14 +360,14 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
                 f"{len(found.correlations)} pairs of dimensions to correlate on the chosen atoms",
                 ConvergenceWarning,
             )
-        self.correlations_ = follow(found.correlations, X)
+        self.correlations_ = to_namespace_of(found.correlations, X)
         for T, mean, weights, expansion in (
             (maps[0], means[0], found.x_weights, self._x_expansion),
             (maps[1], means[1], found.y_weights, self._y_expansion),
         ):
             expansion.coef = np.concatenate([-mean[None] @ weights, T @ weights])
-        self.x_intercept_, self.x_weights_ = (follow(part, X) for part in split_intercept(self._x_expansion))
-        self.y_intercept_, self.y_weights_ = (follow(part, X) for part in split_intercept(self._y_expansion))
+        self.x_intercept_, self.x_weights_ = (to_namespace_of(part, X) for part in split_intercept(self._x_expansion))
+        self.y_intercept_, self.y_weights_ = (to_namespace_of(part, X) for part in split_intercept(self._y_expansion))
         self.gamma_x_, self.gamma_y_ = gamma_of(self._x_expansion.kernels), gamma_of(self._y_expansion.kernels)
 
 

@@ -37,10 +37,10 @@ from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import (
     check_new,
     check_place,
-    follow,
     labels_on_host,
     numeric,
     take_rows,
+    to_namespace_of,
     widest,
     x_options,
 )
@@ -203,7 +203,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         else:
             errors = np.abs(y_aside.astype(np.float64) - on_host(predicted))
             residuals = np.sort(errors / on_host(self._scale(X_aside, predicted)))
-        self.residuals_ = follow(residuals, predicted)
+        self.residuals_ = to_namespace_of(residuals, predicted)
         self.quantile_ = conformal_quantile(residuals, self.coverage)
         if lines_wanted(self):
             set_aside = "none" if self.calibration_fraction is None else len(aside)
@@ -298,7 +298,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         middle = widest(self.predict(X))
         if self._left_out is not None:
             X = self._as_fitted(self._relevant(self._checked(X, pairwise=self._columns is not None, reset=False)))
-            return follow(self._left_out.intervals(X, self.coverage), middle)
+            return to_namespace_of(self._left_out.intervals(X, self.coverage), middle)
         X = self._relevant(self._checked(X, pairwise=self._columns is not None, reset=False))
         half = self.quantile_ * widest(self._scale(X, middle))
         return namespace(middle).stack([middle - half, middle + half], axis=1)

@@ -27,7 +27,7 @@ from kernelpursuit.fitting.constraints import (
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.model import Fitted
 from kernelpursuit.fitting.pipeline import Settings, fits, run
-from kernelpursuit.fitting.placement import beside, check_new, host_dtype, like_labels
+from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, like_labels
 from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.rules import EXPLAINED
@@ -265,7 +265,7 @@ class SparseKernelFDA(FisherModel):
     def _pursue(self, data: TrainingData, index: np.ndarray) -> tuple[Fitted, Discriminants]:
         """Run the pursuit and solve in the span of its atoms; `index` is the class of each row, from 0 on."""
         dtype, settings = host_dtype(data.X), Settings.of(self, data, getattr(self, "path_", None))
-        weights = None if data.weights is None else beside(data.weights, data.X)
+        weights = None if data.weights is None else as_like(data.weights, data.X)
         stop = record_of(self.stop, bound)
         if isinstance(stop, bound):
             refuse_weights(data, "bound")

@@ -20,7 +20,7 @@ from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Settings, fits, run
-from kernelpursuit.fitting.placement import beside, check_new, follow, host_dtype, is_precomputed
+from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, is_precomputed, to_namespace_of
 from kernelpursuit.fitting.training import check_centers, check_training, training_data
 from kernelpursuit.fitting.units import cast_targets, in_units, near_zero, scale_targets
 from kernelpursuit.fitting.value_scores import ValueScore
@@ -173,7 +173,7 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         """
         X, y = check_training(self, X, y, sample_weight=sample_weight, y_numeric=True)
         data, settings = training_data(X, on_host(y), sample_weight), Settings.of(self)
-        X, weights = data.X, None if data.weights is None else beside(data.weights, data.X)
+        X, weights = data.X, None if data.weights is None else as_like(data.weights, data.X)
         cast_targets(data.y, host_dtype(X))  # or an error
         column = data.y.reshape(-1, 1)
         column, zero = near_zero(column, host_dtype(X)) if self.fit_intercept else (column, 0.0)
@@ -182,7 +182,7 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept, "weights": weights}
         path, criterion, _ = run(
             [family.dictionary],
-            lambda dictionary: Faces(dictionary, beside(targets[:, 0], X), **how),
+            lambda dictionary: Faces(dictionary, as_like(targets[:, 0], X), **how),
             lambda criterion: [walk_rule(criterion, self.n_atoms, self.theta_tol)],
             settings,
             data,
@@ -190,7 +190,7 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
             unit=unit * unit,
         )
         warn_if_unfinished(path, len(criterion.stages[len(path)].atoms), self.n_atoms)
-        self.theta_ = follow(np.array(criterion.theta[: len(path) + 1]) * unit, X)
+        self.theta_ = to_namespace_of(np.array(criterion.theta[: len(path) + 1]) * unit, X)
         self._stages = [
             stage._replace(coef=np.concatenate([stage.coef[:1] * unit + zero, stage.coef[1:] * unit]))
             for stage in criterion.stages[: len(path) + 1]
@@ -283,7 +283,7 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         self._expansion.coef = stage.coef[:, None]
         centers = self.support_vectors_ = self._expansion.centers
         coef = stage.coef.astype(host_dtype(centers))
-        self.dual_coef_, self.intercept_ = follow(coef[1:], centers), float(stage.coef[0])
+        self.dual_coef_, self.intercept_ = to_namespace_of(coef[1:], centers), float(stage.coef[0])
         self.gamma_ = gamma_of(self._expansion.kernels)
 
 

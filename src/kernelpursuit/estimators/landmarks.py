@@ -24,13 +24,13 @@ from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.pipeline import Settings, fits, follow_criterion, run, warn_if_short
 from kernelpursuit.fitting.placement import (
     as_dtype,
-    beside,
+    as_like,
     check_new,
-    follow,
     host_dtype,
     is_precomputed,
     labels_on_host,
     take_rows,
+    to_namespace_of,
 )
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.span import POSITIVE, SpanParameters, finite_values, indefinite, rayleigh
@@ -200,12 +200,12 @@ class PursuitNystroem(
         if supervised:
             columns = near_zero(target_columns(data.y, self.task, source=data.source), host_dtype(X))[0]
             columns = scale_targets(cast_targets(columns, host_dtype(X)))[0]
-            targets = beside(columns, X)
+            targets = as_like(columns, X)
             warn_of_duplicates(None if data.source.remote else X, targets, data.total)
 
         def criterion(dictionary: Dictionary) -> Any:
             if supervised:
-                weights = None if data.weights is None else beside(data.weights, X)
+                weights = None if data.weights is None else as_like(data.weights, X)
                 return data.source.criterion(Squares, data, family)(dictionary, targets, weights=weights)
             return rayleigh(dictionary, self.selection, data, family, settings.rng)
 
@@ -264,9 +264,9 @@ class PursuitNystroem(
         """Attributes, as `Nystroem` computes them."""
         X = family.centers
         self._chosen = family.support(atoms).tolist()
-        self.normalization_ = beside(self._inverse_root(dictionary.gram(atoms, atoms)), X)
+        self.normalization_ = as_like(self._inverse_root(dictionary.gram(atoms, atoms)), X)
         self.components_ = take_rows(X, atoms)
-        self.residual_trace_ = follow(self._traces(dictionary, data, family) * data.total, X)
+        self.residual_trace_ = to_namespace_of(self._traces(dictionary, data, family) * data.total, X)
         if self._kernel is None:
             self._expansion = Expansion(self.components_, precomputed=self.component_indices_)
         else:

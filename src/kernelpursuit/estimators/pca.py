@@ -18,9 +18,9 @@ from kernelpursuit.fitting.pipeline import Settings, fits
 from kernelpursuit.fitting.placement import (
     as_dtype,
     check_new,
-    follow,
     is_precomputed,
     labels_on_host,
+    to_namespace_of,
 )
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.span import SPAN_CONSTRAINTS, SpanParameters, finite_values
@@ -170,10 +170,10 @@ class SparseKernelPCA(
         onto_axes[0] -= mean @ axes
         self._expansion = replace(self._span.expansion, coef=onto_axes)
         self.gamma_ = gamma_of(self._expansion.kernels)
-        self.eigenvalues_ = follow(eigenvalues, self._expansion.centers)
+        self.eigenvalues_ = to_namespace_of(eigenvalues, self._expansion.centers)
         self.path_ = self._span.path
         self.support_vectors_ = self._span.expansion.centers
-        self.residual_trace_ = follow(self.path_.values("loss") * data.total, self._expansion.centers)
+        self.residual_trace_ = to_namespace_of(self.path_.values("loss") * data.total, self._expansion.centers)
         self._n_features_out = len(eigenvalues)
         return self
 
@@ -213,7 +213,7 @@ class SparseKernelPCA(
         if diagonal is None:
             known = self._span.diagonal(X)
         else:
-            known = follow(to_host(check_array(labels_on_host(diagonal), ensure_2d=False)), X)
+            known = to_namespace_of(to_host(check_array(labels_on_host(diagonal), ensure_2d=False)), X)
         if known.shape != (X.shape[0],):
             raise ValueError(
                 f"diagonal must have one value for each of the {X.shape[0]} rows, got shape {tuple(known.shape)}"

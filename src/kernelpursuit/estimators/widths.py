@@ -31,10 +31,10 @@ from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates
 from kernelpursuit.fitting.pipeline import generator, say
 from kernelpursuit.fitting.placement import (
     check_new,
-    follow,
     host_dtype,
     labels_on_host,
     take_rows,
+    to_namespace_of,
     validated,
     widest,
     x_options,
@@ -209,7 +209,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
             self._interrupt = interrupt
         assert climbs.best is not None
         unit[varies] *= np.exp(climbs.log_weights)
-        self.weights_ = follow(unit, X)
+        self.weights_ = to_namespace_of(unit, X)
         self.noise_, self.evidence_, self.n_iter_ = climbs.best.noise, climbs.best.value, climbs.iterations
         return self
 

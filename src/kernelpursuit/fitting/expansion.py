@@ -17,7 +17,7 @@ from kernelpursuit.atoms.tiles import FEW_ENTRIES, MIB, in_threads, spans
 from kernelpursuit.fitting.few_rows import FEW_VALUES, few_rows_of
 from kernelpursuit.fitting.placement import (
     as_dtype,
-    beside,
+    as_like,
     host_dtype,
     model_precision,
     rows_between,
@@ -101,7 +101,7 @@ class Expansion:
             pieces.append(gather(evaluate(self.functions, X), self.function_columns, axis=1))
             places.append(np.flatnonzero(self.sources < 0))
         if not pieces:
-            return beside(np.empty((X.shape[0], 0)), X)
+            return as_like(np.empty((X.shape[0], 0)), X)
         if len(pieces) == 1:
             return pieces[0]
         return gather(namespace(pieces[0]).concat(pieces, axis=1), np.argsort(np.concatenate(places)), axis=1)
@@ -184,7 +184,7 @@ class Expansion:
         cancelling = host_dtype(like).itemsize < 8 and self._cancelling(coef)
         if wide or cancelling:
             like = np.empty(0) if sparse.issparse(like) else widest(like)
-        constant, weights = beside(coef[0], like), beside(coef[1:], like)
+        constant, weights = as_like(coef[0], like), as_like(coef[1:], like)
 
         def part(batch: slice) -> Array:
             rows = rows_between(X, batch)

@@ -24,7 +24,7 @@ from kernelpursuit.fitting.orthogonal import (
     with_evidence_ridge,
 )
 from kernelpursuit.fitting.pipeline import Settings, run, will_track_scores
-from kernelpursuit.fitting.placement import beside
+from kernelpursuit.fitting.placement import as_like
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.ranked_groups import certified_order
 from kernelpursuit.fitting.rules import (
@@ -370,7 +370,7 @@ class PursuitFit:
             Number of atoms that the user asked for.
         """
         estimator, task, settings = self.estimator, self.task, self.settings
-        family, y = atoms_of(estimator, data, settings.rng, self.centers), beside(targets, data.X)
+        family, y = atoms_of(estimator, data, settings.rng, self.centers), as_like(targets, data.X)
         alpha, loss, intercept = penalty.alpha, task.loss(data), data.groups is None and estimator.fit_intercept
         variant = record_of(estimator.variant, basic)
         takes_one_weight = isinstance(variant, basic)
@@ -380,12 +380,12 @@ class PursuitFit:
                 "variant": "basic" if takes_one_weight else variant,
                 "alpha": 0.0 if isinstance(alpha, str) else alpha,
                 "shrinkage": variant.shrinkage if takes_one_weight else 1.0,
-                "weights": None if data.weights is None else beside(data.weights, data.X),
+                "weights": None if data.weights is None else as_like(data.weights, data.X),
                 "intercept": intercept,
                 "groups": data.groups,
             }
             if loss is None:
-                counts = None if data.counts is None else beside(data.counts, data.X)
+                counts = None if data.counts is None else as_like(data.counts, data.X)
                 return data.source.criterion(Squares, data, family)(dictionary, y, counts=counts, **options)
             return Gradient(dictionary, y, loss, curvature=penalty.curvature, **options)
 
@@ -442,7 +442,7 @@ class PursuitFit:
         atoms, weights = taken.atoms, criterion.weight_path(len(taken))
         losses, fit = None, None
         if knows_left_out(self.estimator, loss):
-            fit = OrthogonalFit.of(criterion, beside(targets, data.X), weights)
+            fit = OrthogonalFit.of(criterion, as_like(targets, data.X), weights)
         if isinstance(alpha, str):
             assert fit is not None
             losses = np.array([step.loss for step in taken.steps])

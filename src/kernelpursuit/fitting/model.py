@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport
 from kernelpursuit.arrays import Array, from_host
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.placement import check_new, follow, host_dtype, is_precomputed, take_rows
+from kernelpursuit.fitting.placement import check_new, host_dtype, is_precomputed, take_rows, to_namespace_of
 from kernelpursuit.kernels.kernels import gamma_of, make_kernel
 from kernelpursuit.math.calibration import Calibration, no_surer
 from kernelpursuit.math.weights import KeptWeights, WeightPath
@@ -122,8 +122,8 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
         self._expansion = replace(kept, coef=weights)
         centers = self.support_vectors_ = kept.centers
         coef = weights.astype(host_dtype(centers))
-        self.dual_coef_ = follow(coef[1:, 0] if self._one_target else coef[1:], centers)
-        self.intercept_ = float(coef[0, 0]) if self._one_target else follow(coef[0], centers)
+        self.dual_coef_ = to_namespace_of(coef[1:, 0] if self._one_target else coef[1:], centers)
+        self.intercept_ = float(coef[0, 0]) if self._one_target else to_namespace_of(coef[0], centers)
         self.gamma_ = gamma_of(kept.kernels)
 
     def _raw(self, X: Any, method: str) -> Array:

@@ -174,12 +174,12 @@ def host_dtype(x: Any) -> np.dtype:
     return np.dtype(np.float32 if x.dtype == namespace(x).float32 else np.float64)
 
 
-def beside(values: np.ndarray, X: Any) -> Array:
+def as_like(values: np.ndarray, X: Any) -> Array:
     """Host values in the namespace, on the device and with the dtype of X."""
     return np.asarray(values, dtype=X.dtype) if sparse.issparse(X) else from_host(values, X)
 
 
-def follow(values: np.ndarray, X: Any) -> Array:
+def to_namespace_of(values: np.ndarray, X: Any) -> Array:
     """Host values in the namespace and on the device of X, with their own dtype where the device has it.
 
     What scikit-learn asks of fitted attributes that are arrays.
@@ -228,23 +228,23 @@ def like_labels(classes: np.ndarray, y: Any) -> Any:
 
     NumPy's where they are no array of this process.
     """
-    return follow(classes, y) if is_array(y) else classes
+    return to_namespace_of(classes, y) if is_array(y) else classes
 
 
-def move_beside(y: Any, X: Any) -> Any:
+def move_to(y: Any, X: Any) -> Any:
     """Data of any namespace where X is, as scikit-learn moves y to X; as they are where both are NumPy's or sparse."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return y if sparse.issparse(y) else labels_on_host(y)
-    return y if is_array(y) and place(y) == place(X) else follow(labels_on_host(y), X)
+    return y if is_array(y) and place(y) == place(X) else to_namespace_of(labels_on_host(y), X)
 
 
-def labels_beside(y: np.ndarray, X: Any) -> Any:
+def labels_to(y: np.ndarray, X: Any) -> Any:
     """Labels or targets where X is, if they are numbers."""
-    return follow(y, X) if y.dtype.kind in "biuf" else y
+    return to_namespace_of(y, X) if y.dtype.kind in "biuf" else y
 
 
 def take_classes(classes: Any, index: Array) -> Any:
     """Class of each index: strings as a NumPy array, others where the index is."""
     if isinstance(classes, np.ndarray) and isinstance(index, np.ndarray):
         return classes[index]
-    return labels_beside(on_host(classes)[on_host(index)], index)
+    return labels_to(on_host(classes)[on_host(index)], index)

@@ -19,7 +19,7 @@ from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.journal import journal_of
 from kernelpursuit.fitting.pipeline import draw_seed, say
-from kernelpursuit.fitting.placement import check_new, follow, widest
+from kernelpursuit.fitting.placement import check_new, to_namespace_of, widest
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count
@@ -124,14 +124,14 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         centers = frame.outside(atoms.centers)
         widths, weights = np.exp(atoms.log_widths), np.where(known, np.exp(atoms.log_weights) / spread, 0)
         kernel = make_kernel("rbf", X, gamma=1.0)
-        self._expansion = Expansion(follow(centers, X), [kernel], widths=widths, input_weights=weights)
+        self._expansion = Expansion(to_namespace_of(centers, X), [kernel], widths=widths, input_weights=weights)
         self.centers_, self.widths_, self.input_weights_ = (
             self._expansion.centers,
-            follow(widths, X),
-            follow(weights, X),
+            to_namespace_of(widths, X),
+            to_namespace_of(weights, X),
         )
         started = atoms.centers if outcome.start is None else outcome.start
-        self.start_centers_ = follow(frame.outside(started), X)
+        self.start_centers_ = to_namespace_of(frame.outside(started), X)
         self.moved_ = "nothing" if outcome.setting is None else outcome.setting.moved
         self.n_iter_ = 0 if outcome.setting is None else outcome.setting.steps
 
@@ -147,8 +147,8 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
 
     def _set_coefficients(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> None:
         self._expansion.coef = np.vstack([intercept, coef])
-        self.dual_coef_ = follow(coef[:, 0] if self._one_target else coef, X)
-        self.intercept_ = float(intercept[0]) if self._one_target else follow(intercept, X)
+        self.dual_coef_ = to_namespace_of(coef[:, 0] if self._one_target else coef, X)
+        self.intercept_ = float(intercept[0]) if self._one_target else to_namespace_of(intercept, X)
 
     def _check_new(self, X: Any, method: str) -> Array:
         return check_new(self, X, "precomputed", getattr(self, "centers_", None), method)

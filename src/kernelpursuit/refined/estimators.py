@@ -17,11 +17,11 @@ from kernelpursuit.fitting.classes import (
     two_or_more_classes,
 )
 from kernelpursuit.fitting.placement import (
-    beside,
-    follow,
+    as_like,
     labels_on_host,
     like_labels,
     take_classes,
+    to_namespace_of,
     validated,
     widest,
     x_options,
@@ -178,7 +178,7 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         self._set_coefficients(X, model.coef * unit, model.intercept * unit + mean)
         self._uncertainty = fit, unit, outcome.inflation
         noise = np.sqrt((1.0 if fit is None else fit.evidence.noise) * outcome.inflation) * unit
-        self.noise_ = float(noise[0]) if self._one_target else follow(noise, X)
+        self.noise_ = float(noise[0]) if self._one_target else to_namespace_of(noise, X)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets for X.
@@ -216,7 +216,7 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         warn_of_few_rows(fit)
         variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(widest(X)))
         std = np.sqrt(variance)[:, None] * (np.sqrt(inflation) * unit)
-        return beside(std[:, 0] if self._one_target else std, X)
+        return as_like(std[:, 0] if self._one_target else std, X)
 
 
 class RefinedKMPClassifier(ClassifierMixin, RefinedModel):

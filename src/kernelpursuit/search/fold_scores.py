@@ -13,7 +13,7 @@ from kernelpursuit._warning import without
 from kernelpursuit.arrays import gather, on_host
 from kernelpursuit.fitting.callbacks import inside
 from kernelpursuit.fitting.pipeline import say
-from kernelpursuit.fitting.placement import host_dtype, is_precomputed, labels_beside, take_rows
+from kernelpursuit.fitting.placement import host_dtype, is_precomputed, labels_to, take_rows
 from kernelpursuit.fitting.training import by_class
 from kernelpursuit.fitting.value_scores import as_predicted
 from kernelpursuit.pursuit.loop import Path, count
@@ -107,7 +107,7 @@ def scores_of_numbers(model: Any, rows: SearchRows, X_test: Any, test: np.ndarra
         scores = {k: judge.score(rows.y[test], on_host(predictions[k]), **options) for k in set(steps)}
     else:
         y = rows.y if is_classifier(model) else as_predicted(rows.y, rows.weights, host_dtype(rows.X))
-        y_test = labels_beside(y[test], rows.X)
+        y_test = labels_to(y[test], rows.X)
         options = {} if rows.weights is None else {"sample_weight": rows.weights[test]}
         scores = {k: judge(model.truncate(k), X_test, y_test, **options) for k in set(steps)}
     return np.array([scores[k] for k in steps])

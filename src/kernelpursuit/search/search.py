@@ -31,7 +31,7 @@ from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, pl
 from kernelpursuit.fitting.classes import check_training_classes
 from kernelpursuit.fitting.model import with_input_weights
 from kernelpursuit.fitting.pipeline import say
-from kernelpursuit.fitting.placement import check_place, follow
+from kernelpursuit.fitting.placement import check_place, to_namespace_of
 from kernelpursuit.fitting.rows import is_collection, refuse_collections
 from kernelpursuit.fitting.training import check_training, host_weights, warn_if_one_column_rules
 from kernelpursuit.pursuit.loop import count
@@ -453,7 +453,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
             names = getattr(widths, "feature_names_in_", None)
             model = with_input_weights(model, rows.X, input_weights, names)
         self.best_estimator_ = model
-        self.input_weights_ = follow(input_weights, model.support_vectors_)
+        self.input_weights_ = to_namespace_of(input_weights, model.support_vectors_)
         self.refit_time_ = time.perf_counter() - began
         return interrupted
 
