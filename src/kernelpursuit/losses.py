@@ -267,7 +267,7 @@ class quantile(Loss):
         return 2 * self.share - 1
 
     def value(self, y: Array, f: Array) -> Array:
-        """|r| + tilt r for a residual r = y - f, its corner rounded off within `width`."""
+        """abs(r) + tilt r for a residual r = y - f, its corner rounded off within `width`."""
         xp = namespace(f)
         r = y - f
         size = xp.abs(r)
