@@ -163,6 +163,8 @@ def record_of(value: Any, *kinds: type) -> Any:
     >>> record_of("gcv", gcv, validation), record_of(None, gcv), record_of(gcv(patience=3), gcv)
     (gcv(patience=10), None, gcv(patience=3))
     """
+    if isinstance(value, type):
+        raise ValueError(f"got the class {value.__name__}, not a record: give {value.__name__}(...) with parentheses")
     names = {kind.__name__: kind for kind in kinds}
     return names[value]() if isinstance(value, str) and value in names else value
 

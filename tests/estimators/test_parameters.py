@@ -5,6 +5,7 @@ import pytest
 
 from kernelpursuit import KMPClassifier, KMPRegressor
 from kernelpursuit.losses import Loss
+from kernelpursuit.parameters import gcv, tolerance, validation
 from tests.problems import classes, data
 
 
@@ -25,6 +26,13 @@ def test_errors_name_the_parameter(make, name, value):
     # epsilon and quantile are named inside "candidates"
     with pytest.raises(ValueError, match=name.replace("_", "[_ ]")):
         make(**{name: value}).fit(X, y)
+
+
+@pytest.mark.parametrize("options", [{"stop": validation}, {"stop": tolerance}, {"n_atoms": 3, "stop": gcv}])
+def test_a_class_instead_of_a_record_is_named(options):
+    X, y = data()
+    with pytest.raises(ValueError, match=rf"the class {options['stop'].__name__}, not a record"):
+        KMPRegressor(**options).fit(X, y)
 
 
 class RootLoss(Loss):

@@ -195,7 +195,7 @@ class Shard:
 
     @property
     def blocks(self) -> list[Any]:
-        """Those of all groups."""
+        """The blocks of rows of all groups."""
         return [block for group in self._groups.values() for block in group]
 
     def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[list[Any]]:

@@ -60,7 +60,7 @@ class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel)
 
     @property
     def _discriminants(self) -> Discriminants:
-        """Those of the steps of this model; the axes are the directions of its weights."""
+        """Discriminants of the steps of this model; their axes are the directions of its weights."""
         codes, means, scale = self._projections
         k, weights = len(self.path_), self._weights
         assert isinstance(weights, WeightPath)

@@ -350,7 +350,7 @@ class _Spectrum(NamedTuple):
         return float(0.5 * (self.q * (self.total * log_noise + determinant) + left / v))
 
     def slopes(self, log_signal: float, log_noise: float) -> np.ndarray:
-        """Its derivatives."""
+        """Derivatives of the value in the logarithms of signal and noise."""
         s, v = np.exp([log_signal, log_noise])
         shrunk = self.eigenvalues + v / s
         shares, beta = np.sum(self.eigenvalues / shrunk), np.sum(self.along / shrunk**2)  # beta is ‖β‖²
