@@ -24,7 +24,7 @@ from kernelpursuit import (
 from kernelpursuit.bounds import loss_bound
 from kernelpursuit.criteria import pairs
 from kernelpursuit.criteria.pairs import pairwise_logistic, pairwise_squared
-from kernelpursuit.fitting import fit_pursuit
+from kernelpursuit.fitting.pipeline import Pursuit
 from kernelpursuit.parameters import certificate, tolerance
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.stopping import n_atoms
@@ -308,13 +308,13 @@ def test_rules_stop_where_new_groups_are_ordered_best(stop):
 
 @pytest.fixture
 def rows_of_fits(monkeypatch):
-    seen, original = [], fit_pursuit.run
+    seen, run = [], Pursuit.run
 
-    def noted(atoms, criterion, rules, settings, data, **kwargs):
-        seen.append(data.rows)
-        return original(atoms, criterion, rules, settings, data, **kwargs)
+    def noted(self, *args, **kwargs):
+        seen.append(self.data.rows)
+        return run(self, *args, **kwargs)
 
-    monkeypatch.setattr(fit_pursuit, "run", noted)
+    monkeypatch.setattr(Pursuit, "run", noted)
     return seen
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPRegressor
-from kernelpursuit.fitting.few_rows import FEW_VALUES, few_rows_of
+from kernelpursuit.fitting.expansion import FEW_VALUES, few_rows_of
 from kernelpursuit.parameters import columns
 
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.constraints import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
 from kernelpursuit.fitting.placement import (
     as_dtype,
     check_names_of_y,
@@ -214,28 +214,19 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         data, settings = training_data(X, None, sample_weight), Settings.of(self)
         families = self._families(data, Y if len(data.rows) == data.n_rows else take_rows(Y, data.rows), settings.rng)
 
-        def criterion(*views: Any) -> CanonicalCorrelation:
-            if data.weights is not None:
-                views = tuple(WeightedDictionary(view, data.weights / np.mean(data.weights)) for view in views)
-            return CanonicalCorrelation(*views, deflation=self.deflation, signed=self.signed)
-
-        path, _, dictionaries = run(
-            [family.dictionary for family in families],
-            criterion,
-            lambda criterion: [n_atoms(self.n_atoms)],
-            settings,
-            data,
-            basis=self.n_atoms,
-            wanted=self.n_atoms,
-            steps=self.n_atoms,
-        )
-        self.path_ = path
+        pursuit = Pursuit.plan([family.dictionary for family in families], settings, data, self.n_atoms)
+        views = pursuit.dictionaries
+        if data.weights is not None:
+            views = [WeightedDictionary(view, data.weights / np.mean(data.weights)) for view in views]
+        criterion = CanonicalCorrelation(*views, deflation=self.deflation, signed=self.signed)
+        self.path_ = path = pursuit.run(criterion, [n_atoms(self.n_atoms)], steps=self.n_atoms)
+        warn_if_short(path, criterion, data, self.n_atoms)
         self._chosen = data.rows[path.atoms].tolist()
         self.cosines_ = to_namespace_of(path.values("score")[1:], X)
         self._x_expansion, self._y_expansion = (family.expansion(path.atoms) for family in families)
         self.x_support_vectors_ = self._x_expansion.centers
         self.y_support_vectors_ = self._y_expansion.centers
-        self._analyse(data, *(dictionary.columns(path.atoms) for dictionary in dictionaries))
+        self._analyse(data, *(dictionary.columns(path.atoms) for dictionary in pursuit.dictionaries))
         return self
 
     def transform(self, X, y=None):

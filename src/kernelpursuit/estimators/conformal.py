@@ -46,7 +46,7 @@ from kernelpursuit.fitting.placement import (
 )
 from kernelpursuit.fitting.rows import refuse_collections
 from kernelpursuit.fitting.training import check_square
-from kernelpursuit.fitting.value_scores import ValueScore
+from kernelpursuit.fitting.values import ValueScore
 
 
 @described

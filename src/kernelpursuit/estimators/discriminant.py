@@ -26,7 +26,7 @@ from kernelpursuit.fitting.constraints import (
 )
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.model import Fitted
-from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
 from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, like_labels
 from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
@@ -272,25 +272,16 @@ class SparseKernelFDA(FisherModel):
             if len(np.unique(index)) > 2:
                 raise ValueError("stop='bound' is for two classes: the bound is a statement about two of them")
         family = atoms_of(self, data, settings.rng)
-        fisher = data.source.criterion(Fisher, data, family)
-
-        def rules(criterion: Fisher) -> list[StopRule]:
-            # Below the rounding error of the labels there is nothing left to explain.
-            floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.initial_step().loss
-            share = stop.share if isinstance(stop, tolerance) else EXPLAINED
-            lowest = [fisher_bound_rule(criterion, index, self.alpha, stop.patience)] if isinstance(stop, bound) else []
-            return [n_atoms(self.n_atoms), loss_below(share, floor), *lowest]
-
-        path, criterion, _ = run(
-            [family.dictionary],
-            lambda dictionary: fisher(dictionary, index, labels=self.labels, weights=weights),
-            rules,
-            settings,
-            data,
-            basis=self.n_atoms,
-            wanted=self.n_atoms,
-            steps=self.n_atoms,
-        )
+        pursuit = Pursuit.plan([family.dictionary], settings, data, self.n_atoms)
+        make = data.source.criterion(Fisher, data, family)
+        criterion = make(pursuit.dictionaries[0], index, labels=self.labels, weights=weights)
+        # Below the rounding error of the labels there is nothing left to explain.
+        floor = (16 * np.finfo(dtype).eps) ** 2 * criterion.initial_step().loss
+        rules = [n_atoms(self.n_atoms), loss_below(stop.share if isinstance(stop, tolerance) else EXPLAINED, floor)]
+        if isinstance(stop, bound):
+            rules.append(fisher_bound_rule(criterion, index, self.alpha, stop.patience))
+        path = pursuit.run(criterion, rules, steps=self.n_atoms)
+        warn_if_short(path, criterion, data, self.n_atoms)
         taken = path.truncate(len(path) + len(path.discarded))
         found, atoms = criterion.discriminants(len(taken), self.alpha), taken.atoms
         expansion = family.expansion(atoms)

@@ -19,11 +19,10 @@ from kernelpursuit.criteria.faces import Faces, Stage
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.pipeline import Settings, fits, run
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits
 from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, is_precomputed, to_namespace_of
 from kernelpursuit.fitting.training import check_centers, check_training, training_data
-from kernelpursuit.fitting.units import cast_targets, in_units, near_zero, scale_targets
-from kernelpursuit.fitting.value_scores import ValueScore
+from kernelpursuit.fitting.values import ValueScore, cast_targets, in_units, near_zero, scale_targets
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
@@ -180,15 +179,9 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         targets, unit = scale_targets(cast_targets(column, host_dtype(X)))
         family = atoms_of(self, data, settings.rng, check_centers(self.centers, X))
         how = {"release": self.release, "guard": self.guard, "intercept": self.fit_intercept, "weights": weights}
-        path, criterion, _ = run(
-            [family.dictionary],
-            lambda dictionary: Faces(dictionary, as_like(targets[:, 0], X), **how),
-            lambda criterion: [walk_rule(criterion, self.n_atoms, self.theta_tol)],
-            settings,
-            data,
-            basis=self.n_atoms,
-            unit=unit * unit,
-        )
+        pursuit = Pursuit.plan([family.dictionary], settings, data, self.n_atoms)
+        criterion = Faces(pursuit.dictionaries[0], as_like(targets[:, 0], X), **how)
+        path = pursuit.run(criterion, [walk_rule(criterion, self.n_atoms, self.theta_tol)], unit=unit * unit)
         warn_if_unfinished(path, len(criterion.stages[len(path)].atoms), self.n_atoms)
         self.theta_ = to_namespace_of(np.array(criterion.theta[: len(path) + 1]) * unit, X)
         self._stages = [

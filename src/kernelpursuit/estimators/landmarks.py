@@ -21,7 +21,7 @@ from kernelpursuit.fitting.constraints import PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.pipeline import Settings, fits, follow_criterion, run, warn_if_short
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, follow_criterion, warn_if_short
 from kernelpursuit.fitting.placement import (
     as_dtype,
     as_like,
@@ -36,7 +36,7 @@ from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.span import POSITIVE, SpanParameters, finite_values, indefinite, rayleigh
 from kernelpursuit.fitting.targets import TASKS, checked_targets, target_columns
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
-from kernelpursuit.fitting.units import cast_targets, near_zero, scale_targets
+from kernelpursuit.fitting.values import cast_targets, near_zero, scale_targets
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, Kernel, gamma_of, make_kernel
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none
@@ -203,40 +203,26 @@ class PursuitNystroem(
             targets = as_like(columns, X)
             warn_of_duplicates(None if data.source.remote else X, targets, data.total)
 
-        def criterion(dictionary: Dictionary) -> Any:
-            if supervised:
-                weights = None if data.weights is None else as_like(data.weights, X)
-                return data.source.criterion(Squares, data, family)(dictionary, targets, weights=weights)
-            return rayleigh(dictionary, self.selection, data, family, settings.rng)
-
-        def rules(criterion: Any) -> list[StopRule]:
-            worth = [loss_below(0.0, (16 * eps(targets)) ** 2), worth_of(columns, data)] if supervised else []
-            return [n_atoms(self.n_components), *worth]
-
-        path, pursued, (ready,) = run(
-            [family.dictionary],
-            criterion,
-            rules,
-            settings,
-            data,
-            basis=min(self.n_components, len(data.rows)),
-            itemsize=8,
-            worth_keeping=self.selection in ("rayleigh", "prefit"),
-            wanted=None if supervised else self.n_components,
-            name="n_components",
-            steps=self.n_components,
-        )
+        reads_matrix = self.selection in ("rayleigh", "prefit")
+        pursuit = Pursuit.plan([family.dictionary], settings, data, self.n_components, reads_matrix=reads_matrix)
+        (dictionary,), rules = pursuit.dictionaries, [n_atoms(self.n_components)]
+        criterion: Any
+        if supervised:
+            weights = None if data.weights is None else as_like(data.weights, X)
+            criterion = data.source.criterion(Squares, data, family)(dictionary, targets, weights=weights)
+            rules += [loss_below(0.0, (16 * eps(targets)) ** 2), worth_of(columns, data)]
+        else:
+            criterion = rayleigh(dictionary, self.selection, data, family, settings.rng)
+        path = pursuit.run(criterion, rules, steps=self.n_components)
         if supervised and len(path) < self.n_components and path.reason != "interrupted":
-            pursued = rayleigh(ready, "rayleigh", data, family)
-            path = fill(pursued, path, self.n_components, settings)
-            if not pursued.indefinite:
-                single = host_dtype(X) == np.float32
-                warn_if_short(path, self.n_components, "n_components", ready.shape[1], single=single)
+            criterion = rayleigh(dictionary, "rayleigh", data, family)
+            path = fill(criterion, path, self.n_components, settings)
+        warn_if_short(path, criterion, data, self.n_components, "n_components")
         atoms = path.atoms
-        if getattr(pursued, "indefinite", False) and path.reason != "interrupted":
-            others = np.setdiff1d(np.arange(ready.shape[1]), atoms)
+        if getattr(criterion, "indefinite", False) and path.reason != "interrupted":
+            others = np.setdiff1d(np.arange(dictionary.shape[1]), atoms)
             atoms = np.concatenate([atoms, settings.rng.permutation(others)[: self.n_components - len(atoms)]])
-        return path, atoms, ready
+        return path, atoms, dictionary
 
     @lazy_for_collections
     def transform(self, X: Any) -> Array:

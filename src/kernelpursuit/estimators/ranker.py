@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import Array, on_host
+from kernelpursuit.criteria.pairs import pairwise_logistic
+from kernelpursuit.fitting.auto_ridge import curvature_of_pairs
 from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
-from kernelpursuit.fitting.curvature import curvature_of_pairs
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype, labels_on_host
-from kernelpursuit.fitting.ranked_groups import check_pairs, ranking_loss
 from kernelpursuit.fitting.splits import split_groups
-from kernelpursuit.fitting.training import check_training, training_data
-from kernelpursuit.fitting.units import Units, cast_targets, scale_targets
+from kernelpursuit.fitting.training import TrainingData, check_training, training_data
+from kernelpursuit.fitting.values import Units, cast_targets, scale_targets
+from kernelpursuit.losses import Loss
 from kernelpursuit.parameters import certificate, gcv, leave_one_group_out, tolerance, validation
 from kernelpursuit.ranking import group_numbers, ndcg
 
@@ -255,3 +258,15 @@ class KMPRanker(PursuitModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def check_pairs(groups: np.ndarray) -> None:
+    """An error where no group has two rows."""
+    if len(np.unique(groups)) == len(groups):
+        what = "a single row, n_samples=1" if len(groups) == 1 else f"{len(groups)} groups of one row each"
+        raise ValueError(f"ranking needs a group with two rows of positive weight, got {what}")
+
+
+def ranking_loss(data: TrainingData, loss: str) -> Loss | None:
+    """Loss of the pairs of rows behind the parameter; None is the squared one, which has a criterion of its own."""
+    return None if loss == "squared_error" else pairwise_logistic(data.groups, data.weights)

@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelpursuit._sklearn import StrOptions
 from kernelpursuit.arrays import on_host
+from kernelpursuit.fitting.auto_ridge import curvatures, mean_curvature
 from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
-from kernelpursuit.fitting.curvature import curvatures, mean_curvature
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
@@ -20,14 +20,18 @@ from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.splits import random_split
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
-from kernelpursuit.fitting.units import Units, as_targets, cast_targets, near_zero, scale_targets
-from kernelpursuit.fitting.value_scores import ValueScore
 from kernelpursuit.fitting.values import (
+    Units,
+    ValueScore,
+    as_targets,
     beyond_spread,
+    cast_targets,
     clip_outliers,
     grows_linearly,
     link_of,
+    near_zero,
     regression_loss,
+    scale_targets,
     suits_any_unit,
 )
 from kernelpursuit.losses import Loss

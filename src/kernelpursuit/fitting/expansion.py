@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 from kernelpursuit._sklearn import get_config
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
 from kernelpursuit.atoms.tiles import FEW_ENTRIES, MIB, in_threads, spans
-from kernelpursuit.fitting.few_rows import FEW_VALUES, few_rows_of
 from kernelpursuit.fitting.placement import (
     as_dtype,
     as_like,
@@ -24,11 +23,42 @@ from kernelpursuit.fitting.placement import (
     take_rows,
     widest,
 )
-from kernelpursuit.kernels.gaussian import centred, gaussian, gaussian_by_differences, gaussian_points
+from kernelpursuit.kernels.gaussian import EXPONENT_ERROR, centred, gaussian, gaussian_by_differences, gaussian_points
 from kernelpursuit.kernels.kernels import Kernel
 
 BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
 LOST_DIGITS = 1e-3  # float32 has seven; where fewer than three may be left of a sum, its terms are made in float64
+
+FEW_VALUES = 4096  # kernel values; with more of them the calls no longer count
+FAR = EXPONENT_ERROR / (2 * np.finfo(np.float64).eps)  # γ|x|² from which on the product loses digits
+
+
+class FewRows(NamedTuple):
+    """Atoms and weights in the form that takes the fewest operations.
+
+    With x' = √(2γ) w (x - offset) and z' alike, atom j is exp(sⱼ (x'·z'ⱼ - |x'|²/2 - |z'ⱼ|²/2)), sⱼ its share of the
+    largest γ.
+    """
+
+    coef: np.ndarray  # the array of the expansion, to notice another one
+    offset: np.ndarray
+    scale: Any
+    directions: np.ndarray  # (d, k): sⱼ z'ⱼ
+    heights: np.ndarray  # (k,): sⱼ |z'ⱼ|²/2
+    shares: Any  # (k,), or 1
+    weights: np.ndarray
+    constant: np.ndarray
+
+    def predict(self, X: np.ndarray) -> np.ndarray | None:
+        """Values at rows of X, (n, q); None where a row is too far away, or not a number."""
+        rows = (X - self.offset) * self.scale
+        lengths = np.einsum("ij,ij->i", rows, rows)[:, None] * 0.5
+        if not lengths.max() <= FAR:
+            return None
+        exponents = rows @ self.directions
+        exponents -= lengths * self.shares
+        exponents -= self.heights
+        return np.exp(exponents, out=exponents) @ self.weights + self.constant
 
 
 @dataclass(eq=False)
@@ -271,3 +301,26 @@ def evaluate(functions: Sequence[Callable], X: Any) -> Array:
             raise ValueError(f"{name} returned infinite or missing values")
         columns.append(values)
     return xp.concat(columns, axis=1)
+
+
+def few_rows_of(expansion: Any) -> FewRows | None:
+    """The form for few rows, where there is one."""
+    kernels, centers, coef = expansion.kernels, expansion.centers, expansion.coef
+    if len(kernels) != 1 or kernels[0].name != "rbf" or kernels[0].offset is None or expansion.precomputed is not None:
+        return None
+    if type(centers) is not np.ndarray or centers.dtype != np.float64 or not len(centers) or len(expansion.functions):
+        return None
+    gammas = kernels[0].params["gamma"] if expansion.widths is None else expansion.widths
+    largest = float(np.max(gammas))
+    shares = 1.0 if expansion.widths is None else gammas / (largest or 1.0)
+    scale = np.sqrt(2 * largest) * (1.0 if expansion.input_weights is None else expansion.input_weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = (centers - kernels[0].offset) * scale
+        heights = shares * np.sum(points * points, axis=1) / 2
+    if not np.all(heights <= FAR):
+        return None
+    directions = np.ascontiguousarray((points * np.reshape(shares, (-1, 1))).T)
+    weights = np.ascontiguousarray(coef[1:], dtype=np.float64)
+    return FewRows(
+        coef, kernels[0].offset, scale, directions, heights, shares, weights, np.asarray(coef[0], np.float64)
+    )

@@ -13,25 +13,26 @@ from kernelpursuit.arrays import to_host
 from kernelpursuit.criteria.gradient import Gradient
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.atom_family import AtomFamily, atoms_of
-from kernelpursuit.fitting.curvature import Curvature, curvature_of_constant, mean_curvature
-from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
-from kernelpursuit.fitting.model import Fitted, attributes_of
-from kernelpursuit.fitting.orthogonal import (
-    OrthogonalFit,
+from kernelpursuit.fitting.auto_ridge import (
+    Curvature,
     chooses_ridge,
-    effective_sample_size,
+    curvature_of_constant,
     has_evidence_ridge,
+    mean_curvature,
     with_evidence_ridge,
 )
-from kernelpursuit.fitting.pipeline import Settings, run, will_track_scores
+from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
+from kernelpursuit.fitting.model import Fitted, attributes_of
+from kernelpursuit.fitting.orthogonal import OrthogonalFit
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, warn_if_short, will_track_scores
 from kernelpursuit.fitting.placement import as_like
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
-from kernelpursuit.fitting.ranked_groups import certified_order
 from kernelpursuit.fitting.rules import (
     EXPLAINED,
     IsError,
     Rules,
     certified,
+    certified_order,
     class_rule,
     most_steps,
     no_rules,
@@ -44,8 +45,14 @@ from kernelpursuit.fitting.rules import (
     warn_if_cut,
 )
 from kernelpursuit.fitting.splits import hold_out_groups, hold_out_rows
-from kernelpursuit.fitting.training import TrainingData, check_centers, fewer_centers, refuse_weights
-from kernelpursuit.fitting.units import Units, least_loss
+from kernelpursuit.fitting.training import (
+    TrainingData,
+    check_centers,
+    effective_sample_size,
+    fewer_centers,
+    refuse_weights,
+)
+from kernelpursuit.fitting.values import Units, least_loss
 from kernelpursuit.losses import Loss
 from kernelpursuit.parameters import (
     basic,
@@ -59,7 +66,7 @@ from kernelpursuit.parameters import (
     tolerance,
     validation,
 )
-from kernelpursuit.pursuit.loop import Path, StopRule
+from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.stopping import loss_below
 
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -116,6 +123,29 @@ class Penalty(NamedTuple):
     ended: Path | None = None  # the path of the squared loss by which the ridge was found, if a callback ended it
 
 
+class Objective(NamedTuple):
+    """What one pursuit minimises: a loss of the targets of some rows, with a ridge."""
+
+    data: TrainingData
+    targets: np.ndarray
+    loss: Loss | None  # None is the squared loss
+    penalty: Penalty
+    intercept: bool
+
+    @property
+    def has_ridge(self) -> bool:
+        """Whether there is a ridge while atoms are chosen."""
+        return not isinstance(self.penalty.alpha, str) and bool(np.any(self.penalty.alpha))
+
+    @property
+    def least_loss(self) -> float:
+        """Loss below which nothing is left to fit; infinite where the best model of a convex loss is a constant."""
+        loss = self.loss
+        if loss is None:
+            return least_loss(self.targets)
+        return np.inf if loss.convex and self.intercept and np.all(self.targets == self.targets[:1]) else 0.0
+
+
 def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: LearningTask) -> Fitted:
     """Fit with the ridge and the stop rule that the parameters of an estimator ask for.
 
@@ -144,7 +174,7 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
         if isinstance(stop, validation):
             fitted = fit.validated(data, targets, penalty, stop)
         else:
-            fitted = fit.once(data, targets, penalty, fit.limit, fit.rules(stop, data, targets), wanted=fit.limit)
+            fitted = fit.once(data, targets, penalty, fit.limit, fit.rules(stop, data, targets), warn_if_fewer=True)
     if fit.limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
         warn_if_constant(fitted.path)
     warn_if_cut(fitted.path)
@@ -355,7 +385,8 @@ class PursuitFit:
         penalty: Penalty,
         limit: int | None,
         rules: Rules = no_rules,
-        wanted: int | None = None,
+        *,
+        warn_if_fewer: bool = False,
     ) -> Fitted:
         """Run one pursuit on the rows of `data`.
 
@@ -366,78 +397,74 @@ class PursuitFit:
             Most steps to take; None for as many as memory allows.
         rules : callable
             Makes further stop rules from the atoms and the criterion.
-        wanted : int, optional
-            Number of atoms that the user asked for.
+        warn_if_fewer : bool
+            Whether to warn if the data have fewer than `limit` atoms.
         """
-        estimator, task, settings = self.estimator, self.task, self.settings
-        family, y = atoms_of(estimator, data, settings.rng, self.centers), as_like(targets, data.X)
-        alpha, loss, intercept = penalty.alpha, task.loss(data), data.groups is None and estimator.fit_intercept
-        variant = record_of(estimator.variant, basic)
-        takes_one_weight = isinstance(variant, basic)
-
-        def criterion(dictionary: Any) -> Any:
-            options: dict[str, Any] = {
-                "variant": "basic" if takes_one_weight else variant,
-                "alpha": 0.0 if isinstance(alpha, str) else alpha,
-                "shrinkage": variant.shrinkage if takes_one_weight else 1.0,
-                "weights": None if data.weights is None else as_like(data.weights, data.X),
-                "intercept": intercept,
-                "groups": data.groups,
-            }
-            if loss is None:
-                counts = None if data.counts is None else as_like(data.counts, data.X)
-                return data.source.criterion(Squares, data, family)(dictionary, y, counts=counts, **options)
-            return Gradient(dictionary, y, loss, curvature=penalty.curvature, **options)
-
-        best_is_constant = loss and loss.convex and intercept and np.all(targets == targets[:1])
-        floor = np.inf if best_is_constant else 0.0 if loss else least_loss(targets)
-
-        def stop_rules(criterion: Any) -> list[StopRule]:
-            most = most_steps(limit, callable(estimator.stop) or takes_one_weight)
-            return [*most, loss_below(EXPLAINED, floor), *rules(family, criterion)]
-
-        def fitted_after(path: Path, ready: Any) -> Fitted:
-            return self._fitted(path, ready, family, data, targets, loss, alpha)
-
-        def snapshot(path: Path, ready: Any) -> dict[str, Any]:
-            return attributes_of(estimator, task.units.restored(fitted_after(replace(path), ready)))
-
-        n = len(data.rows)
-        ridge = 0 if isinstance(alpha, str) or not np.any(alpha) else family.size
-        track_scores = will_track_scores(settings, data, family.size, limit, numbers=n + ridge)
-        ridge, direction = ridge if track_scores else 0, 0 if takes_one_weight else n
-        if data.groups is not None and loss is None:
-            direction *= 2  # as much for groups left out
-        path, ready, _ = run(
-            [family.dictionary],
-            criterion,
-            stop_rules,
-            settings,
-            data,
-            basis=limit if ridge or direction else 1,
-            itemsize=-(-8 * (direction + ridge or n) // n),
-            wanted=wanted,
-            unit=task.units.loss,
-            steps=limit,
-            # A fit with the squared loss for the sake of a ridge is no model.
-            snapshot=None if loss is None and estimator.loss != "squared_error" else snapshot,
-            track_scores=track_scores,
+        estimator, settings, loss = self.estimator, self.settings, self.task.loss(data)
+        objective = Objective(data, targets, loss, penalty, data.groups is None and estimator.fit_intercept)
+        family = atoms_of(estimator, data, settings.rng, self.centers)
+        kept_of_atom, track_scores = self._bytes_per_atom(objective, family, limit)
+        pursuit = Pursuit.plan(
+            [family.dictionary], settings, data, limit, bytes_per_atom=kept_of_atom, track_scores=track_scores
         )
-        if loss is not None:
-            warn_if_astray(estimator, loss, path, ready)
-        return fitted_after(path, ready)
+        criterion = self._criterion(objective, family, pursuit.dictionaries[0])
+        takes_one_weight = is_basic(estimator.variant)
+        limits = [
+            *most_steps(limit, callable(estimator.stop) or takes_one_weight),
+            loss_below(EXPLAINED, objective.least_loss),
+        ]
 
-    def _fitted(
-        self,
-        path: Path,
-        criterion: Any,
-        family: AtomFamily,
-        data: TrainingData,
-        targets: np.ndarray,
-        loss: Loss | None,
-        alpha: float | np.ndarray | str,
-    ) -> Fitted:
+        def snapshot(path: Path, criterion: Any) -> dict[str, Any]:
+            fitted = self._fitted(objective, family, criterion, replace(path))
+            return attributes_of(estimator, self.task.units.restored(fitted))
+
+        # A fit with the squared loss for the sake of a ridge is no model.
+        is_model = loss is not None or estimator.loss == "squared_error"
+        path = pursuit.run(
+            criterion,
+            [*limits, *rules(family, criterion)],
+            steps=limit,
+            unit=self.task.units.loss,
+            snapshot=snapshot if is_model else None,
+        )
+        if warn_if_fewer and limit is not None:
+            warn_if_short(path, criterion, data, limit)
+        if loss is not None:
+            warn_if_astray(estimator, loss, path, criterion)
+        return self._fitted(objective, family, criterion, path)
+
+    def _bytes_per_atom(self, objective: Objective, family: AtomFamily, limit: int | None) -> tuple[int, bool]:
+        """What a criterion keeps of each atom taken, in bytes, and whether it may keep the scores of all atoms."""
+        data, n = objective.data, len(objective.data.rows)
+        direction = 0 if is_basic(self.estimator.variant) else n
+        if data.groups is not None and objective.loss is None:
+            direction *= 2  # as much for groups left out
+        ridge = family.size if objective.has_ridge else 0
+        track_scores = will_track_scores(self.settings, data, family.size, limit, 8 * (n + ridge))
+        return 8 * (direction + (ridge if track_scores else 0)), track_scores
+
+    def _criterion(self, objective: Objective, family: AtomFamily, dictionary: Any) -> Any:
+        """The criterion of a loss; the squared one has a criterion of its own."""
+        data, penalty = objective.data, objective.penalty
+        variant = record_of(self.estimator.variant, basic)
+        one_weight = isinstance(variant, basic)
+        options: dict[str, Any] = {
+            "variant": "basic" if one_weight else variant,
+            "alpha": 0.0 if isinstance(penalty.alpha, str) else penalty.alpha,
+            "shrinkage": variant.shrinkage if one_weight else 1.0,
+            "weights": None if data.weights is None else as_like(data.weights, data.X),
+            "intercept": objective.intercept,
+            "groups": data.groups,
+        }
+        y = as_like(objective.targets, data.X)
+        if objective.loss is not None:
+            return Gradient(dictionary, y, objective.loss, curvature=penalty.curvature, **options)
+        counts = None if data.counts is None else as_like(data.counts, data.X)
+        return data.source.criterion(Squares, data, family)(dictionary, y, counts=counts, **options)
+
+    def _fitted(self, objective: Objective, family: AtomFamily, criterion: Any, path: Path) -> Fitted:
         """The model that a pursuit comes to: its ridge and its calibration, where it has these."""
+        data, targets, loss, alpha = objective.data, objective.targets, objective.loss, objective.penalty.alpha
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, criterion.weight_path(len(taken))
         losses, fit = None, None

@@ -13,31 +13,32 @@ LITTLE = 2**20  # bytes of a matrix for which what is free need not be looked up
 SHARE = 4  # the matrix may take one part in so many of what is free: other processes may be about to do the same
 
 
-def plan_memory(data: Any, limit: int | None, itemsize: int, memory: int | None) -> tuple[int, int]:
-    """Bytes for the kernel matrix or a tile of it, and the most atoms whose orthonormal basis fits beside it.
+def plan_memory(data: Any, limit: int | None, bytes_per_atom: int, memory: int | None) -> tuple[int, int | None]:
+    """Bytes for the kernel matrix or a tile of it, and the most atoms that memory allows beside it, if it limits them.
 
     `memory` bounds the fit. By default (None, and 0, which keeps no matrix) the matrix or tile may take a quarter of
     the memory that is free where X is, and all of that is the bound. A fit of `limit` atoms that cannot fit is refused;
-    with no limit half of the bound is for the basis. Where the rows of the `data` are in files the basis is, too, and
-    the disk is the bound.
+    with no limit half of the bound is for atoms. Where the rows of the `data` are in files, so is what is kept of
+    atoms, and the disk is the bound.
     """
     n, memory = len(data.rows), None if data.source.in_files else memory or None
-    column = n * itemsize
-    basis = column * min(limit or 1, n)
+    column = 8 * n
+    kept = max(column, bytes_per_atom * min(limit or 1, n))
     if memory is not None:
         bound = memory
-    elif isinstance(data.X, np.ndarray) and n * column <= LITTLE:
+    elif isinstance(data.X, np.ndarray) and n * max(column, bytes_per_atom) <= LITTLE:
         bound = physical_memory()
     else:
         bound = data.source.free_memory(data.X)
-    if basis > bound:
+    if kept > bound:
         what = f"memory={bound}" if memory is not None else f"the {bound} bytes that are free"
-        fit = f"n_atoms={bound // column} would fit" if bound >= column else f"one column alone takes {column} bytes"
-        raise ValueError(f"{limit} atoms on {n} rows need {basis} bytes, more than {what} allows; {fit}")
-    if limit is None:
-        basis = bound // 2
-    matrix = bound // SHARE if memory is None else memory - basis
-    return max(matrix, column), max(1, basis // column)
+        fewer = bound // max(column, bytes_per_atom)
+        fit = f"n_atoms={fewer} would fit" if fewer else f"one column alone takes {column} bytes"
+        raise ValueError(f"{limit} atoms on {n} rows need {kept} bytes, more than {what} allows; {fit}")
+    if limit is None and bytes_per_atom:
+        kept = bound // 2
+    matrix = bound // SHARE if memory is None else memory - kept
+    return max(matrix, column), max(1, kept // bytes_per_atom) if limit is None and bytes_per_atom else None
 
 
 def limit_spare(dictionary: Any, X: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import from_host, in_double, namespace, to_host
-from kernelpursuit.bounds import holdout_bound, path_weights, vc_bound
+from kernelpursuit.bounds import holdout_bound, loss_bound, path_weights, vc_bound
 from kernelpursuit.criteria.pairs import pairwise_squared
 from kernelpursuit.fitting.atom_family import AtomFamily
-from kernelpursuit.fitting.orthogonal import rows_counted
 from kernelpursuit.fitting.placement import widest
-from kernelpursuit.fitting.training import TrainingData, row_counts, varying
+from kernelpursuit.fitting.training import TrainingData, row_counts, rows_counted, varying
 from kernelpursuit.losses import LOSSES, Loss
 from kernelpursuit.parameters import gcv, is_basic, leave_one_group_out, leave_one_out
 from kernelpursuit.pursuit.loop import Path, StopRule
@@ -30,6 +29,7 @@ from kernelpursuit.pursuit.stopping import (
     n_atoms,
     search_charge,
 )
+from kernelpursuit.ranking import group_sizes, wrong_pairs
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 _OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
@@ -237,6 +237,20 @@ def certified(path: Path, errors: np.ndarray, n: int) -> Path:
     keep = int(np.argmin(bounds))
     found = f"{errors[keep]} of {n} rows held out are wrong"
     return cut_at(path, bounds, f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}")
+
+
+def certified_order(path: Path, held_out: TrainingData, values: Iterable[np.ndarray]) -> Path:
+    """Path cut where `loss_bound` is lowest, of the shares of wrong pairs in each group held out.
+
+    `values` are those of the rows held out after 0, 1, ... steps.
+    """
+    sizes, y = group_sizes(held_out.groups), held_out.y[:, 0]
+    losses = np.array([wrong_pairs(y, scores[:, 0], sizes) for scores in values])
+    bounds = loss_bound(losses, weight=path_weights(len(losses) - 1, preferred=len(path)))
+    keep = int(np.argmin(bounds))
+    found = f"it is {np.mean(losses[keep]):.3g} in {losses.shape[1]} groups held out"
+    what = "with probability 95 % the mean share of wrongly ordered pairs in a group is below"
+    return cut_at(path, bounds, f"{what} {bounds[keep]:.3g}: {found}")
 
 
 def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:

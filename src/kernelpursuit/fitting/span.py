@@ -19,7 +19,7 @@ from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.pipeline import Settings, run
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, warn_if_short
 from kernelpursuit.fitting.placement import model_precision, rows_between, widest
 from kernelpursuit.fitting.training import TrainingData, refuse_weights
 from kernelpursuit.kernels.gaussian import all_finite
@@ -181,23 +181,17 @@ class SpanParameters:
             raise ValueError(f"kernel must be a single kernel here, got {self.kernel!r}")
         family = atoms_of(self, data, settings.rng)
 
-        def rules(criterion: Rayleigh) -> list[StopRule]:
-            ceiling = float(criterion.diagonal.max(initial=0))
-            if isinstance(stop, bound):
-                return [n_atoms(self.n_atoms), compression_bound_rule(n, ceiling, stop.patience)]
-            return [n_atoms(self.n_atoms)] if stop is None else [n_atoms(self.n_atoms), loss_below(stop.share)]
-
-        path, criterion, _ = run(
-            [family.dictionary],
-            lambda dictionary: rayleigh(dictionary, self.selection, data, family, settings.rng),
-            rules,
-            settings,
-            data,
-            basis=min(self.n_atoms, n),
-            worth_keeping=self.selection == "rayleigh",
-            wanted=self.n_atoms,
-            steps=self.n_atoms,
+        pursuit = Pursuit.plan(
+            [family.dictionary], settings, data, self.n_atoms, reads_matrix=self.selection == "rayleigh"
         )
+        criterion = rayleigh(pursuit.dictionaries[0], self.selection, data, family, settings.rng)
+        rules = [n_atoms(self.n_atoms)]
+        if isinstance(stop, bound):
+            rules.append(compression_bound_rule(n, float(criterion.diagonal.max(initial=0)), stop.patience))
+        elif stop is not None:
+            rules.append(loss_below(stop.share))
+        path = pursuit.run(criterion, rules, steps=self.n_atoms)
+        warn_if_short(path, criterion, data, self.n_atoms)
         if criterion.indefinite:
             few = f"only {count(len(path), 'atom')} could be chosen, and " if path.reason == "exhausted" else ""
             warn(

@@ -159,6 +159,24 @@ def row_counts(data: TrainingData) -> Any:
     return np.ones(len(data.rows)) if counts is None else as_counts(in_double(counts), len(data.rows))
 
 
+def rows_counted(data: TrainingData) -> float:
+    """How many rows the weights stand for; weights that were scaled down still stand for whole rows."""
+    return max(float(len(data.rows)), data.total)
+
+
+def effective_sample_size(data: TrainingData) -> float:
+    """How many rows of equal weight would say as much as these.
+
+    Weights of classes make errors of some rows count for more, but make no rows. A mean over rows that stand for f_i
+    and have weights w_i = a_i f_i varies as one over (Σ w)² / Σ a w equal rows. That is Σ f where all a are equal.
+    """
+    if data.counts is None:
+        return rows_counted(data)
+    weights, counts = (np.asarray(one, dtype=np.float64) for one in (data.weights, data.counts))
+    size = np.sum(weights) ** 2 / np.sum(weights * (weights / counts))
+    return float(size * max(1.0, len(counts) / np.sum(counts)))
+
+
 class ClassFactors(NamedTuple):
     """What the weights of the rows of each class were multiplied by."""
 

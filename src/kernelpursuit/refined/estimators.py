@@ -28,8 +28,7 @@ from kernelpursuit.fitting.placement import (
 )
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
-from kernelpursuit.fitting.units import as_targets
-from kernelpursuit.fitting.value_scores import ValueScore
+from kernelpursuit.fitting.values import ValueScore, as_targets
 from kernelpursuit.math.principal import weighted_mean
 from kernelpursuit.refined.base import Outcome, RefinedModel
 from kernelpursuit.refined.descent import softmax

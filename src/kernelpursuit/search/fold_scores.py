@@ -15,7 +15,7 @@ from kernelpursuit.fitting.callbacks import inside
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import host_dtype, is_precomputed, labels_to, take_rows
 from kernelpursuit.fitting.training import by_class
-from kernelpursuit.fitting.value_scores import as_predicted
+from kernelpursuit.fitting.values import as_predicted
 from kernelpursuit.pursuit.loop import Path, count
 from kernelpursuit.ranking import group_sizes
 from kernelpursuit.search.metrics import Metric

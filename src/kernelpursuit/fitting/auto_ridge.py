@@ -1,0 +1,139 @@
+"""The ridge that ``alpha="auto"`` stands for: by the evidence of chosen atoms, carried to other losses by curvature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelpursuit.arrays import energies, from_host, in_double, squared_norms, to_host
+from kernelpursuit.criteria.pairs import pairwise_squared
+from kernelpursuit.fitting.orthogonal import OrthogonalFit
+from kernelpursuit.fitting.training import TrainingData, varying
+from kernelpursuit.losses import Loss
+from kernelpursuit.math.shrinkage import Shrunk, shrunk_by_evidence
+from kernelpursuit.math.weights import WeightPath
+from kernelpursuit.parameters import bound, is_basic, record_of
+from kernelpursuit.pursuit.loop import Path
+from kernelpursuit.pursuit.ridge import penalty_products
+
+Curvature = Callable[[Loss, np.ndarray, np.ndarray, TrainingData], "float | np.ndarray"]  # targets, fitted values
+
+
+def has_evidence_ridge(model: Any) -> bool:
+    """Whether the ridge of a model with these parameters is chosen by the evidence of its rows."""
+    return isinstance(getattr(model, "alpha", 0.0), str) and chooses_ridge(model)
+
+
+def chooses_ridge(model: Any) -> bool:
+    """Whether ``alpha="auto"`` is a ridge: not without a joint fit, nor in a statement about the fit without one."""
+    return not is_basic(getattr(model, "variant", "prefit")) and not isinstance(record_of(model.stop, bound), bound)
+
+
+def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:
+    """Fit chosen atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
+
+    The ridge is that of the steps which the path keeps, or of all where it keeps none: another loss may keep some under
+    it, and needs it most where all is noise. Scores, and what they certify, are those of the choice, which was made
+    without a ridge. `n` is the number of rows.
+    """
+    atoms = fit.criterion.atoms
+    constants, taken = int(atoms.intercept), path.truncate(len(path) + len(path.discarded))
+    size, kept = constants + len(taken), len(path) or len(taken)
+    R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
+    G = penalty_products(atoms.D.gram, atoms.D.shape[1])(taken.atoms, taken.atoms)
+    centred = atoms.centre(atoms.scale_rows(in_double(fit.targets)))
+    centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
+    energy = squared_norms(centred)
+    ridge, small = shrunk_by_evidence(R, G, theta, energy, n, kept)
+    if small is None:
+        return 0.0, fit, fit.criterion.weight_path(len(taken)), path
+    turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
+    return ridge * atoms.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
+
+
+def weight_path(fit: Shrunk, constants: int) -> WeightPath:
+    """Weights of the atoms after each step, the intercept first."""
+    first, size = 1 - constants, len(fit.lengths)
+    directions = np.zeros((first + size, first + size))
+    directions[first:, first:] = fit.coefficients
+    lengths = np.concatenate([np.zeros((first, fit.lengths.shape[1])), fit.lengths])
+    return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
+
+
+def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
+    """Path with the losses, left-out errors and step lengths of another fit of its atoms.
+
+    `energy` is the squared norm of each target without its constant.
+    """
+    atoms = fit.criterion.atoms
+    lengths = fit.lengths[int(atoms.intercept) :]
+    losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
+    norms = [energies(atoms.scale_rows(one)) for one, _ in fit.residuals()]  # read when all are under way
+    left_out = [float(np.sum(to_host(one)) / atoms.total_weight) for one in norms]
+    steps: list[Any] = [
+        step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))
+        for step, loss, error, z in zip(path.steps + path.discarded, losses, left_out[1:], lengths, strict=True)
+    ]
+    path.steps, path.discarded = steps[: len(path)], steps[len(path) :]
+    return path
+
+
+def curvature_of_constant(
+    loss: Loss, targets: np.ndarray, data: TrainingData, curvature: Curvature
+) -> float | np.ndarray:
+    """The curvature of a loss at the means of the targets; 2 for one that is flat there, or curved both ways."""
+    if not loss.convex:
+        return 2.0
+    targets = targets.astype(np.float64)
+    mean = np.average(targets, axis=0, weights=data.weights)
+    values = np.zeros_like(targets) + (mean if loss.link is None else to_host(loss.link.of_mean(mean)))
+    found = curvature(loss, targets, values, data)
+    return np.where(found > 0, found, 2.0) if np.ndim(found) else found or 2.0
+
+
+def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, data: TrainingData) -> float:
+    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
+    J, weights = varying(targets), data.weights  # at what is constant no loss is curved as it is elsewhere
+    if loss.link is not None:  # targets and values are not of one kind
+        step = 1e-3
+    else:  # as large as residuals: a loss may have corners
+        step = 0.5 * spread((targets - values)[:, J], weights) or 1e-3 * spread(targets[:, J], weights) or 1.0
+    slopes = [loss.gradient(targets, values + sign * step)[:, J] for sign in (1, -1)]
+    return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
+
+
+def curvatures(loss: Loss, targets: np.ndarray, values: np.ndarray, data: TrainingData) -> float | np.ndarray:
+    """`mean_curvature` of each target, where there are several: they may have units of their own.
+
+    A target that is constant has the mean of the others.
+    """
+    if targets.shape[1] == 1:
+        return mean_curvature(loss, targets, values, data)
+    J = varying(targets)
+    each = [mean_curvature(loss.of_target(t), targets[:, [t]], values[:, [t]], data) for t in J]
+    found = np.full(targets.shape[1], np.mean(each))
+    found[J] = each
+    return found
+
+
+def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Standard deviation of all entries; rows with weights count so many times."""
+    mean = np.mean(np.average(values, axis=0, weights=weights))
+    return float(np.sqrt(np.mean(np.average((values - mean) ** 2, axis=0, weights=weights))))
+
+
+def curvature_of_pairs(loss: Loss, targets: np.ndarray, values: np.ndarray, data: TrainingData) -> float:
+    """Curvature of a loss of pairs along fitted values, as a multiple of that of the squared loss, which is 2."""
+    squared = pairwise_squared(data.groups, data.weights)
+    along, of_squares = (curvature_along(one, targets, values, data.weights) for one in (loss, squared))
+    return 2 * along / of_squares if of_squares > 0 else 0.0
+
+
+def curvature_along(loss: Loss, targets: np.ndarray, values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Curvature of a loss along the fitted `values`, by differences of slopes, as a share of their squared norm."""
+    w = np.ones((len(values), 1)) if weights is None else weights[:, None]
+    step = 1e-4
+    slopes = [np.sum(w * loss.gradient(targets, (1 + h) * values) * values) for h in (step, -step)]
+    return float((slopes[0] - slopes[1]) / (2 * step))
