@@ -70,7 +70,7 @@ def test_certificates_count_rows_with_any_wrong_label():
     model = KMPClassifier(10, stop="certificate", random_state=0).fit(X, Y)
     assert 0 < model.path_.start.bound <= 1
     words = model.path_.sentence
-    assert "rows held out are wrong" in words
+    assert "held-out rows are wrong" in words
     bound = KMPClassifier(10, stop="bound").fit(X, Y)
     assert 0 < bound.path_.steps[-1].bound < bound.path_.start.bound
 

@@ -1,6 +1,6 @@
-"""What scikit-learn's callbacks hear of a fit (from 1.9 on): its pursuits and their steps, or the widths of a search.
+"""scikit-learn's callbacks (from 1.9 on): a fit reports its pursuits and their steps, a search its settings and folds.
 
-An estimator to which no callback is attached does none of this.
+Without callbacks none of this runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Snapshot = Callable[[Path, Any], dict[str, Any]]  # attributes of the model afte
 
 
 class FitTask:
-    """A fit that is under way, and the callbacks of its estimator.
+    """A fit in progress, reported to the callbacks of its estimator.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class FitTask:
     Attributes
     ----------
     noted : list or None
-        Where this is a list, a callback that asks to stop is noted in it and ends nothing: the number of atoms is
-        settled, and fewer would be another model.
+        Where this is a list, the request of a callback to stop is appended and not obeyed: the number of atoms was
+        chosen before, and fewer would be another model.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, metadata: dict[str, Any] | None):
@@ -42,28 +42,28 @@ class FitTask:
         self.context: Any = None
 
     def begin(self, parts: int | None) -> None:
-        """Say that the fit begins, once its number of parts is known: of pursuits, say. None is an unknown number."""
+        """Report the start of the fit with its number of parts, such as pursuits; None where that is unknown."""
         if self.context is None:
             self.context = self.estimator._init_callback_context(max_subtasks=parts)
             self.context.call_on_fit_task_begin(estimator=self.estimator, **self.given)
 
     def part(self, name: str, most: int | None) -> Any:
-        """Context of a part that begins, of at most so many parts of its own."""
+        """Report the start of a part, which has at most `most` parts itself; returns its context."""
         self.begin(1)
-        if self.context.max_subtasks is not None:  # one more than was foreseen is no error
+        if self.context.max_subtasks is not None:  # a part more than announced is no error
             self.context.max_subtasks = max(self.context.max_subtasks, 1 + len(self.context._children_map))
         context = self.context.subcontext(task_name=name, max_subtasks=most)
         context.call_on_fit_task_begin(estimator=self.estimator, **self.given)
         return context
 
     def end(self) -> None:
-        """The fit is over, and the estimator is a model."""
+        """Report the end of the fit."""
         self.begin(0)
         self.context.call_on_fit_task_end(estimator=self.estimator, **self.given, reconstruction_attributes={})
 
 
 class PursuitTask:
-    """A pursuit that is under way: each step is a task, begun when the one before has ended."""
+    """A pursuit in progress: each step is a task that begins when the step before has ended."""
 
     def __init__(self, fit: FitTask, most: int | None, snapshot: Snapshot | None):
         self._fit, self._most, self._snapshot = fit, most, snapshot
@@ -78,7 +78,7 @@ class PursuitTask:
             self._step.call_on_fit_task_begin(estimator=self._fit.estimator, **self._fit.given)
 
     def step(self, path: Path, criterion: Any) -> bool:
-        """A step has been taken. Returns whether a callback asks to stop."""
+        """Report a step; returns whether a callback asks to stop."""
         if self._step is None:
             return False
         snapshot, ended, self._step = self._snapshot, self._step, None
@@ -94,17 +94,14 @@ class PursuitTask:
         return bool(stop)
 
     def end(self) -> None:
-        """The pursuit is over; a step that was begun and not taken ends with it."""
+        """Report the end of the pursuit, and of a step that was begun and not taken."""
         if self._step is not None:
             self._step.call_on_fit_task_end(estimator=self._fit.estimator)
         self._context.call_on_fit_task_end(estimator=self._fit.estimator, **self._fit.given)
 
 
 def told(method: Callable) -> Callable:
-    """Decorator of every `fit`: callbacks, where there are any, hear when it begins and when it has ended.
-
-    One that fails leaves nothing, see `all_or_nothing`.
-    """
+    """Decorator of every `fit`: reports its start and end to callbacks, and restores the estimator if it fails."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
@@ -126,9 +123,9 @@ def told(method: Callable) -> Callable:
 
 
 def all_or_nothing(method: Callable, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Fit. By an exception the estimator becomes what it was: else new classes, say, would go with an old model.
+    """Fit, and after an exception restore all attributes: else new classes, say, would stand with an old model.
 
-    An interrupt that has left a model is given in the attribute `_interrupt`, and is raised here.
+    An interrupt that left a finished model is passed in the attribute `_interrupt`, and is raised here.
     """
     before = dict(vars(estimator))
     try:
@@ -145,7 +142,7 @@ def all_or_nothing(method: Callable, estimator: Any, *args: Any, **kwargs: Any) 
 
 
 def lines_wanted(estimator: Any) -> int:
-    """The parameter `verbose`; lines stand in for bars where these cannot be drawn, in a log file say."""
+    """The parameter `verbose`, or 1 where a progress bar cannot be drawn, as in a log file: lines replace it."""
     verbose = int(getattr(estimator, "verbose", 0))
     callbacks = getattr(estimator, "_skl_callbacks", []) if not hasattr(estimator, "_parent_callback_ctx") else []
     if verbose or not any(shows_bars(callback) for callback in callbacks):
@@ -157,16 +154,16 @@ def lines_wanted(estimator: Any) -> int:
 
 
 class SearchTask:
-    """A search that is under way: a task for each setting, in it one for each fold, and one for the fit on all rows.
+    """A search in progress: a task for each setting, with one for each fold, and a task for the final fit.
 
     Parameters
     ----------
     estimator : estimator
-        Whose search it is; without callbacks nothing is done.
+        The search; without callbacks nothing is reported.
     settings : list of str
-        What is tried out, in words.
+        A text for each setting.
     folds : int
-        Number of folds of each.
+        Number of folds of each setting.
     """
 
     def __init__(self, estimator: Any, settings: list[str], folds: int):
@@ -183,18 +180,18 @@ class SearchTask:
             self._settings.append((context, [context.subcontext(task_name=name) for name in names]))
 
     def fold(self, setting: int, fold: int) -> tuple[Any, Any] | None:
-        """Where callbacks hear of the fit of a fold, for `inside`."""
+        """Context in which the fit of a fold is reported, for `inside`."""
         return None if self._fit is None else (self._settings[setting][1][fold], self._fit.estimator)
 
     def ended(self, setting: int) -> bool:
-        """All folds of a setting are done. Returns whether a callback asks to stop the search."""
+        """Report the end of a setting; returns whether a callback asks to stop the search."""
         if self._fit is None:
             return False
         return bool(self._settings[setting][0].call_on_fit_task_end(estimator=self._fit.estimator, **self._fit.given))
 
 
 def place_in(estimator: Any, name: str) -> tuple[Any, Any] | None:
-    """Where callbacks hear of the fit of another model inside the fit of `estimator`, for `inside`."""
+    """Context in which the fit of another model inside the fit of `estimator` is reported, for `inside`."""
     task = getattr(estimator, "_fit_task", None)
     if task is None:
         return None
@@ -204,10 +201,9 @@ def place_in(estimator: Any, name: str) -> tuple[Any, Any] | None:
 
 @contextmanager
 def inside(place: tuple[Any, Any] | None, model: Any, X: Any, y: Any, *, settled: bool = False) -> Iterator[list[str]]:
-    """Fit `model` as a part of another estimator's task, whose callbacks then hear of it.
+    """Context that reports the fit of `model` to the callbacks of another estimator, of whose fit it is a part.
 
-    Gives a list that is not empty in the end if a callback asked to stop and the fit went on, as it does where its
-    number of atoms is `settled`, or was over.
+    Yields a list of requests to stop that were not obeyed: because the number of atoms is `settled`, or the fit ended.
     """
     noted: list[str] = []
     if place is None:

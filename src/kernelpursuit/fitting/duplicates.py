@@ -1,4 +1,4 @@
-"""Duplicate rows: where each row comes several times, its noise comes back, and looks like signal."""
+"""Duplicate rows: their noise repeats and looks like signal, which misleads every choice by errors of rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def warn_of_duplicates(
         return
     if not coincide(X, targets, ids) and share_of_several(ids, targets) <= OTHER_TARGETS:
         warn(
-            f"{n - distinct} of {n} rows {DUPLICATES}, targets and all. Noise that comes back looks like signal, so "
+            f"{n - distinct} of {n} rows {DUPLICATES}, targets and all. Repeated noise looks like signal, so "
             "that the model may fit it, and errors of held-out rows look too small: leave out duplicate rows, or "
             "choose by a search (PursuitSearchCV) with `groups` that keep them together"
         )

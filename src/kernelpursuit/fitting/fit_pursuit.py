@@ -1,4 +1,4 @@
-"""One fit of kernel matching pursuit, for values, classes and groups: its ridge, its number of steps, its model."""
+"""The fit of kernel matching pursuit, for values, classes and groups: its ridge, its number of steps, its model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelpursuit.fitting.auto_ridge import (
 from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.model import Fitted, attributes_of
 from kernelpursuit.fitting.orthogonal import OrthogonalFit
-from kernelpursuit.fitting.pipeline import Pursuit, Settings, warn_if_short, will_track_scores
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, looks_at_all, warn_if_short
 from kernelpursuit.fitting.placement import as_like
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.rules import (
@@ -70,35 +70,35 @@ from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.stopping import loss_below
 
 Split = Callable[[TrainingData, float, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-LEAST_MEAN = 0.01  # of the mean of the targets: a fit of a mean by the squared loss may be negative
-LEFT_OUT = (gcv, leave_one_out, leave_one_group_out)  # rules by rows left out in closed form
-HELD_OUT = (leave_one_group_out, validation, certificate)  # rules that leave weights aside, and groups whole
+LEAST_MEAN = 0.01  # share of the mean target below which a fitted mean is raised: a link takes no negative means
+LEFT_OUT = (gcv, leave_one_out, leave_one_group_out)  # rules that need leave-one-out residuals in closed form
+HELD_OUT = (leave_one_group_out, validation, certificate)  # rules that hold out rows, or whole groups
 
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What a fit must know of its targets: values, classes, several labels a row, or numbers to rank groups by.
+    """The kind of targets that a fit has, with their losses and error counts: values, classes, labels or groups.
 
     Attributes
     ----------
     kind : {"values", "classes", "labels", "groups"}
     loss : callable
-        ``loss(data)``: the loss on some of the rows. None is the squared loss, which has a criterion of its own.
+        ``loss(data)``: the loss on some of the rows; None for the squared loss, which has a criterion of its own.
     split : callable
-        ``split(data, share, rng)``: rows to train on and rows to hold out, for the validation rule.
+        ``split(data, share, rng)``: training rows and held-out rows, for the validation rule.
     is_error : callable, optional
         ``is_error(targets, residuals, seen)``: which rows count as errors; `seen` are training targets. None for
-        groups, where a share of the pairs of each is wrong.
+        groups, where pairs are counted.
     n_comparisons : int
         How many linear conditions on the weights decide whether a row is an error, see `vc_bound`.
     units : Units
-        Those of the targets.
+        Units of the targets.
     curvature : callable
         ``curvature(loss, targets, values, data)``: the second derivative of a loss along fitted values.
     clip_outliers : callable, optional
-        ``clip_outliers(targets)`` without their outliers, for a look at them with the squared loss.
+        ``clip_outliers(targets)``: targets for the fit with the squared loss that finds the ridge of another loss.
     loss_of_rows : callable, optional
-        `loss` with its scale chosen by these rows alone, where `loss` has chosen it by all.
+        Like `loss`, with its scale chosen by these rows alone; `loss` chose it by all rows.
     """
 
     kind: Literal["values", "classes", "labels", "groups"]
@@ -113,14 +113,14 @@ class LearningTask:
 
 
 class Penalty(NamedTuple):
-    """A ridge for targets as they are fitted, and the second derivative of the loss, about; or those of each target.
+    """The ridge, and roughly the second derivative of the loss; one of each, or one for each target.
 
-    "auto" chooses atoms without a ridge, and then the ridge by their evidence; for the squared loss.
+    With the squared loss the ridge may be "auto": atoms are chosen without one, then the ridge by their evidence.
     """
 
     alpha: float | np.ndarray | str
     curvature: float | np.ndarray = 2.0
-    ended: Path | None = None  # the path of the squared loss by which the ridge was found, if a callback ended it
+    ended: Path | None = None  # path of the fit with the squared loss that found the ridge, if a callback ended it
 
 
 class Objective(NamedTuple):
@@ -152,10 +152,10 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
     Parameters
     ----------
     estimator : estimator
-        Its parameters are read, and nothing is written to it.
+        Its parameters are read; it does not change.
     data : TrainingData
     targets : ndarray of shape (n_samples, n_targets)
-        In the units of `task`; the model is in those that they had before.
+        In the units of `task`; the model is in the original units.
     task : LearningTask
     """
     loss = task.loss(data)
@@ -182,13 +182,13 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
 
 
 def path_before(estimator: Any, loss: Loss | None) -> Path | None:
-    """The path of the model that an estimator is already, with losses as they were before a ridge was chosen."""
+    """The path of the last fit of an estimator, with the losses before its ridge was chosen; None if it has none."""
     if not hasattr(estimator, "path_"):
         return None
     path, losses = estimator.path_, estimator._taken.losses_before_ridge
     if losses is None:
         return path
-    if loss is not None:  # it was interrupted while the squared loss chose its ridge, and has atoms of that loss
+    if loss is not None:  # it was interrupted while the squared loss chose the ridge, and has atoms of that loss
         return None
     steps = [step._replace(loss=loss) for step, loss in zip(path.steps + path.discarded, losses, strict=True)]
     return replace(path, steps=steps, discarded=[])
@@ -213,7 +213,7 @@ def knows_left_out(estimator: Any, loss: Loss | None) -> bool:
 
 
 def warn_if_duplicates_mislead(stop: Any, estimator: Any, data: TrainingData, targets: np.ndarray) -> None:
-    """Warn of duplicate rows where a rule chooses the number of steps, or the evidence a ridge, by errors of rows."""
+    """Warn of duplicate rows where errors of rows choose the number of steps or the ridge."""
     counts_weights = isinstance(stop, gcv | leave_one_out) or has_evidence_ridge(estimator)
     holds_out = isinstance(stop, HELD_OUT)
     if counts_weights or holds_out:
@@ -238,12 +238,12 @@ def values_for_loss(squares: Fitted, loss: Loss, data: TrainingData, targets: np
 
 @dataclass(frozen=True)
 class PursuitFit:
-    """The pursuits of one fit, and what they share.
+    """The pursuits of one fit: of the ridge, of the number of steps, of the model.
 
     Attributes
     ----------
     estimator : estimator
-        Whose parameters are read.
+        Its parameters are read.
     task : LearningTask
     settings : Settings
     centers
@@ -257,11 +257,11 @@ class PursuitFit:
 
     @property
     def limit(self) -> int | None:
-        """Most steps to take; None where a rule chooses among as many as memory allows."""
+        """Most steps to take; None for ``n_atoms="auto"``."""
         return None if self.estimator.n_atoms == "auto" else self.estimator.n_atoms
 
     def rules(self, stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
-        """Stop rules that need no other rows than those fitted to."""
+        """Stop rules that need the training rows alone."""
         estimator, task = self.estimator, self.task
         if stop is None:
             return no_rules
@@ -280,15 +280,15 @@ class PursuitFit:
     def penalty(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool = False) -> Penalty | Fitted:
         """The ridge of the parameter `alpha`, and the curvature of the loss.
 
-        A loss other than the squared one takes the ridge of a fit with the squared loss, in the proportion of the mean
-        curvatures of the two at this fit, for each of several values. If this fit is interrupted it is the model, and
-        is returned. A fit that goes on keeps the ridge under which its steps were taken. `with_callbacks` is for a fit
-        that a choice of the number of steps follows: a callback may end either.
+        For another loss, ``alpha="auto"`` takes the ridge of a fit with the squared loss, times the ratio of the mean
+        curvatures of the two losses at this fit. If this fit is interrupted, it is the model, and is returned. A
+        resumed fit keeps the ridge under which its steps were taken. `with_callbacks`: whether callbacks may end the
+        fit with the squared loss, as they may where a choice of the number of steps follows.
         """
         estimator, task, settings = self.estimator, self.task, self.settings
         alpha, loss = estimator.alpha, task.loss(data)
         if isinstance(alpha, str) and not chooses_ridge(estimator):
-            return Penalty(0.0)  # no joint fit; a statement about the fit without a ridge
+            return Penalty(0.0)
         if loss is None:
             return Penalty(alpha)
         targets = targets if task.clip_outliers is None else task.clip_outliers(targets)
@@ -305,7 +305,7 @@ class PursuitFit:
         return Penalty(ridge, curvature, squares.path if squares.path.reason == "callback" else None)
 
     def _fit_squares(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool) -> Fitted:
-        """Fit with the squared loss and the ridge that its evidence prefers, for the sake of this ridge."""
+        """Fit with the squared loss, to find the ridge that its evidence prefers."""
         settings, task, limit = self.settings, self.task, self.limit
         fit_task = settings.fit_task if with_callbacks else None
         if fit_task is not None:
@@ -316,13 +316,13 @@ class PursuitFit:
         return replace(self, task=of_squares, settings=quiet).once(data, targets, Penalty("auto"), limit, rules)
 
     def validated(self, data: TrainingData, targets: np.ndarray, penalty: Penalty, stop: validation) -> Fitted:
-        """Choose the number of steps on rows held out, then fit that many on all rows."""
+        """Choose the number of steps on held-out rows, then fit that many to all rows."""
         estimator, task, settings = self.estimator, self.task, self.settings
         if penalty.ended is not None:
             return self._chosen(penalty.ended, data, targets, penalty)
         if settings.fit_task is not None:
             settings.fit_task.begin(2)
-        # Drawn alike in every fit unless a seed says otherwise: a model that cannot be had again helps nobody.
+        # The same rows in every fit without a seed, so that a model can be fitted again.
         rng = np.random.default_rng(0) if estimator.random_state is None else settings.rng
         train, held_out = task.split(data, stop.share, rng)
         others = data.subset(held_out)
@@ -345,10 +345,10 @@ class PursuitFit:
         return fitted
 
     def certified(self, data: TrainingData, targets: np.ndarray, stop: certificate) -> Fitted:
-        """Fit to some rows, and keep the number of steps of which the others promise most.
+        """Fit to some rows, and keep the number of steps with the lowest bound on the held-out rows.
 
-        The rows fitted to name the number of steps that they prefer; it has most of delta. See `holdout_bound`, and
-        `loss_bound` for groups.
+        The number of steps that the training rows prefer has most of delta. See `holdout_bound`, and `loss_bound` for
+        groups.
         """
         estimator, task = self.estimator, self.task
         refuse_weights(data, "certificate", getattr(estimator, "class_weight", None))
@@ -358,7 +358,7 @@ class PursuitFit:
         hold_out = hold_out_rows if data.groups is None else hold_out_groups
         train, held_out = hold_out(data, stop.share, self.settings.rng)
         some, seen, others = data.subset(train), targets[train], data.subset(held_out)
-        if task.loss_of_rows is not None:  # the rows held out have no part in it, nor in the ridge
+        if task.loss_of_rows is not None:  # held-out rows take no part in it, nor in the ridge
             loss = task.loss_of_rows(some)
             task = replace(task, loss=lambda rows: loss)
         fit = replace(self, task=task, centers=fewer_centers(self.centers, len(train)))
@@ -403,10 +403,8 @@ class PursuitFit:
         estimator, settings, loss = self.estimator, self.settings, self.task.loss(data)
         objective = Objective(data, targets, loss, penalty, data.groups is None and estimator.fit_intercept)
         family = atoms_of(estimator, data, settings.rng, self.centers)
-        kept_of_atom, track_scores = self._bytes_per_atom(objective, family, limit)
-        pursuit = Pursuit.plan(
-            [family.dictionary], settings, data, limit, bytes_per_atom=kept_of_atom, track_scores=track_scores
-        )
+        bytes_per_atom = self._bytes_per_atom(objective, family)
+        pursuit = Pursuit.plan([family.dictionary], settings, data, limit, bytes_per_atom=bytes_per_atom)
         criterion = self._criterion(objective, family, pursuit.dictionaries[0])
         takes_one_weight = is_basic(estimator.variant)
         limits = [
@@ -418,7 +416,7 @@ class PursuitFit:
             fitted = self._fitted(objective, family, criterion, replace(path))
             return attributes_of(estimator, self.task.units.restored(fitted))
 
-        # A fit with the squared loss for the sake of a ridge is no model.
+        # Callbacks see no snapshot of a fit that only finds the ridge of another loss.
         is_model = loss is not None or estimator.loss == "squared_error"
         path = pursuit.run(
             criterion,
@@ -433,15 +431,14 @@ class PursuitFit:
             warn_if_astray(estimator, loss, path, criterion)
         return self._fitted(objective, family, criterion, path)
 
-    def _bytes_per_atom(self, objective: Objective, family: AtomFamily, limit: int | None) -> tuple[int, bool]:
-        """What a criterion keeps of each atom taken, in bytes, and whether it may keep the scores of all atoms."""
+    def _bytes_per_atom(self, objective: Objective, family: AtomFamily) -> int:
+        """Bytes that a criterion keeps of each atom taken: its direction, and under a ridge a number for each atom."""
         data, n = objective.data, len(objective.data.rows)
         direction = 0 if is_basic(self.estimator.variant) else n
         if data.groups is not None and objective.loss is None:
             direction *= 2  # as much for groups left out
-        ridge = family.size if objective.has_ridge else 0
-        track_scores = will_track_scores(self.settings, data, family.size, limit, 8 * (n + ridge))
-        return 8 * (direction + (ridge if track_scores else 0)), track_scores
+        has_all_scores = looks_at_all(self.settings.candidates, family.size)
+        return 8 * (direction + (family.size if objective.has_ridge and has_all_scores else 0))
 
     def _criterion(self, objective: Objective, family: AtomFamily, dictionary: Any) -> Any:
         """The criterion of a loss; the squared one has a criterion of its own."""
@@ -463,7 +460,7 @@ class PursuitFit:
         return data.source.criterion(Squares, data, family)(dictionary, y, counts=counts, **options)
 
     def _fitted(self, objective: Objective, family: AtomFamily, criterion: Any, path: Path) -> Fitted:
-        """The model that a pursuit comes to: its ridge and its calibration, where it has these."""
+        """The model after a pursuit, with its ridge and its calibration where it has these."""
         data, targets, loss, alpha = objective.data, objective.targets, objective.loss, objective.penalty.alpha
         taken = path.truncate(len(path) + len(path.discarded))
         atoms, weights = taken.atoms, criterion.weight_path(len(taken))

@@ -1,4 +1,4 @@
-"""How much memory a fit may take, and what of it the kernel matrix."""
+"""Memory of a fit: how much of it may go to the kernel matrix, and how much is free."""
 
 from __future__ import annotations
 

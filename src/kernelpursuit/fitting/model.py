@@ -54,20 +54,19 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
         """Model with the first `k` steps of the path only, and the weights that these atoms have without the others.
 
         Where `alpha` is a number, this is the model that a fit with ``n_atoms=k`` gives; probabilities are calibrated
-        for some numbers of atoms, and in between by interpolation. Under ``alpha="auto"`` the ridge stays that of this
-        model, which was chosen once, for all the steps that were kept. A fit with ``n_atoms=k`` chooses its own: its
-        weights differ a little, and for a loss other than the squared one, where the ridge takes part in the choice,
-        its atoms may.
+        at some numbers of atoms and interpolated in between. With ``alpha="auto"`` the ridge is that of this model,
+        while a fit with ``n_atoms=k`` chooses its own: its weights differ a little, and so may its atoms for a loss
+        other than the squared one, where the ridge takes part in their choice.
 
         Parameters
         ----------
         k : int
-            From 0 (the constant) to the number of steps taken, those that the stop rule discarded included.
+            From 0 (the constant) to the number of steps taken, including those that the stop rule discarded.
 
         Returns
         -------
         estimator
-            A fitted copy; this one stays as it is.
+            A fitted copy; the model itself does not change.
         """
         check_is_fitted(self)
         most = len(self._taken.weights)
@@ -99,16 +98,15 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
         return self._taken.weights.truncate(len(self.path_))
 
     def _calibrated(self, values: Array) -> Array:
-        """Log-odds from decision values: of each class, or of the second of two."""
+        """Log-odds of each class, or of the second of two, from decision values."""
         slope, bias, limit = self._line(values.shape[1])
         slope = from_host(slope, values) if np.ndim(slope) else slope
         return no_surer(values * slope + from_host(bias, values), limit)
 
     def _line(self, width: int) -> tuple[Any, np.ndarray, Any]:
-        """Slope and biases of the log-odds of so many decision values, and what is the largest."""
+        """Slope and biases that turn `width` decision values into log-odds, and the largest log-odds allowed."""
         calibration, k = self._taken.calibration, len(self.path_)
-        if calibration is None:  # the file of a model that is older than probabilities
-            raise AttributeError("this model was fitted when none had probabilities of this loss: fit it again")
+        assert calibration is not None, "a loss without log-odds of its own is calibrated by fit"
         slope, bias = calibration.at(k)
         return slope, bias if width > 1 else bias[1:] - bias[:1], calibration.limit(k)
 
@@ -127,19 +125,19 @@ class PursuitModel(EstimatorSupport, BaseEstimator):
         self.gamma_ = gamma_of(kept.kernels)
 
     def _raw(self, X: Any, method: str) -> Array:
-        """Values of the expansion, (n_rows, n_targets), where X is; `method` is who asks."""
+        """Values of the expansion at new rows, (n_rows, n_targets); errors name `method`."""
         X = check_new(self, X, self.kernel, getattr(self, "support_vectors_", None), method)
         return self._expansion.predict(X)
 
     def _staged_raw(self, X: Any, method: str) -> Iterator[Array]:
-        """Values after 1, 2, ... steps. The kernel is evaluated once for as many steps as memory has room for."""
+        """Values after 1, 2, ... steps. Kernel values are computed once for as many steps as fit into memory."""
         check_is_fitted(self)
         X = check_new(self, X, self.kernel, self.support_vectors_, method)
         yield from self._expansion.staged(X, islice(self._weights, 1, None))
 
 
 def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
-    """What `fitted` makes of an estimator, which stays as it is."""
+    """Attributes that `fitted` would give to an estimator, which does not change."""
     model = copy.copy(estimator)
     model._set(fitted)
     model._fit_task = None  # which holds the data
@@ -147,7 +145,7 @@ def attributes_of(estimator: Any, fitted: Fitted) -> dict[str, Any]:
 
 
 def with_input_weights(model: PursuitModel, X: Any, input_weights: np.ndarray, names: Any = None) -> PursuitModel:
-    """Model of the inputs X themselves, from one with a Gaussian kernel that was fitted to X times `input_weights`.
+    """Model for inputs X, from a model with a Gaussian kernel that was fitted to X times `input_weights`.
 
     Parameters
     ----------

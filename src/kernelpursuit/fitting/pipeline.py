@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -24,15 +23,7 @@ from kernelpursuit.fitting.memory import limit_spare, plan_memory
 from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.rows import is_collection, refuse_collections, takes_collections
 from kernelpursuit.fitting.training import TrainingData
-from kernelpursuit.pursuit.candidates import (
-    RATE,
-    START,
-    Candidates,
-    everything,
-    growing_subset,
-    random_subset,
-    sample_size,
-)
+from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import OtherPath, Path, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
@@ -47,18 +38,18 @@ MakeDictionary = Callable[[int, str], Dictionary]  # from bytes and the way of s
 
 @dataclass(frozen=True)
 class Settings:
-    """What every pursuit is told besides its atoms and its criterion, by parameters of the same names.
+    """Parameters of an estimator that every pursuit needs, whatever its atoms and its criterion.
 
     Attributes
     ----------
     rng : numpy.random.Generator
         Made from `random_state`.
     journal : Journal or None
-        The file that ``resume`` names: steps are read from it, and added to it.
+        The file that ``resume`` names: steps are read from it and appended to it.
     path : Path or None
-        The path of the fit before, where ``resume=True`` asks to go on with it.
+        The path of the previous fit, where ``resume=True`` asks to continue it.
     fit_task : FitTask or None
-        What callbacks hear of, where the estimator has any.
+        The fit as reported to callbacks, where the estimator has any.
     """
 
     rng: np.random.Generator
@@ -72,9 +63,9 @@ class Settings:
 
     @classmethod
     def of(cls, estimator: Any, data: TrainingData | None = None, path: Path | None = None) -> Settings:
-        """The settings among the parameters of an estimator.
+        """Settings from the parameters of an estimator.
 
-        One that has the parameter ``resume`` gives its `data`, and the `path` of the model that it is already.
+        For an estimator with the parameter ``resume``, `data` are the rows and `path` is the path of its last fit.
         """
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
         given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
@@ -99,8 +90,6 @@ class Pursuit:
         Most atoms that the estimator takes.
     room : int or None
         Most atoms that memory allows, where there is no other limit.
-    track_scores : bool
-        Whether the scores of all atoms may be kept, see `will_track_scores`.
     """
 
     settings: Settings
@@ -108,7 +97,6 @@ class Pursuit:
     dictionaries: list[Any]
     limit: int | None
     room: int | None
-    track_scores: bool
 
     @classmethod
     def plan(
@@ -120,7 +108,6 @@ class Pursuit:
         *,
         bytes_per_atom: int | None = None,
         reads_matrix: bool = True,
-        track_scores: bool | None = None,
     ) -> Pursuit:
         """Plan the memory and make the dictionaries.
 
@@ -137,21 +124,17 @@ class Pursuit:
             view.
         reads_matrix : bool
             Whether the criterion reads the whole kernel matrix, so that it pays to keep it.
-        track_scores : bool, optional
-            By default what `will_track_scores` says of as many atoms as rows.
         """
         n = len(data.rows)
         kept = 8 * n * len(atoms) if bytes_per_atom is None else bytes_per_atom
         memory, room = plan_memory(data, limit, kept, settings.memory)
-        if track_scores is None:
-            track_scores = will_track_scores(settings, data, n, limit, kept)
-        storage = storage_for(settings, reads_matrix, track_scores)
+        storage = storage_for(settings, reads_matrix, n)
         dictionaries: list[Any] = [make(max(1, memory // len(atoms)), storage) for make in atoms]
         for dictionary in dictionaries:
             limit_spare(dictionary, data.X)
         for dictionary in dictionaries if settings.verbose else []:
             say(getattr(dictionary, "plan", ""))
-        return cls(settings, data, dictionaries, limit, room, track_scores)
+        return cls(settings, data, dictionaries, limit, room)
 
     def run(
         self,
@@ -183,10 +166,11 @@ class Pursuit:
             criterion.reserve(min(self.limit, n))
         earlier = settings.path if journal is None else journal.read_path(n)
         task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
-        one_by_one = self.track_scores and (settings.weakness == 1 or settings.candidates is not None)
+        all_atoms = looks_at_all(settings.candidates, len(criterion.available))
+        one_by_one = all_atoms and (settings.weakness == 1 or settings.candidates is not None)
         with one_blas_of(self.dictionaries, criterion) if one_by_one else nullcontext():
             try:
-                path = follow_criterion(criterion, first_of(*rules), settings, unit, earlier, task, self.track_scores)
+                path = follow_criterion(criterion, first_of(*rules), settings, unit, earlier, task)
             except OtherPath as error:
                 why = (
                     RESUMED if journal is None else f"resume={journal.name!r} is of another fit; delete it to fit anew"
@@ -200,10 +184,10 @@ class Pursuit:
 
 
 def one_blas_of(dictionaries: list[Any], criterion: Any) -> AbstractContextManager:
-    """Context for steps that each read, or compute, all of a matrix: BLAS has one thread where it would be in the way.
+    """Context for steps that each read or compute a whole matrix: BLAS has one thread where more would interfere.
 
-    Where a triangle of a matrix is read, by SciPy's BLAS, that keeps its threads. Tiles have threads of their own.
-    Those of BLAS would disturb them: after a product they look for more work, for longer than a pass takes.
+    Products with one triangle of a matrix go through SciPy's BLAS, which keeps its threads. Tiles have threads of their
+    own. Threads of BLAS would slow them down: after a product they spin, for longer than a pass takes.
     """
     if all(worth_one_triangle(dictionary) for dictionary in dictionaries):
         return one_blas_thread(scipy_too=False)
@@ -218,9 +202,8 @@ def follow_criterion(
     unit: float = 1.0,
     earlier: Path | None = None,
     task: PursuitTask | None = None,
-    track_scores: bool = True,
 ) -> Path:
-    """The loop itself, with its report. Use `Pursuit.run`, unless a criterion goes on where another one ended.
+    """The loop with its report. Use `Pursuit.run`, except to continue a path with another criterion.
 
     The steps of an `earlier` path are taken first, see `pursue`.
     """
@@ -237,19 +220,18 @@ def follow_criterion(
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier, track_scores)
+    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier)
     if settings.verbose:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path
 
 
 def fits(method: Callable) -> Callable:
-    """Decorator of `fit`: parameters are checked first, and an interrupt (Ctrl-C) is raised again last.
+    """Decorator of `fit`: checks the parameters first, and raises an interrupt (Ctrl-C) again at the end.
 
-    Small fits have one thread, see `threads_for`.
-
-    The loop ends at an interrupt with the steps finished so far. `fit` makes the model of those, so that a person at a
-    prompt can use it, and then the interrupt goes on its way, so that no search takes the model for a finished one.
+    An interrupt ends the loop with the steps taken so far. `fit` makes a model of them, so that a person at a prompt
+    can use it. Then the interrupt is raised again, so that no search takes the model for a finished one. Small fits
+    have one thread, see `threads_for`.
     """
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -262,14 +244,14 @@ def fits(method: Callable) -> Callable:
         with threads_for(X):
             method(self, *args, **kwargs)
         if self.path_.reason == "interrupted":
-            self._interrupt = KeyboardInterrupt(f"{self.path_.sentence}; what was finished by then is the model")
+            self._interrupt = KeyboardInterrupt(f"{self.path_.sentence}; the model has the steps taken until then")
         return self
 
     return fit
 
 
 def threads_for(X: Any) -> AbstractContextManager:
-    """Context in which linear algebra has one thread, where X has few rows and is here; else nothing changes."""
+    """Context in which BLAS has one thread if X has few rows, where threads would only wait for each other."""
     here = type(X).__module__.split(".")[0] in ("numpy", "scipy", "pandas", "polars", "builtins")
     shape = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
     if not here or not shape or not 0 < shape[0] <= ONE_THREAD_ROWS:
@@ -288,16 +270,14 @@ def draw_seed(random_state: Any) -> int:
 
 
 def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[], int], size: int) -> Candidates:
-    """What each step looks at of `size` atoms, from `candidates`; `steps` says how many have been taken.
+    """The rule by which a step draws its candidates among `size` atoms; `steps()` is the number of steps taken.
 
-    The draws of a step depend on the state of `rng` here and on the number of steps before it, and on no other draw:
-    so a path that goes on draws as one that was never interrupted.
+    The draws of a step depend on the state of `rng` now and on the number of steps before it alone, so a resumed path
+    draws what an uninterrupted one draws.
     """
-    if candidates is None:
+    if looks_at_all(candidates, size):
         return everything
     sample, seed = sample_of(candidates), int(rng.integers(2**63))
-    if sample is not None and sample >= size:
-        return everything
 
     def draw(alive: np.ndarray) -> np.ndarray | None:
         own = np.random.default_rng([seed, steps()])
@@ -307,7 +287,7 @@ def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[],
 
 
 def sample_of(candidates: Any) -> int | None:
-    """How many atoms each step looks at; None where they become more with each step."""
+    """Size of the sample of each step; None where it grows."""
     if candidates == "growing":
         return None
     if isinstance(candidates, bool) or (isinstance(candidates, tuple) and len(candidates) != 2):
@@ -317,40 +297,18 @@ def sample_of(candidates: Any) -> int | None:
     return sample_size(*candidates) if isinstance(candidates, tuple) else candidates
 
 
-LARGE = 40  # a sample is large from one atom in so many on,
-TWICE = 2  # if the path looks at so many columns for each one of the matrix
-_TYPICAL = 200  # steps of a path whose number of atoms is not given
+def looks_at_all(candidates: Any, size: int) -> bool:
+    """Whether each step looks at all of `size` atoms."""
+    sample = size if candidates is None else sample_of(candidates)
+    return sample is not None and sample >= size
 
 
-def will_track_scores(
-    settings: Settings, data: TrainingData, size: int, steps: int | None, bytes_per_atom: int
-) -> bool:
-    """Whether the scores of all `size` atoms may be kept: steps look at all, or at large samples if `memory` allows it.
+def storage_for(settings: Settings, reads_matrix: bool, size: int) -> str:
+    """Whether the kernel matrix of `size` atoms is kept: "auto" if it fits into `memory`, "tiles" never.
 
-    The samples of the path must together be twice as many columns as the matrix has: fewer take less time than that.
-    `bytes_per_atom` are kept of each atom taken, beside the matrix.
+    A matrix of which a pursuit reads few columns is kept only where the user gave a `memory` for it.
     """
-    if settings.candidates is None:
-        return True
-    sample, steps = sample_of(settings.candidates), _TYPICAL if steps is None else steps
-    if sample is None:
-        sample = ceil(START + RATE * steps / 2)
-    elif sample >= size:
-        return True
-    if LARGE * sample < size or sample * steps < TWICE * size or settings.memory == 0:
-        return False
-    if settings.memory is None:  # the dictionary knows how much is free
-        return True
-    return len(data.rows) * size * host_dtype(data.X).itemsize + steps * bytes_per_atom <= settings.memory
-
-
-def storage_for(settings: Settings, worth_keeping: bool = True, track_scores: bool = False) -> str:
-    """Whether the kernel matrix is kept: "auto" if it fits into `memory`, "tiles" never.
-
-    A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be.
-    `track_scores` is the answer of `will_track_scores`.
-    """
-    few = not (settings.candidates is None or track_scores) or not worth_keeping
+    few = not (reads_matrix and looks_at_all(settings.candidates, size))
     return "tiles" if settings.memory == 0 or (settings.memory is None and few) else "auto"
 
 

@@ -23,10 +23,9 @@ TAKE_COLLECTIONS = (  # estimators whose fit takes Dask collections
 
 
 class RowSource:
-    """The operations of a fit that depend on where its rows are: those of NumPy arrays and tensors.
+    """The operations of a fit that depend on where its rows are; this class is for rows in this process.
 
-    `kernelpursuit.dask` has a subclass for arrays whose rows are on the workers of a cluster. Functions are called with
-    arrays over the rows, all in one place, among constants.
+    `kernelpursuit.dask` has a subclass for rows on the workers of a cluster.
     """
 
     remote = False
@@ -49,11 +48,11 @@ class RowSource:
         return array[positions]
 
     def sample(self, array: Any) -> Any:
-        """Bring enough rows to fit a few numbers to into this process, the same rows of every array."""
+        """Bring a sample of the rows into this process, enough to fit a few numbers; the same rows of every array."""
         return array
 
     def bring_few(self, data: Any) -> Any:
-        """Bring the data into this process if they have so few rows that a refined fit needs all of them there."""
+        """Bring data of few rows into this process, for a refined fit that needs all of them."""
         return data
 
     def free_memory(self, X: Any) -> int:
@@ -61,24 +60,24 @@ class RowSource:
         return free_memory(X)
 
     def identity(self, data: Any) -> tuple[Any, ...]:
-        """Arrays that differ if any bit of the rows does."""
+        """Arrays that identify the rows: equal only if all rows are equal."""
         return data.X, data.y, data.weights, data.groups
 
     def make_atoms(self, family: type, data: Any, rng: np.random.Generator, **parameters: Any) -> Any:
-        """All atoms that an estimator may choose from, given the class of those of rows in this process."""
+        """Make all atoms that an estimator may choose from; `family` is the class for rows in this process."""
         return family(data, rng, **parameters)
 
     def criterion(self, kind: type, data: Any, family: Any) -> Callable:
-        """The class of a criterion, given that for rows in this process."""
+        """The class of a criterion for these rows; `kind` is the class for rows in this process."""
         return kind
 
     def refinement(self, method: Callable) -> Callable:
-        """The function that moves atoms, given that for rows in this process."""
+        """The function that moves atoms over these rows; `method` is the one for rows in this process."""
         return method
 
 
 def is_collection(x: Any) -> bool:
-    """Whether an object is one of Dask's, whose rows need not be in this process."""
+    """Whether an object is a Dask collection."""
     return type(x).__module__.startswith(("dask", "distributed"))
 
 
@@ -110,7 +109,7 @@ def rows_of_fit(
 
 
 def lazy_for_collections(method: Callable) -> Callable:
-    """Decorator of a method with a result for each row: of a Dask collection the result is a lazy Dask array."""
+    """Decorator of a method with one result a row: given a Dask collection, it returns a lazy Dask array."""
 
     @functools.wraps(method)
     def either(self: Any, X: Any) -> Any:
@@ -130,7 +129,7 @@ def takes_collections(estimator: Any) -> bool:
 
 
 def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
-    """Raise an error where a collection has come to a method that would bring it into the memory of this process."""
+    """Raise an error for a Dask collection given to a method that would load all of it into this process."""
     if not any(is_collection(one) for one in data):
         return
     name = type(estimator).__name__

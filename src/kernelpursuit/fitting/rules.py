@@ -1,4 +1,4 @@
-"""Rules that choose the number of steps of kernel matching pursuit, made from what a fit knows."""
+"""Rules that choose the number of steps of kernel matching pursuit, and warnings about what they found."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from kernelpursuit.pursuit.stopping import (
 from kernelpursuit.ranking import group_sizes, wrong_pairs
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
-_OFF_QUANTILE = 0.05  # share of rows: how far it may be from a quantile without a warning
-_UNSETTLED = 0.01  # share of the first loss: one more refit may take off as much without a warning
+_OFF_QUANTILE = 0.05  # share of rows by which a quantile may be missed without a warning
+_UNCONVERGED = 0.01  # share of the first loss that one more refit may save without a warning
 _FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
 IsError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
@@ -47,10 +47,10 @@ def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
 
 
 def most_steps(limit: int | None, ends_itself: bool) -> list[StopRule]:
-    """The most steps to take: those asked for, or as many as a rule may choose.
+    """Stop rule for the most steps: the number asked for, or `MOST_CHOSEN` where a rule chooses.
 
-    Without noise each atom improves the fit, and a rule alone would go on to nearly half as many atoms as rows. A fit
-    `ends_itself` by a rule of the user's own, or in the basic variant, whose steps do not take longer one by one.
+    Without noise each atom improves the fit, and a rule alone would take nearly half as many atoms as rows. No limit
+    where the fit `ends_itself`: by a rule of the user, or in the basic variant, whose steps all take the same time.
     """
     if limit is not None:
         return [n_atoms(limit)]
@@ -58,7 +58,7 @@ def most_steps(limit: int | None, ends_itself: bool) -> list[StopRule]:
 
 
 def warn_if_cut(path: Path) -> None:
-    """ConvergenceWarning when a rule was to choose the number of steps and something else ended them."""
+    """ConvergenceWarning when a limit ended the path before the rule that chooses the number of steps."""
     if path.reason in (UNASKED, "memory"):
         more = " and a larger `memory`" if path.reason == "memory" else ""
         warn(
@@ -70,7 +70,7 @@ def warn_if_cut(path: Path) -> None:
 
 
 def warn_of_choice(path: Path, known: str) -> None:
-    """ConvergenceWarning that a callback has ended the choice of a number of atoms; `known` says what decided."""
+    """ConvergenceWarning that a callback ended the choice of a number of atoms; `known` is what was known by then."""
     warn(
         f"{path.sentence}: {known}, and the model may be worse than one of a choice that was finished. Let the "
         "callback wait longer, or ask for less: fewer atoms, widths or folds",
@@ -79,14 +79,14 @@ def warn_of_choice(path: Path, known: str) -> None:
 
 
 def found_constant(path: Path) -> bool:
-    """Whether there was nothing to fit before the first step, as where all targets are equal."""
+    """Whether nothing was left to fit before the first step, as with equal targets."""
     return path.reason == "tolerance" and not path.steps and not path.discarded
 
 
 def say_chosen(path: Path, choice: Path, targets: np.ndarray, by: str = "on held-out rows") -> None:
-    """Have the path of a fit on all rows say how its number of steps was chosen: `by` another path.
+    """Write into the path of a fit on all rows how another path, `choice`, chose its number of steps.
 
-    Nothing was, where all `targets` are equal.
+    With equal `targets` nothing was chosen.
     """
     if found_constant(choice):
         if np.all(targets == targets[:1]):
@@ -101,7 +101,7 @@ def say_chosen(path: Path, choice: Path, targets: np.ndarray, by: str = "on held
 def warn_if_constant(path: Path) -> None:
     """ConvergenceWarning when no atom was kept although the targets vary and atoms were asked for.
 
-    Of few rows a path may fit all before a rule gives its steps up again: the reason is then not the name of the rule.
+    With few rows a path may fit all of them before a rule discards its steps: the reason is then not the rule's name.
     """
     asked = path.discarded or path.reason != "n_atoms"
     if asked and not path.steps and path.reason != "interrupted" and not found_constant(path):
@@ -113,7 +113,7 @@ def warn_if_constant(path: Path) -> None:
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
-    """Rule that follows the mean of the fitted loss on rows held out; None is the squared loss, inside their groups."""
+    """Rule that follows the mean loss on held-out rows; None is the squared loss, of pairs where there are groups."""
     if loss is None:
         groups = held_out.groups
         loss = LOSSES["squared_error"] if groups is None else pairwise_squared(groups, held_out.weights)
@@ -121,7 +121,7 @@ def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | No
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
         rows = widest(held_out.X)  # the weights may be large and of both signs
-        columns: dict[int, Any] = {}  # values of the chosen atoms at the rows held out
+        columns: dict[int, Any] = {}  # values of the chosen atoms at the held-out rows
 
         def current_error(path: Path) -> float:
             for atom in set(path.atoms.tolist()) - columns.keys():
@@ -170,7 +170,7 @@ def vc_bound_rule(targets: np.ndarray, is_error: IsError, n_comparisons: int, in
 
 
 def class_rule(data: TrainingData, targets: np.ndarray, is_error: IsError, patience: int) -> Rules:
-    """Rule for several classes: the fewest atoms that left-out classes cannot tell from the best."""
+    """Rule for several classes: the fewest atoms whose leave-one-out error rate is not clearly above the lowest."""
     charge = search_charge(in_double(targets), data.weights)
 
     def rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -186,7 +186,7 @@ def class_rule(data: TrainingData, targets: np.ndarray, is_error: IsError, patie
 def weight_of_errors(
     is_error: IsError, targets: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None
 ) -> float:
-    """How many rows are wrong, by weight."""
+    """Total weight of the rows that are errors."""
     misses = is_error(targets, to_host(residuals), targets)
     return float(np.sum(misses if weights is None else misses * weights))
 
@@ -214,7 +214,7 @@ def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
     """Mean leverage of a row after 0, 1, ... steps, rows having weights that are not counts.
 
     A direction q of length 1 over the weighted rows adds q_i² / c_i to the leverage of each of the c_i rows that row i
-    stands for. What is mostly about rows that count for much costs more than what is about the others.
+    stands for. A direction along heavy rows costs more than one along light rows.
     """
     weights, counts = to_host(data.weights).astype(np.float64), to_host(row_counts(data))
     share = weights / np.maximum(counts, 1.0) / np.sum(weights)
@@ -232,23 +232,23 @@ def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
 
 
 def certified(path: Path, errors: np.ndarray, n: int) -> Path:
-    """Path cut where `holdout_bound` of its errors on `n` rows held out is lowest; every step has its bound."""
+    """Path cut where `holdout_bound` of its errors on `n` held-out rows is lowest; every step has its bound."""
     bounds = holdout_bound(errors, n, weight=path_weights(len(errors) - 1, preferred=len(path)))
     keep = int(np.argmin(bounds))
-    found = f"{errors[keep]} of {n} rows held out are wrong"
+    found = f"{errors[keep]} of {n} held-out rows are wrong"
     return cut_at(path, bounds, f"with probability 95 % the error rate is below {bounds[keep]:.3g}: {found}")
 
 
 def certified_order(path: Path, held_out: TrainingData, values: Iterable[np.ndarray]) -> Path:
-    """Path cut where `loss_bound` is lowest, of the shares of wrong pairs in each group held out.
+    """Path cut where `loss_bound` is lowest, of the shares of wrong pairs in each held-out group.
 
-    `values` are those of the rows held out after 0, 1, ... steps.
+    `values` are predictions for the held-out rows after 0, 1, ... steps.
     """
     sizes, y = group_sizes(held_out.groups), held_out.y[:, 0]
     losses = np.array([wrong_pairs(y, scores[:, 0], sizes) for scores in values])
     bounds = loss_bound(losses, weight=path_weights(len(losses) - 1, preferred=len(path)))
     keep = int(np.argmin(bounds))
-    found = f"it is {np.mean(losses[keep]):.3g} in {losses.shape[1]} groups held out"
+    found = f"it is {np.mean(losses[keep]):.3g} in {losses.shape[1]} held-out groups"
     what = "with probability 95 % the mean share of wrongly ordered pairs in a group is below"
     return cut_at(path, bounds, f"{what} {bounds[keep]:.3g}: {found}")
 
@@ -265,7 +265,7 @@ def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
 
 
 def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> None:
-    """ConvergenceWarning when a model is not what its loss is for."""
+    """ConvergenceWarning when a model does not do what its loss is for."""
     if not loss.convex:
         warn_if_flat(estimator, path, criterion)
     if not warn_if_unconverged(criterion) and loss.rounded is not None:
@@ -273,10 +273,10 @@ def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> No
 
 
 def warn_if_unconverged(criterion: Any) -> bool:
-    """ConvergenceWarning when the weights are not those of the lowest loss; whether that is so."""
+    """ConvergenceWarning when the weights do not minimise the loss; returns whether it warned."""
     shares = criterion.unconverged()
     worst = int(np.argmax(shares))
-    if shares[worst] <= _UNSETTLED:
+    if shares[worst] <= _UNCONVERGED:
         return False
     whose = f" of column {worst} of y" if len(shares) > 1 else ""
     warn(
@@ -288,7 +288,7 @@ def warn_if_unconverged(criterion: Any) -> bool:
 
 
 def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
-    """ConvergenceWarning when the share of rows below a model of quantiles is another, as no refit has balanced it."""
+    """ConvergenceWarning when the share of rows below the predictions is not the quantile."""
     off = float(max(criterion.imbalance(), key=abs))
     if abs(off) <= min(_OFF_QUANTILE, criterion.smaller_share() / 2):
         return
@@ -306,10 +306,9 @@ def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
 
 
 def warn_if_flat(estimator: Any, path: Path, criterion: Any) -> None:
-    """ConvergenceWarning when a loss is flat at all values of a model that does not fit, and so says no way to go.
+    """ConvergenceWarning when a loss is flat at all values of a model that does not fit: its slope is no guide then.
 
-    Or when it is about to become so: "doom2" wants values as large as can be, and nothing keeps those of the basic
-    variant small.
+    Also when it will become flat: "doom2" drives values up, and nothing keeps those of the basic variant small.
     """
     loss = estimator.loss
     if not path.steps or path.steps[-1].loss <= _FITTED * path.start.loss:

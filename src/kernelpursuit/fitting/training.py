@@ -1,4 +1,4 @@
-"""The rows that a model is fitted to: checked, weighed, split."""
+"""The rows that a model is fitted to: checked, and weighted by rows and by classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kernelpursuit.pursuit.row_weights import as_counts
 
 
 class TrainingData(NamedTuple):
-    """Rows of positive weight, and where they came from."""
+    """The rows of positive weight of a fit, with targets, weights and groups."""
 
     X: Any
     y: Any  # labels or targets: on the host wherever X is, but remote where X is remote
@@ -57,7 +57,7 @@ class TrainingData(NamedTuple):
         return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts, groups)
 
 
-FEWEST_ROWS = 10  # which say nothing about variances
+FEWEST_ROWS = 10  # with fewer, variances say nothing
 ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
 
@@ -82,7 +82,7 @@ def warn_if_one_column_rules(
 ) -> None:
     """Warn when one column has nearly all of the variance of X: a kernel of distances then hardly sees the others.
 
-    A width that the user gives as a number is for the columns as they are: no warning. `columns` are their names.
+    No warning where the user gave a number for gamma, chosen for these columns. `columns` are their names.
     """
     kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
     by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
@@ -109,7 +109,7 @@ def warn_if_one_column_rules(
 
 
 def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray:
-    """Which columns are, by the range of their values over the largest; a warning where float32 made them so."""
+    """Which columns are constant, given range over largest value of each; warns where float32 rounding made them so."""
     flat = width <= ROUNDING * precision
     if precision > 1e-10 and np.any(rounded := flat & (width > 0)):
         columns = ", ".join(str(column) for column in np.flatnonzero(rounded)[:10])
@@ -133,7 +133,7 @@ def varying(targets: np.ndarray) -> np.ndarray:
 
 
 def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingData:
-    """Check the weights and leave out rows that have none: weight 0 is the same as being absent."""
+    """Check the weights and leave out rows of weight 0, which count as absent."""
     n = X.shape[0]
     y = np.zeros(n) if y is None else y
     if sample_weight is None:
@@ -151,16 +151,16 @@ def training_data(X: Any, y: np.ndarray | None, sample_weight: Any) -> TrainingD
 
 
 def row_counts(data: TrainingData) -> Any:
-    """How many rows each stands for, in float64 and where the weights are: see `as_counts`.
+    """How many rows each row stands for, in float64, where the weights are: see `as_counts`.
 
-    What weights of classes say of errors makes no rows.
+    Class weights change the cost of errors, not the number of rows.
     """
     counts = data.weights if data.counts is None else data.counts
     return np.ones(len(data.rows)) if counts is None else as_counts(in_double(counts), len(data.rows))
 
 
 def rows_counted(data: TrainingData) -> float:
-    """How many rows the weights stand for; weights that were scaled down still stand for whole rows."""
+    """Number of rows that the weights stand for: their sum, and not fewer than there are rows."""
     return max(float(len(data.rows)), data.total)
 
 
@@ -178,26 +178,26 @@ def effective_sample_size(data: TrainingData) -> float:
 
 
 class ClassFactors(NamedTuple):
-    """What the weights of the rows of each class were multiplied by."""
+    """Factors by which the weights of the rows of each class were multiplied."""
 
     classes: np.ndarray
     factors: np.ndarray
 
     def without(self, data: TrainingData) -> TrainingData:
-        """The rows with the number of rows that each stands for, beside its weight."""
+        """The rows with counts added: their weights without the factors of the classes."""
         factors = self.factors[np.searchsorted(self.classes, data.y)]
         return data._replace(counts=(data.weights / factors).astype(data.weights.dtype))
 
 
 def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: Any) -> tuple[Any, ClassFactors | None]:
-    """Weights of the rows times those of their classes, which leave the sum as it is: they say what counts for what.
+    """Weights of the rows times weights of their classes, scaled to keep the sum, and the factors of the classes.
 
-    `sample_weight` as it is, and no factors, where classes have none.
+    Without class weights: `sample_weight` and None.
     """
     if class_weight is None:
         return sample_weight, None
     weights = np.ones(len(y)) if sample_weight is None else host_weights(sample_weight, X).astype(np.float64)
-    counted = weights > 0  # rows that are absent have no say in what is balanced
+    counted = weights > 0  # absent rows do not count for "balanced"
     if not counted.any():
         return weights, None
     classes, index = np.unique(y[counted], return_inverse=True)
@@ -215,9 +215,9 @@ def with_class_weight(class_weight: Any, y: np.ndarray, sample_weight: Any, X: A
 
 
 def by_class(class_weight: Any, y: np.ndarray) -> Any:
-    """`class_weight` with 1 for the classes of y that it does not name, so that some of the rows may lack any of them.
+    """`class_weight` with 1 for the classes of y that it does not name; unchanged if it is no dict.
 
-    As it is, where it is not a dict. A name that is not in y is taken for an error, unless all others are named, too.
+    A name that is not in y is an error, unless all classes of y are named too: y may be a part of the rows.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
 
 
 def fewer_centers(centers: Any, n: int) -> Any:
-    """As many random centres as there are rows at most; anything else as it is."""
+    """The parameter `centers`, of which a number is at most the number of rows."""
     return min(centers, n) if isinstance(centers, Integral) else centers
 
 
@@ -269,7 +269,7 @@ def check_square(X: Any, kernel: Any) -> None:
 
 
 def refuse_weights(data: TrainingData, stop: str, class_weight: Any = None) -> None:
-    """Bounds count rows."""
+    """An error if rows have weights: bounds and certificates are statements about equal rows."""
     if data.weights is not None:
         given = "sample_weight" if class_weight is None else f"class_weight, got {class_weight!r}, nor sample_weight"
         raise ValueError(f"stop={stop!r} is a statement about equal rows: it does not take {given}")
