@@ -1,4 +1,4 @@
-"""From the plain parameters of an estimator to its atoms."""
+"""All atoms that the parameters of an estimator allow on its training rows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kernelpursuit.parameters import columns
 class AtomFamily:
     """All atoms an estimator may choose from: kernels on centres, then columns of functions.
 
-    Atom ``source * n_centers + i`` is kernel `source` on centre i; the columns of the functions follow. Centres drawn
-    from the training rows keep the row's index, whatever subset was drawn.
+    Atom ``source * n_centers + i`` is kernel `source` on centre i; the columns of the functions follow. A centre drawn
+    from the training rows has the index of its row.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class AtomFamily:
             self._index, self.n_centers = np.arange(self._Z.shape[0]), self._Z.shape[0]
 
     def dictionary(self, memory: int, storage: str, shared: list[dict] | None = None) -> Dictionary:
-        """The atoms at the training rows; `shared` of each kernel as in `KernelDictionary`."""
+        """The atoms as a dictionary over the training rows; `shared`, one for each kernel, as in `KernelDictionary`."""
         if self.precomputed:
             matrix = self._X if len(self._index) == self._X.shape[1] else gather(self._X, self._index, axis=1)
             drawn = matrix if isinstance(self._drawn, slice) else take_rows(matrix, self._drawn)
@@ -83,7 +83,7 @@ class AtomFamily:
 
     @property
     def size(self) -> int:
-        """Number of atoms, those of functions not counted."""
+        """Number of kernel atoms."""
         return max(1, len(self.kernels)) * len(self._index)
 
     @property
@@ -104,16 +104,16 @@ class AtomFamily:
         return other
 
     def support(self, atoms: np.ndarray) -> np.ndarray:
-        """Public index of atoms given by their place in the dictionary."""
+        """Public indices of atoms, given their indices in the dictionary."""
         source, center = self._locate(atoms)
         functions = len(self.kernels) * self.n_centers + center
         kernels = np.maximum(source, 0) * self.n_centers + self._index[np.where(source < 0, 0, center)]
         return np.where(source < 0, functions, kernels)
 
     def rows(self, atoms: np.ndarray) -> np.ndarray:
-        """Training rows (among those of positive weight) on which atoms sit, for centres taken from them."""
+        """Training rows (among those of positive weight) that are the centres of atoms."""
         if self._Z is not self._X and isinstance(self._drawn, slice):
-            return np.empty(0, dtype=np.intp)  # centres of the user's own
+            return np.empty(0, dtype=np.intp)  # the user gave the centres
         source, center = self._locate(atoms)
         return np.unique(np.arange(self._X.shape[0])[self._drawn][center[source >= 0]])
 
@@ -135,7 +135,7 @@ class AtomFamily:
 
 
 def atoms_of(estimator: Any, data: TrainingData, rng: np.random.Generator, centers: Any = None) -> AtomFamily:
-    """All atoms that the parameters of an estimator allow on its training rows. `centers` was checked before."""
+    """The `AtomFamily` of an estimator on its training rows; `centers` is its parameter, checked."""
     given = {"kernel": estimator.kernel, "gamma": estimator.gamma}
     if hasattr(estimator, "centers"):
         given["centers"] = centers

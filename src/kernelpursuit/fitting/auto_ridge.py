@@ -22,21 +22,21 @@ Curvature = Callable[[Loss, np.ndarray, np.ndarray, TrainingData], "float | np.n
 
 
 def has_evidence_ridge(model: Any) -> bool:
-    """Whether the ridge of a model with these parameters is chosen by the evidence of its rows."""
+    """Whether an estimator with these parameters chooses its ridge by the evidence."""
     return isinstance(getattr(model, "alpha", 0.0), str) and chooses_ridge(model)
 
 
 def chooses_ridge(model: Any) -> bool:
-    """Whether ``alpha="auto"`` is a ridge: not without a joint fit, nor in a statement about the fit without one."""
+    """Whether ``alpha="auto"`` chooses a ridge: not for the basic variant, nor with a bound on the fit without one."""
     return not is_basic(getattr(model, "variant", "prefit")) and not isinstance(record_of(model.stop, bound), bound)
 
 
 def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float, OrthogonalFit, WeightPath, Path]:
-    """Fit chosen atoms under the ridge that their evidence prefers: the ridge, the fit, its weights and its path.
+    """The ridge that maximises the evidence of the chosen atoms, and the fit, weights and path under this ridge.
 
-    The ridge is that of the steps which the path keeps, or of all where it keeps none: another loss may keep some under
-    it, and needs it most where all is noise. Scores, and what they certify, are those of the choice, which was made
-    without a ridge. `n` is the number of rows.
+    The evidence is that of the steps kept, or of all steps if none is kept: another loss may keep some under this
+    ridge, and needs it most where all is noise. Scores in the path are those of the choice, made without a ridge. `n`
+    is the number of rows.
     """
     atoms = fit.criterion.atoms
     constants, taken = int(atoms.intercept), path.truncate(len(path) + len(path.discarded))
@@ -54,7 +54,7 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
 
 
 def weight_path(fit: Shrunk, constants: int) -> WeightPath:
-    """Weights of the atoms after each step, the intercept first."""
+    """Weights of the atoms after each step of a shrunk fit, the intercept first."""
     first, size = 1 - constants, len(fit.lengths)
     directions = np.zeros((first + size, first + size))
     directions[first:, first:] = fit.coefficients
@@ -70,7 +70,7 @@ def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
     atoms = fit.criterion.atoms
     lengths = fit.lengths[int(atoms.intercept) :]
     losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
-    norms = [energies(atoms.scale_rows(one)) for one, _ in fit.residuals()]  # read when all are under way
+    norms = [energies(atoms.scale_rows(one)) for one, _ in fit.residuals()]  # read after all are queued, for a device
     left_out = [float(np.sum(to_host(one)) / atoms.total_weight) for one in norms]
     steps: list[Any] = [
         step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))
@@ -94,21 +94,18 @@ def curvature_of_constant(
 
 
 def mean_curvature(loss: Loss, targets: np.ndarray, values: np.ndarray, data: TrainingData) -> float:
-    """Weighted mean of the second derivative of a loss at fitted values, by differences; 2 for the squared loss."""
-    J, weights = varying(targets), data.weights  # at what is constant no loss is curved as it is elsewhere
-    if loss.link is not None:  # targets and values are not of one kind
+    """Weighted mean second derivative of a loss at fitted values, by finite differences; 2 for the squared loss."""
+    J, weights = varying(targets), data.weights  # a constant target has no residuals to measure at
+    if loss.link is not None:  # targets and values have different units
         step = 1e-3
-    else:  # as large as residuals: a loss may have corners
+    else:  # half a residual: a loss may have corners
         step = 0.5 * spread((targets - values)[:, J], weights) or 1e-3 * spread(targets[:, J], weights) or 1.0
     slopes = [loss.gradient(targets, values + sign * step)[:, J] for sign in (1, -1)]
     return max(0.0, float(np.average(np.mean(slopes[0] - slopes[1], axis=1), weights=weights)) / (2 * step))
 
 
 def curvatures(loss: Loss, targets: np.ndarray, values: np.ndarray, data: TrainingData) -> float | np.ndarray:
-    """`mean_curvature` of each target, where there are several: they may have units of their own.
-
-    A target that is constant has the mean of the others.
-    """
+    """`mean_curvature` of each of several targets, which may differ in units; a constant one has the others' mean."""
     if targets.shape[1] == 1:
         return mean_curvature(loss, targets, values, data)
     J = varying(targets)
@@ -119,7 +116,7 @@ def curvatures(loss: Loss, targets: np.ndarray, values: np.ndarray, data: Traini
 
 
 def spread(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Standard deviation of all entries; rows with weights count so many times."""
+    """Weighted standard deviation of all entries."""
     mean = np.mean(np.average(values, axis=0, weights=weights))
     return float(np.sqrt(np.mean(np.average((values - mean) ** 2, axis=0, weights=weights))))
 

@@ -1,4 +1,4 @@
-"""Classes as targets: checked, coded -1 and +1, which rows are errors, and the losses for them."""
+"""Classes as targets: checks, the codes -1 and +1, errors, and the losses for classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def has_labels(estimator: Any) -> bool:
 
 
 def check_training_classes(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, bool]:
-    """X and y of a fit, checked, and whether y is a matrix of labels."""
+    """Checked X and y of a fit, and whether y is a matrix of labels."""
     if not is_multilabel(y):
         X, y = check_training(estimator, X, y, sample_weight=sample_weight)
         check_classification_targets(y)
@@ -39,14 +39,14 @@ def check_training_classes(estimator: Any, X: Any, y: Any, sample_weight: Any) -
 
 
 def classification_loss(loss: Any) -> Loss:
-    """Loss behind the parameter."""
+    """Loss that the parameter `loss` stands for."""
     if not isinstance(loss, str):
         return loss
     return huber(1.0) if loss == "huber" else LOSSES[loss]
 
 
 def two_or_more_classes(data: TrainingData) -> np.ndarray:
-    """Sorted classes of the rows that count."""
+    """Sorted classes of the rows of positive weight; an error if there is only one."""
     classes = np.unique(np.concatenate(data.source.collect(np.unique, data.y)))
     if len(classes) < 2:
         raise ValueError(f"y must have two classes or more among rows of positive weight, got one class: {classes[0]}")
@@ -73,7 +73,7 @@ def code_labels(y: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def mislabelled(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
-    """Rows of which any label is wrong."""
+    """Rows with a wrong label."""
     return np.any((targets - residuals > 0) != (targets > 0), axis=1)
 
 

@@ -1,4 +1,4 @@
-"""What scikit-learn checks the parameters of the estimators against, for those that several of them have."""
+"""Constraints of parameters that several estimators share, as scikit-learn checks them."""
 
 from __future__ import annotations
 

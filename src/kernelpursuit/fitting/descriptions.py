@@ -1,6 +1,6 @@
-"""Descriptions of the parameters and attributes that several estimators have in common, each written once.
+"""Descriptions of parameters and attributes that several estimators share, each written once.
 
-In the docstring of a class a line that holds nothing but such a name stands for its description.
+In the docstring of a class, a line with nothing but such a name is replaced by the description.
 """
 
 from __future__ import annotations
@@ -18,71 +18,70 @@ DESCRIPTIONS = {
         (orthogonal matching pursuit). "basic" fits the new weight only, and may take an atom a second time;
         ``basic(shrinkage=0.5)`` of `kernelpursuit.parameters` takes half of each step.""",
     "gamma": """gamma : {"scale", "auto"} or float, default="scale"
-        Parameter of the kernel; for the Gaussian kernel the larger, the narrower. "scale" is
+        Parameter of the kernel; the larger it is, the narrower the Gaussian kernel. "scale" is
         ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.""",
     "centers": """centers : None, int or array-like of shape (n_centers, n_features), default=None
-        Where the kernel functions may sit. None allows every training row, a number so many rows drawn at random, and
-        an array points of your own.""",
+        Where the kernel functions may be centred: on every training row (None), on so many rows drawn at random (a
+        number), or on points of your own (an array).""",
     "candidates": """candidates : None, int, (epsilon, quantile) or "growing", default=None
-        How many atoms each step looks at, drawn at random anew. None looks at all of them. The best of s atoms is among
-        the best share g of all with probability at least ``1 - (1 - g)**s``, whatever the data. A pair asks for the
-        number with which the best is above that quantile with probability 1 - epsilon: (0.05, 0.95) is 59. "growing"
-        begins with 59 and adds 1.7 in each step, because late atoms are harder to find. Many atoms in
-        many steps are found by the matrix if it fits `memory`, as with None; few need no matrix.""",
+        Size of the random sample of atoms that each step scores; None scores all of them. The best of s atoms is among
+        the best share g of all with probability at least ``1 - (1 - g)**s``, whatever the data. A pair gives the size
+        with which the best atom is above that quantile with probability 1 - epsilon: (0.05, 0.95) is 59. "growing"
+        begins with 59 and adds 1.7 in each step, because late atoms are harder to find. Samples need no kernel matrix;
+        if the matrix fits into memory, None is faster than samples of more than a tenth of the atoms.""",
     "weakness": """weakness : float, default=1
-        How good an atom must be, as a share of the best score of all atoms at that moment. 1 takes exactly the atoms of
-        plain greedy choice. With 0.5 most passes over the data are saved. ``path_.steps[i].weakness`` certifies what
-        each atom reached.""",
+        Lowest score that an atom may have, as a share of the best score of all atoms at that moment. 1 takes exactly
+        the atoms of greedy choice. 0.5 saves most passes over the data. ``path_.steps[i].weakness`` certifies the share
+        that each atom had.""",
     "alpha": """alpha : float or "auto", default="auto"
         Ridge penalty: ``alpha * cᵀ K c`` is added to the loss, with c the weights of the chosen atoms and K their
         kernel matrix (``alpha * c²`` for a column of a function, and for all atoms where the kernel matrix has
-        eigenvalues below zero, as K is no penalty then). With all atoms this is kernel ridge regression.
-        "auto" chooses the atoms without a ridge, and then the ridge under which y is most probable given these atoms:
-        in closed form, on all rows (``docs/evidence/ridge_rules.md``). 0 is least squares. Other losses take the ridge
-        of the squared one, in the proportion of the curvatures at its fit; in a regressor each target has its own. The
-        basic variant and ``stop="bound"`` take "auto" for 0. The losses "tanh" and "doom2" become flat where values are
-        large, and only a ridge keeps these small: with the basic variant give a number.""",
+        negative eigenvalues). With all atoms this is kernel ridge regression. "auto" chooses the atoms without a ridge,
+        then the ridge that maximises the evidence: the probability of y given these atoms
+        (``docs/evidence/ridge_rules.md``). 0 is least squares. For another loss "auto" is the ridge of the squared
+        loss, times the ratio of the curvatures of the two losses at its fit; a regressor has one for each target. For
+        the basic variant and ``stop="bound"``, "auto" is 0. The losses "tanh" and "doom2" are flat at large values, and
+        only a ridge keeps values small: give a number with the basic variant.""",
     "fit_intercept": """fit_intercept : bool, default=True
-        Whether the model has a constant term. The penalty does not apply to it.""",
+        Whether the model has a constant term, to which the penalty does not apply.""",
     "memory": """memory : int, optional
         Bytes that the fit may take. The kernel matrix is kept if it fits; otherwise its values are computed again, tile
-        by tile, at each pass over the data. By default the matrix may take a quarter of the memory that is free where X
-        is, and none is kept where only some columns are looked at. 0 never keeps it. Not counted is
-        what atoms that are tried out at once take: half of it again at most, and, however little `memory` is, their
-        inner products and as many numbers again (9 MB for 1,000 rows and 70 MB for 9,000, in
+        by tile, at each pass over the data. By default the matrix may take a quarter of the free memory, and it is not
+        kept where steps score samples. 0 never keeps it. Not counted: the pool of atoms that is tried out before a
+        pass, half of `memory` at most, and inner products of these atoms (9 MB for 1,000 rows and 70 MB for 9,000 in
         `SparseKernelCCA`; less in others).""",
     "verbose": """verbose : int, default=0
-        1 prints how the atoms are held, a line at 1, 2, 5, 10, 20, ... steps and why it stopped. 2 prints a line for
-        every step.""",
+        1 prints how the kernel matrix is stored, a line at 1, 2, 5, 10, 20, ... steps and why the fit stopped. 2 prints
+        a line for every step.""",
     "resume": """resume : bool or path, default=False
-        Whether `fit` goes on where an earlier fit to the same data ended. True takes the atoms that the model has, and
-        goes on to a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an
-        interrupt the same call goes on with its steps. A file of other data or parameters is refused. Atoms that are
-        known cost no pass over the data. The model is that of one long fit, but for two things. With ``weakness`` below
-        1 the new atoms may be others, each as good as `weakness` asks. Where random draws are made, those after True
-        are the same only if `random_state` is a number.""",
+        Whether `fit` continues an earlier fit to the same data. True keeps the atoms of the model and takes more, up to
+        a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an interrupt
+        the same call continues with its steps; a file of other data or parameters is refused. Known atoms cost no pass
+        over the data. The model is that of one long fit, with two exceptions. With
+        ``weakness`` below 1 the new atoms may differ, each as good as `weakness` asks. With random draws, those after
+        True are the same only if `random_state` is a number.""",
     "kmp_resume": """resume : bool or path, default=False
-        Whether `fit` goes on where an earlier fit to the same data ended. True takes the atoms that the model has, and
-        goes on to a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an
-        interrupt the same call goes on with its steps. A file of other data or parameters is refused. Atoms that are
-        known cost no pass over the data. The model is that of one long fit, but for three things. With ``weakness``
-        below 1 the new atoms may be others, each as good as `weakness` asks. With `candidates` those after True are the
-        same only if `random_state` is a number. And with a loss other than the squared one and ``alpha="auto"``, True
-        keeps the ridge of the first fit.""",
+        Whether `fit` continues an earlier fit to the same data. True keeps the atoms of the model and takes more, up to
+        a larger `n_atoms`. A path names a file to which each step is appended: after a crash, a kill or an interrupt
+        the same call continues with its steps; a file of other data or parameters is refused. Known atoms cost no pass
+        over the data. The model is that of one long fit, with three exceptions.
+        With ``weakness`` below 1 the new atoms may differ, each as good as `weakness` asks. With `candidates`, atoms
+        drawn after True are the same only if `random_state` is a number. With another loss than the squared one and
+        ``alpha="auto"``, True keeps the ridge of the first fit.""",
     "selection": """selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
-        Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
-        squared distances. "diagonal" takes the one farthest from the span (pivoted Cholesky, P-greedy). "random" draws
-        one with probability proportional to its squared distance (randomly pivoted Cholesky). The last two look at the
-        kernel columns of the chosen points only.""",
+        How the next point is chosen. "rayleigh" takes the point that most lowers the sum of squared distances of all
+        points to the span. "diagonal" takes the point farthest from the span (pivoted Cholesky, P-greedy). "random"
+        draws a point with probability proportional to its squared distance (randomly pivoted Cholesky). The last two
+        compute the kernel columns of the chosen points only.""",
     "one_kernel": """kernel : str, callable or (str, dict), default="rbf"
         A positive semidefinite kernel: a name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC)
         or of two rows (as for KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as
         ``("rbf", {"gamma": 0.5})`` has parameters of its own.""",
     "class_weight": """class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, times those of the rows: a dictionary, or "balanced" for weights with which all classes
-        count alike. Classes that it does not name have weight 1. The sum of all weights stays what it was. They say how
-        much an error matters and make no rows: ``n_atoms="auto"``, the ridge and the probabilities count a rare class
-        as the rows that it has.""",
+        Weights of the classes, multiplied with those of the rows: a dictionary, or "balanced" for equal total weights.
+        Classes not named in the dictionary have weight 1. The sum of all weights does not change. Class weights change
+        the cost of errors, not the amount of evidence: ``n_atoms="auto"``, the ridge and the probabilities count rows.
+        """,
     "path_": """path_ : Path
         Record of the pursuit: a `Step` for each atom taken, and why it ended.""",
     "n_features_in_": """n_features_in_ : int
@@ -92,54 +91,53 @@ DESCRIPTIONS = {
     "classes_": """classes_ : ndarray of shape (n_classes,)
         The classes, sorted.""",
     "support_kernels_": """support_kernels_ : ndarray of shape (k,)
-        Number of the kernel that each atom belongs to, for a list of kernels; -1 for a column of a function.""",
+        Index of each atom's kernel in a list of kernels; -1 for a column of a function.""",
     "support_vectors_": """support_vectors_ : {ndarray, CSR array} of shape (k, n_features)
-        The points that the chosen kernel functions sit on. Empty for a precomputed kernel.""",
+        The centres of the chosen kernel functions. Empty for a precomputed kernel.""",
     "gamma_": """gamma_ : float, list or None
-        The number that `gamma` came to. None for a kernel without one; a list for several.""",
+        The value of `gamma` that was used. None for a kernel without gamma; a list for several kernels.""",
     "alpha_": """alpha_ : float
-        The ridge: the number that `alpha` came to.""",
+        The ridge that was used.""",
     "target_alpha_": """alpha_ : float or ndarray of shape (n_targets,)
-        The ridge: the number that `alpha` came to. For several targets and a loss
-        other than the squared one "auto" comes to an array, NumPy's, of the ridge of each target.""",
+        The ridge that was used. With ``alpha="auto"``, several targets and another loss than the squared one it is a
+        NumPy array with the ridge of each target.""",
     "kernels": """kernel : str, callable, pair or list of these, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
         KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("poly", {"degree": 2})`` or
         ``(function, {"width": 0.1})`` has parameters of its own. A list offers atoms of several kernels or widths. It
         may also hold ``columns(function)`` of `kernelpursuit.parameters`: functions of X whose columns join the atoms,
-        terms you know of, trends, the inputs themselves. The kernel need not be positive definite.""",
+        such as known terms, trends or the inputs themselves. The kernel need not be positive definite.""",
     "class_kernels": """kernel : str, callable or list, default="rbf"
         A name of ``sklearn.metrics.pairwise``, a function of two matrices (as for SVC) or of two rows (as for
         KernelRidge), or "precomputed", with the kernel matrix as X. A pair such as ``("rbf", {"gamma": 0.5})`` has
         parameters of its own. A list offers atoms of several kernels or widths.""",
     "value_loss": """loss : {"squared_error", "huber", "absolute_error", "poisson"} or Loss, default="squared_error"
-        What is minimised. "huber" grows linearly from 1.345 times a robust estimate of the spread of each target on,
-        so that outliers count less; ``losses.huber(delta)`` has a threshold of your own. "absolute_error" estimates
-        medians and ``losses.quantile(0.9)`` other quantiles. So that they can be minimised, both are rounded off within
-        a twentieth of the spread of the residuals, or less, and narrow with these as the fit gets better; the losses in
-        `path_` are the rounded ones. ``losses.quantile(share, width)`` has a fixed width of your own. "poisson" is for
-        counts and other targets from 0 on: the expansion is the logarithm of the mean, `predict` returns the mean, and
-        the loss is the deviance.""",
+        The loss to minimise. "huber" grows linearly beyond 1.345 times a robust estimate of the spread of each target,
+        so that outliers count less; ``losses.huber(delta)`` has another threshold. "absolute_error" estimates medians
+        and ``losses.quantile(0.9)`` other quantiles. Both are smoothed near 0, over at most a twentieth of the spread
+        of the residuals, less as the fit improves; the losses in `path_` are the smoothed ones.
+        ``losses.quantile(share, width)`` has a fixed width. "poisson" is for counts and other non-negative targets: the
+        expansion is the logarithm of the mean, `predict` returns the mean, and the loss is the deviance.""",
     "class_loss": """loss : {"squared_error", "log_loss", "exponential", "tanh", "doom2", "squared_hinge", "huber"} \
 or Loss, default="squared_error"
-        What is minimised. "log_loss" and "exponential" estimate probabilities; those of the others are calibrated, see
-        `predict_proba`. "tanh" is the squared error of tanh(f) against ±0.65, "doom2" is 1 - tanh of the margin, and
-        "huber" grows linearly from a residual of 1 on (``losses.huber`` takes another number).""",
-    "parameter_groups": """The number of terms, the kernel and its width matter most. Then come the parameters of the
-    task (from `loss` on), of the pursuit itself (from `variant` on) and of large data (from `candidates` on).""",
+        The loss to minimise. "log_loss" and "exponential" estimate probabilities; for the others probabilities are
+        calibrated, see `predict_proba`. "tanh" is the squared error of tanh(f) against ±0.65, "doom2" is 1 - tanh of
+        the margin, and "huber" grows linearly beyond a residual of 1 (another threshold: ``losses.huber(delta)``).""",
+    "parameter_groups": """The number of terms, the kernel and its width matter most. Parameters from `loss` on describe
+    the task, from `variant` on the pursuit, and from `candidates` on help with large data.""",
     "chosen_support_": """support_ : ndarray of shape (k,)
-        Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Kernel i of a list
-        counts from ``i * n_centers`` on, and the columns of functions come after the last kernel.""",
+        Atoms in the order chosen: indices of training rows, or of `centers` if those were given. Indices of kernel i of
+        a list begin at ``i * n_centers``, those of columns of functions after the last kernel.""",
     "labels": """labels : {"centred", "raw"}, default="centred"
-        How the classes are coded. "centred" maximises the Fisher ratio. "raw" takes the labels ±1 as they are, which is
-        the formula as published; the two agree for classes of equal size.""",
+        How the classes are coded. "centred" maximises the Fisher ratio. "raw" codes them as ±1, which is the published
+        formula; the two agree for classes of equal size.""",
     "scatter_alpha": """alpha : float, default=1e-8
         Ridge on the scatter within the classes: atom t adds alpha times the mean scatter along the features of the
         first t atoms. Larger values prefer smooth functions.""",
     "candidates_seed": """random_state : int, RandomState or None, default=None
         Seed for `candidates`.""",
     "fit_seed": """random_state : int, RandomState or None, default=None
-        Seed for `centers`, `candidates` and the rows held out.""",
+        Seed for `centers`, `candidates` and the held-out rows.""",
     "target_dual_coef_": """dual_coef_ : ndarray of shape (k,) or (k, n_targets)
         Weights of the atoms.""",
     "target_intercept_": """intercept_ : float or ndarray of shape (n_targets,)
@@ -151,7 +149,7 @@ _NAME = re.compile(r"^(\w+)$", re.MULTILINE)
 
 
 def described(cls: Class) -> Class:
-    """Write the descriptions into the docstring of a class, where their names stand alone on a line.
+    """Class decorator that replaces names alone on a line of the docstring by their descriptions.
 
     Examples
     --------

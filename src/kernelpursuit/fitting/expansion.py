@@ -26,21 +26,21 @@ from kernelpursuit.fitting.placement import (
 from kernelpursuit.kernels.gaussian import EXPONENT_ERROR, centred, gaussian, gaussian_by_differences, gaussian_points
 from kernelpursuit.kernels.kernels import Kernel
 
-BEST_TILE = 16 * MIB  # of kernel values and what is made on the way to them; larger ones are not faster
-LOST_DIGITS = 1e-3  # float32 has seven; where fewer than three may be left of a sum, its terms are made in float64
+BEST_TILE = 16 * MIB  # bytes of kernel values and intermediate results of a batch; larger ones are not faster
+LOST_DIGITS = 1e-3  # relative error of a float32 sum above which its terms are computed in float64
 
 FEW_VALUES = 4096  # kernel values; with more of them the calls no longer count
 FAR = EXPONENT_ERROR / (2 * np.finfo(np.float64).eps)  # γ|x|² from which on the product loses digits
 
 
 class FewRows(NamedTuple):
-    """Atoms and weights in the form that takes the fewest operations.
+    """Atoms and weights of a Gaussian model in the form that needs the fewest NumPy calls for a few rows.
 
     With x' = √(2γ) w (x - offset) and z' alike, atom j is exp(sⱼ (x'·z'ⱼ - |x'|²/2 - |z'ⱼ|²/2)), sⱼ its share of the
     largest γ.
     """
 
-    coef: np.ndarray  # the array of the expansion, to notice another one
+    coef: np.ndarray  # the array of the expansion, to detect another one
     offset: np.ndarray
     scale: Any
     directions: np.ndarray  # (d, k): sⱼ z'ⱼ
@@ -50,7 +50,7 @@ class FewRows(NamedTuple):
     constant: np.ndarray
 
     def predict(self, X: np.ndarray) -> np.ndarray | None:
-        """Values at rows of X, (n, q); None where a row is too far away, or not a number."""
+        """Values at rows of X, (n, q); None if a row is too far away or has nan."""
         rows = (X - self.offset) * self.scale
         lengths = np.einsum("ij,ij->i", rows, rows)[:, None] * 0.5
         if not lengths.max() <= FAR:
@@ -65,20 +65,20 @@ class FewRows(NamedTuple):
 class Expansion:
     """Chosen atoms as functions of new data: prediction needs this and nothing of the training data.
 
-    Plain data, but for functions of the user's. Values are computed in the precision of the model, see `precision`, or
-    in that of the new data if it is wider.
+    Plain data, except for functions of the user. Values are computed in the precision of the model (`precision`) or of
+    the new data, whichever is wider.
 
     Parameters
     ----------
     centers : {array, CSR array} of shape (number of kernel atoms, n_features)
-        Centres of the kernel atoms, in order. Those that are no training rows may have a wider dtype than these: at an
-        offset of 1e5 float32 has two digits left for a column of variance 1.
+        Centres of the kernel atoms, in order. Centres that are no training rows may have a wider dtype than X: at an
+        offset of 1e5, float32 has two digits left for a column of variance 1.
     kernels : list of Kernel
     sources : ndarray of shape (k,), optional
-        Kernel of each atom, -1 for a column of a function. Default: all atoms are of the first kernel.
+        Index of each atom's kernel, -1 for a column of a function. By default all atoms have the first kernel.
     functions : list of callables
     function_columns : ndarray, optional
-        Which column of the joined outputs of `functions` each of the other atoms is, in order.
+        For atoms that are no kernel atoms, in order: their column among the joined outputs of `functions`.
     precomputed : ndarray, optional
         With a precomputed kernel: the columns of X that the atoms are.
     widths : ndarray of shape (k,), optional
@@ -86,7 +86,7 @@ class Expansion:
     input_weights : ndarray of shape (n_features,), optional
         Weight of each input: atom j is exp(-γⱼ Σ w²(x - zⱼ)²); for a Gaussian kernel alone.
     coef : ndarray of shape (1 + k, n_targets), optional
-        Weights of the atoms in the functions that the model computes, after their intercepts.
+        Intercepts, and below them the weights of the atoms.
     """
 
     centers: Any
@@ -115,7 +115,7 @@ class Expansion:
 
     @property
     def precision(self) -> Any:
-        """An array with the dtype of the training data: what a Gaussian kernel takes off them, or the centres."""
+        """An array with the dtype of the training data: the offset of a Gaussian kernel, or the centres."""
         return next((kernel.offset for kernel in self.kernels if kernel.offset is not None), self.centers)
 
     def columns(self, X: Any) -> Array:
@@ -181,7 +181,7 @@ class Expansion:
         return np.exp(-gammas * euclidean_distances(X, Z, squared=True))
 
     def subset(self, J: np.ndarray) -> Expansion:
-        """Atoms `J`, in that order, which need new weights."""
+        """Atoms `J`, in that order, without weights."""
         of_kernel = self.sources >= 0
         place = np.where(of_kernel, np.cumsum(of_kernel), np.cumsum(~of_kernel)) - 1  # among its own kind
         kernels, others = (place[J[self.sources[J] >= 0]], place[J[self.sources[J] < 0]])
@@ -202,9 +202,9 @@ class Expansion:
     def predict(self, X: Any, coef: np.ndarray | None = None, wide: bool = False) -> Array:
         """``columns(X) @ coef[1:] + coef[0]`` in batches of rows, (n_rows, coef.shape[1]), where X is, with its dtype.
 
-        Kernel values are made and used up in a core's cache, or on a device in its memory; two batches at a time where
-        there are two cores. `wide` makes the product, and leaves the result, in the widest precision of the device.
-        Large weights that nearly cancel need kernel values in that precision too, and get them.
+        Batches fit into a core's cache, or into the memory of a device; several are computed in threads. `wide`: the
+        product and the result have the widest precision of the device. Kernel values have it too where large weights
+        nearly cancel.
         """
         if coef is None and type(X) is np.ndarray and (values := self._predict_few(X)) is not None:
             return values
@@ -226,7 +226,7 @@ class Expansion:
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
     def _predict_few(self, X: np.ndarray) -> np.ndarray | None:
-        """Values at a few rows by fewer calls of NumPy; None where the model has no such form."""
+        """Values at a few rows by `FewRows`; None if the model has no such form."""
         if X.dtype != np.float64 or not 0 < X.shape[0] * len(self.sources) <= FEW_VALUES or self.coef is None:
             return None
         few = self._prepared.get("few", False)
@@ -235,9 +235,9 @@ class Expansion:
         return None if few is None else few.predict(X)
 
     def _cancelling(self, coef: np.ndarray) -> bool:
-        """Whether rounding errors of float32 kernel values, times the weights, would show in the sum.
+        """Whether rounding errors of float32 kernel values, times the weights, matter for the sum.
 
-        They may reach eps max|k| Σ|cⱼ|, which is compared with the range of each function at some of the centres.
+        They may reach eps max|k| Σ|cⱼ|; this is compared with the range of each function at some of the centres.
         """
         if self.precomputed is not None or not len(coef) > 1 or not self.centers.shape[0]:
             return False
@@ -254,10 +254,9 @@ class Expansion:
         return bool(np.any(error > LOST_DIGITS * np.ptp(values @ coef[1:], axis=0)))
 
     def staged(self, X: Any, stages: Iterable[np.ndarray]) -> Iterator[Array]:
-        """Predictions with other weights, one set of them after the other, (1 + k, n_targets) each.
+        """Predictions with several sets of weights, one after the other, (1 + k, n_targets) each.
 
-        The kernel values of a batch of rows are multiplied with as many sets at once as have room for their results in
-        scikit-learn's ``working_memory``.
+        Kernel values are multiplied with as many sets at once as fit into scikit-learn's ``working_memory``.
         """
         most = int(get_config()["working_memory"] * MIB // (X.shape[0] * host_dtype(X).itemsize))
         stages = iter(stages)
@@ -269,23 +268,23 @@ class Expansion:
                 yield values[:, start : start + targets]
 
     def batches(self, X: Any, targets: int = 1) -> list[slice]:
-        """Rows whose kernel values may be in memory at once, within scikit-learn's ``working_memory``."""
+        """Batches of rows whose kernel values fit into scikit-learn's ``working_memory``."""
         most = int(get_config()["working_memory"] * MIB)
         on_host = sparse.issparse(X) or isinstance(X, np.ndarray)
-        # A kernel may need two matrices of the size of its values on the way.
+        # A kernel may need two more matrices of the size of its values.
         row = 3 * max(1, len(self.sources), targets) * max(host_dtype(X).itemsize, host_dtype(self.precision).itemsize)
         size = min(most, BEST_TILE) if on_host else most
         return spans(0, X.shape[0], max(1, size // row)) or [slice(0, 0)]
 
     def _in_parallel(self, X: Any) -> bool:
-        """Whether batches may be computed side by side: no function of the user's among them, and enough to do."""
+        """Whether batches may be computed in threads: they are large, and no function of the user is called."""
         enough = X.shape[0] * len(self.sources) > FEW_ENTRIES
         known = not self.functions and all(kernel.parallel for kernel in self.kernels)
         return isinstance(X, np.ndarray) and enough and known
 
 
 def evaluate(functions: Sequence[Callable], X: Any) -> Array:
-    """Outputs of the functions side by side, (n_rows, n_columns), where X is."""
+    """Joined columns of the outputs of functions of the user, (n_rows, n_columns), where X is."""
     columns = []
     xp, where = (np, {}) if sparse.issparse(X) else (namespace(X), {"device": X.device})
     for function in functions:
@@ -304,7 +303,7 @@ def evaluate(functions: Sequence[Callable], X: Any) -> Array:
 
 
 def few_rows_of(expansion: Any) -> FewRows | None:
-    """The form for few rows, where there is one."""
+    """The form for few rows; None unless the model has one Gaussian kernel on dense float64 centres."""
     kernels, centers, coef = expansion.kernels, expansion.centers, expansion.coef
     if len(kernels) != 1 or kernels[0].name != "rbf" or kernels[0].offset is None or expansion.precomputed is not None:
         return None

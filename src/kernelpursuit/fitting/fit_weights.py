@@ -1,4 +1,4 @@
-"""Weights of rows among what the fit of an estimator around another one is given."""
+"""`sample_weight` among the parameters of `fit` of an estimator that wraps another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models with one row left out, all of them at once: what squared-loss pursuits know of their own errors."""
+"""Jackknife+ intervals: all leave-one-out models of a squared-loss fit in closed form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits that survive their process: what is found is appended to a file, and the same call goes on from there."""
+"""Fits that survive their process: results are appended to a file, from which the same call continues."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ WITHOUT_EFFECT = {"resume", "verbose", "random_state"}  # parameters by which th
 
 
 class JournalError(ValueError):
-    """A file that a fit cannot go on with."""
+    """A file from which a fit cannot continue."""
 
 
 class Journal:
     """A file with the results of a fit, in the order in which they were found.
 
-    Each line is JSON and ends with a checksum. The first line says what is fitted to which rows. A fit that goes on
-    reads the results that are there, one after the other, and writes those that are not.
+    Each line is JSON with a checksum. The first line names the estimator, its parameters and a hash of the rows. A
+    resumed fit reads the results of the file one by one, and appends new ones.
 
     Parameters
     ----------
     file : str or path
-        Made if it is not there. A line that is torn or damaged is dropped, with all that follows it.
+        Made if it does not exist. A torn or damaged line is dropped with all lines after it.
     fit : dict
-        What is fitted: "estimator", "parameters" and "rows" must be those of the file. "seed" is for a new file.
+        "estimator", "parameters" and "rows", which must equal those of the file, and "seed" for a new file.
 
     Attributes
     ----------
@@ -75,26 +75,26 @@ class Journal:
             raise JournalError(no_journal(self.name))
 
     def read(self, name: str) -> Any:
-        """The next result, if it has this name; None: it must be computed, and written."""
+        """The next result of the file, if it has this name; None if it must be computed and written."""
         if not self._unread or self._unread[0][0][0] != name:
             return None
         (_, value), self._end = self._unread.popleft()
         return value
 
     def write(self, name: str, value: Any) -> None:
-        """Append a result. Results that were not read come from a fit that went another way, and are dropped."""
+        """Append a result. Results not yet read belong to a fit that took another way, and are dropped."""
         if self._unread:
             self._file.truncate(self._end)
             self._unread.clear()
         self._append([name, value])
 
     def _append(self, value: Any) -> None:
-        """Append a line. A disk that is full does not end the fit: nothing more is written then."""
+        """Append a line. After an error, of a full disk say, nothing more is written and the fit continues."""
         if self._file.closed:
             return
         line = line_of(value)
         try:
-            while line:  # mostly by one call of the system
+            while line:  # usually one system call
                 line = line[self._file.write(line) :]
         except OSError as error:
             self._file.close()
@@ -104,7 +104,7 @@ class Journal:
             )
 
     def read_path(self, rows: int) -> Path | None:
-        """The steps of the next pursuit, which is on so many rows; None where the file has none of them."""
+        """The steps of the next pursuit, which is on so many rows; None if the file has none."""
         beginning = f"pursuit on {rows} rows"
         if self.read(beginning) is None:
             self.write(beginning, True)
@@ -115,13 +115,13 @@ class Journal:
         return Path(steps[0], steps[1:], passes=passes) if steps else None
 
     def write_step(self, path: Path, passes: float) -> None:
-        """Append the last step of a path, after so many passes; the first step comes with the state before it."""
+        """Append the last step of a path and the number of passes; before the first step, the initial state too."""
         steps = path.steps[-1:] if len(path) > 1 else [path.start, *path.steps]
         self.write("step", [passes, *(step.known() for step in steps)])
 
 
 def journal_of(estimator: Any, data: TrainingData, seed: int) -> Journal | None:
-    """The journal that the parameter `resume` names, for a fit to these rows; None where it names no file."""
+    """The journal that the parameter `resume` names, for a fit to these rows; None if `resume` is True or False."""
     if not isinstance(estimator.resume, str | os.PathLike):
         return None
     fit = {"estimator": type(estimator).__name__, "parameters": described_parameters(estimator)}
@@ -129,7 +129,7 @@ def journal_of(estimator: Any, data: TrainingData, seed: int) -> Journal | None:
 
 
 def step_of(values: list[Any]) -> Step:
-    """The step whose fields JSON has given back."""
+    """A step from its fields as JSON returns them."""
     fields: Any = [tuple(value) if isinstance(value, list) else value for value in values]
     return Step(*fields)
 
@@ -152,7 +152,7 @@ def checksum_of(text: bytes) -> bytes:
 
 
 def whole_lines(content: bytes) -> list[tuple[Any, int]]:
-    """Values of the lines before the first that is torn or damaged, each with the place at which its line ends.
+    """Values of the lines before the first torn or damaged one, each with the position at which its line ends.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def whole_lines(content: bytes) -> list[tuple[Any, int]]:
 
 
 def encoded(value: Any) -> Any:
-    """An array, or a number of NumPy's, as JSON can hold it: exactly."""
+    """An array or NumPy number in a form that JSON stores exactly."""
     if isinstance(value, np.generic):
         return value.item()
     if not isinstance(value, np.ndarray):
@@ -180,7 +180,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: dict[str, Any]) -> Any:
-    """The array of which a dictionary was made by `encoded`; other dictionaries as they are."""
+    """The array that `encoded` turned into this dictionary; other dictionaries are returned."""
     if "array" not in value:
         return value
     array = np.frombuffer(b64decode(value["array"]), dtype=np.dtype(value["dtype"]))
@@ -188,7 +188,7 @@ def decoded(value: dict[str, Any]) -> Any:
 
 
 def check_header(header: Any, wanted: dict[str, Any], name: str) -> None:
-    """Raise an error that says what differs where a file is of another fit."""
+    """Raise an error that names the differences if a file belongs to another fit."""
     if not isinstance(header, dict) or header.get("kernelpursuit") != FORMAT:
         raise JournalError(no_journal(name))
     theirs, ours = header["parameters"], wanted["parameters"]
@@ -216,7 +216,7 @@ def no_journal(name: str) -> str:
 
 
 def described_parameters(estimator: Any) -> dict[str, str]:
-    """Parameters that decide what is fitted, in words that can be compared."""
+    """Parameters that the fitted model depends on, as texts that can be compared."""
     parameters = estimator.get_params(deep=False)
     words = {name: in_words(value) for name, value in parameters.items() if name not in WITHOUT_EFFECT}
     if isinstance(estimator.random_state, Number):
@@ -253,7 +253,7 @@ def fingerprint(*arrays: Any) -> str:
 
 
 def lock(file: Any, name: str) -> None:
-    """Raise an error where another process fits with this file; the lock ends with the process, however that ends."""
+    """Lock the file, or raise an error if another process has locked it; a lock ends with its process."""
     try:
         import fcntl
     except ImportError:  # not on this system

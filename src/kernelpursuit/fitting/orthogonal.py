@@ -1,4 +1,4 @@
-"""A fit with the squared loss along orthonormal directions over the rows: a ridge for it, and rows left out of it."""
+"""A squared-loss fit in coordinates along orthonormal directions, with its leave-one-out residuals."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.pursuit.left_out import leave_out
 
-_AT_ONCE = 32  # directions that are turned by one product
+_AT_ONCE = 32  # directions rotated by one product
 
 
 @dataclass(frozen=True, eq=False)
 class OrthogonalFit:
-    """The fits after 0, 1, ... steps, in coordinates along orthonormal directions.
+    """The squared-loss fits after 0, 1, ... steps, in coordinates along orthonormal directions over the rows.
 
-    There is a direction for the constant and one for each atom. Every fit that reaches a direction has the same
-    coordinate along it.
+    One direction is for the constant and one for each atom. All fits with a direction have the same coordinate along
+    it.
 
     Parameters
     ----------
     criterion : Squares
-        After its pursuit; it holds the directions and the weights of the rows.
+        After its pursuit; holds the directions and the weights of the rows.
     targets : array of shape (n_samples, n_targets)
     lengths : ndarray of shape (size, n_targets)
     turn : ndarray of shape (size, size), optional
-        The directions, as columns in coordinates of those of the criterion, where they are not the same.
+        Rotation from the directions of the criterion to these, where they differ.
     """
 
     criterion: Squares
@@ -39,7 +39,7 @@ class OrthogonalFit:
 
     @classmethod
     def of(cls, criterion: Squares, targets: Array, weights: WeightPath) -> OrthogonalFit:
-        """The fit of a pursuit with the `weights` of its path."""
+        """The fit after a pursuit, from the `weights` along its path."""
         lengths = weights.lengths
         if criterion.atoms.intercept:
             constant = weights.constants[:1] * criterion.atoms.basis.R[0, 0]
@@ -47,10 +47,9 @@ class OrthogonalFit:
         return cls(criterion, targets, lengths)
 
     def residuals(self, sizes: Container[int] | None = None) -> Iterator[tuple[Array, Array]]:
-        """Residuals y_i - f⁻ⁱ(x_i), weights refitted without row i, and y_i - f(x_i), after 0, 1, ... steps.
+        """Leave-one-out residuals y_i - f⁻ⁱ(x_i) and residuals y_i - f(x_i) after 0, 1, ... steps, or after `sizes`.
 
-        Each (n_samples, n_targets). Without its group where there are groups; nan where there is a single one. With
-        `sizes` only those after so many steps.
+        Each (n_samples, n_targets). With groups, f⁻ⁱ is fitted without the group of row i; nan if there is one group.
         """
         atoms = self.criterion.atoms
         r = atoms.centre(atoms.scale_rows(in_double(self.targets)))
@@ -70,7 +69,7 @@ class OrthogonalFit:
             yield from now(t + 1 - atoms.intercept)
 
     def _directions(self) -> Iterator[Array]:
-        """Directions over the rows, one after the other."""
+        """The directions over the rows, one by one."""
         Q = self.criterion.atoms.basis.directions[: len(self.lengths), :]
         for start in range(0, len(self.lengths), _AT_ONCE):
             some = slice(start, min(start + _AT_ONCE, len(self.lengths)))

@@ -1,7 +1,7 @@
-"""Where arrays live: scikit-learn's array API helpers, which are private, and what follows from its conventions.
+"""Checks of arrays given to estimators, and moves between array libraries, devices and precisions.
 
-With ``sklearn.config_context(array_api_dispatch=True)`` data of any array library are fitted where they live. Targets
-and weights follow X; labels, indices and everything about the path are NumPy on the host; predictions are where X is.
+With ``sklearn.config_context(array_api_dispatch=True)`` data of any array library are fitted where they are. Targets
+and weights are moved to X; labels, indices and everything about the path are NumPy arrays; predictions are where X is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def float_dtypes(x: Array) -> list[Any]:
 
 
 def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
-    """scikit-learn's `validate_data`, whose errors about values also name the columns of a table that have them."""
+    """scikit-learn's `validate_data`, with errors that also name the columns of a table with bad values."""
     refuse_odd_tensors("X", X)
     for y in args:
         refuse_odd_tensors("y", y)
@@ -63,9 +63,9 @@ def validated(estimator: Any, X: Any, *args: Any, **options: Any) -> Any:
 
 
 def summed(X: Any) -> Any:
-    """A sparse matrix with each entry stored once, in a copy where some are stored in parts; others as they are.
+    """X, as a copy without duplicate entries if it is a sparse matrix with some.
 
-    SciPy takes an entry for the sum of its parts, but squares each of them for itself.
+    SciPy adds duplicate entries up in most operations, but squares each one by itself.
     """
     if not sparse.issparse(X) or X.has_canonical_format:
         return X
@@ -75,14 +75,14 @@ def summed(X: Any) -> Any:
 
 
 def numeric(y: Any) -> Any:
-    """Checked targets, those that are numbers in strings as numbers, as scikit-learn's regressors take them."""
+    """Checked targets, with strings converted to numbers, as scikit-learn's regressors do."""
     if getattr(y.dtype, "kind", "") not in ("U", "S", "T"):
         return y
     return check_y(y.astype(np.float64), multi_output=True, y_numeric=True)
 
 
 def refuse_odd_tensors(name: str, x: Any) -> None:
-    """An error of one sentence for tensors of PyTorch that no NumPy array can stand for."""
+    """Raise a clear error for PyTorch tensors that cannot become arrays."""
     if type(x).__module__.partition(".")[0] != "torch":
         return
     if getattr(x, "requires_grad", False):
@@ -94,19 +94,19 @@ def refuse_odd_tensors(name: str, x: Any) -> None:
 
 
 def columns_of(X: Any) -> list[Any]:
-    """Names of the columns of a table; none of anything else."""
+    """Names of the columns of a table; an empty list for anything else."""
     return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
 
 
 def text_names(y: Any) -> list[str] | None:
-    """Names of the columns of a table that scikit-learn would check if it were X: they are texts."""
+    """Names of the columns of y, if they are texts, as scikit-learn checks them for X."""
     bearer = SimpleNamespace()
     check_feature_names(bearer, y, reset=True)
     return getattr(bearer, "feature_names_in_", np.array(())).tolist() or None
 
 
 def check_names_of_y(estimator: Any, y: Any, fitted: list[str] | None) -> None:
-    """Say of a y with columns of its own what scikit-learn says of X, where their names are not those of the fit."""
+    """Check the column names of y against those of the fit, with scikit-learn's messages for X."""
     names, model = text_names(y), type(estimator).__name__
     if names is None and fitted is not None:
         warn(f"y does not have valid feature names, but {model} was fitted with a y that has them")
@@ -128,10 +128,9 @@ def is_numeric(column: Any) -> bool:
 
 
 def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> Any:
-    """New data of a fitted estimator, checked. X must be in the same place as `like`, a fitted array.
+    """Check new data for a fitted estimator. X must have the library and device of `like`, a fitted array.
 
-    scikit-learn has ``check_same_namespace`` for this, which says nothing where array API dispatch is off: a model
-    fitted on tensors would then meet NumPy arrays.
+    scikit-learn's ``check_same_namespace`` checks nothing while array API dispatch is off.
     """
     check_is_fitted(estimator)
     refuse_collections(estimator, method, X)
@@ -141,7 +140,7 @@ def check_new(estimator: Any, X: Any, kernel: Any, like: Any, method: str) -> An
 
 
 def check_place(estimator: Any, X: Any, like: Any, method: str) -> None:
-    """Raise an error where X is not in the same place as `like`, a fitted array."""
+    """Raise an error if X has another library or device than `like`, a fitted array."""
     if place(X) != place(like):
         raise ValueError(
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device "
@@ -151,7 +150,7 @@ def check_place(estimator: Any, X: Any, like: Any, method: str) -> None:
 
 
 def place(x: Any) -> tuple[str, str]:
-    """Namespace and device of an array, in words; lists, tables and sparse matrices become NumPy's."""
+    """Names of the library and device of an array; lists, tables and sparse matrices count as NumPy's."""
     if isinstance(x, np.ndarray) or sparse.issparse(x) or not is_array(x):
         return "numpy", "cpu"
     return namespace(x).__name__.rsplit(".", 1)[-1], str(x.device)
@@ -180,9 +179,9 @@ def as_like(values: np.ndarray, X: Any) -> Array:
 
 
 def to_namespace_of(values: np.ndarray, X: Any) -> Array:
-    """Host values in the namespace and on the device of X, with their own dtype where the device has it.
+    """Host values in the library and on the device of X, keeping their dtype if the device has it.
 
-    What scikit-learn asks of fitted attributes that are arrays.
+    scikit-learn's convention for fitted attributes that are arrays.
     """
     if sparse.issparse(X) or isinstance(X, np.ndarray):
         return values
@@ -193,22 +192,22 @@ def to_namespace_of(values: np.ndarray, X: Any) -> Array:
 
 
 def as_dtype(x: Any, dtype: Any) -> Any:
-    """An array or sparse matrix with another dtype of its library; itself where it has it."""
+    """An array or sparse matrix with another dtype; itself if it has this dtype."""
     if x.dtype == dtype:
         return x
     return x.astype(dtype) if isinstance(x, np.ndarray) or sparse.issparse(x) else namespace(x).astype(x, dtype)
 
 
 def model_precision(X: Any, fitted: Any) -> Any:
-    """New data in the dtype of the fitted data, or in their own if that is wider.
+    """New data in the dtype of the fitted data, or in their own if it is wider.
 
-    Weights of a float64 model may be large and of both signs: kernel values in float32 would leave no digit of the sum.
+    Weights of a float64 model may be large and of both signs: with float32 kernel values the sum would have no digits.
     """
     return as_dtype(X, X.dtype if host_dtype(X).itemsize > host_dtype(fitted).itemsize else fitted.dtype)
 
 
 def widest(x: Any) -> Any:
-    """The array or sparse matrix in the widest precision that its device has."""
+    """The array or sparse matrix in the widest precision of its device."""
     if sparse.issparse(x):
         return as_dtype(x, np.float64)
     if isinstance(x, np.ndarray):
@@ -224,27 +223,24 @@ def labels_on_host(y: Any) -> np.ndarray:
 
 
 def like_labels(classes: np.ndarray, y: Any) -> Any:
-    """Sorted classes in the namespace of the labels y that they were found in, as scikit-learn keeps them.
-
-    NumPy's where they are no array of this process.
-    """
+    """Sorted classes in the library of the labels y, as scikit-learn keeps them; NumPy's if y is no array."""
     return to_namespace_of(classes, y) if is_array(y) else classes
 
 
 def move_to(y: Any, X: Any) -> Any:
-    """Data of any namespace where X is, as scikit-learn moves y to X; as they are where both are NumPy's or sparse."""
+    """Targets y moved to the library and device of X, as scikit-learn does."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return y if sparse.issparse(y) else labels_on_host(y)
     return y if is_array(y) and place(y) == place(X) else to_namespace_of(labels_on_host(y), X)
 
 
 def labels_to(y: np.ndarray, X: Any) -> Any:
-    """Labels or targets where X is, if they are numbers."""
+    """Labels or targets moved to X if they are numbers."""
     return to_namespace_of(y, X) if y.dtype.kind in "biuf" else y
 
 
 def take_classes(classes: Any, index: Array) -> Any:
-    """Class of each index: strings as a NumPy array, others where the index is."""
+    """Class of each index: strings in a NumPy array, others in the library of the index."""
     if isinstance(classes, np.ndarray) and isinstance(index, np.ndarray):
         return classes[index]
     return labels_to(on_host(classes)[on_host(index)], index)

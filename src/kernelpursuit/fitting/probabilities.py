@@ -1,4 +1,4 @@
-"""Probabilities of classifiers whose loss estimates none: calibrated on decision values of rows left out."""
+"""Probabilities of classifiers by calibration, preferably of leave-one-out decision values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.row_weights import unit_of_weights
 
-Values = tuple[Any, ...]  # of rows left out, and of the same rows seen
+Values = tuple[Any, ...]  # decision values without the row, and with it
 
 
 def sizes_to_calibrate(path: Path) -> list[int]:
-    """Numbers of steps: about two for each doubling, the number that is kept and the last."""
+    """Numbers of steps to calibrate: two for each doubling, the number kept and the last."""
     taken = len(path) + len(path.discarded)
     grid = {round(2 ** (power / 2)) for power in range(2 * taken.bit_length())}
     return sorted({0, len(path), taken} | {size for size in grid if size <= taken})
@@ -31,7 +31,7 @@ def sizes_to_calibrate(path: Path) -> list[int]:
 def calibrated_left_out(
     fit: OrthogonalFit, path: Path, targets: np.ndarray, data: TrainingData, one_vs_rest: bool
 ) -> Calibration:
-    """From the decision values of the models that are fitted without the row, in closed form.
+    """Calibration by leave-one-out decision values, in closed form.
 
     `targets` are ±1, one column for each class, or, `one_vs_rest`, for each of the labels that a row may have.
     """
@@ -45,7 +45,7 @@ def calibrated_left_out(
 def calibrated_seen(
     expansion: Expansion, weights: Any, path: Path, targets: np.ndarray, data: TrainingData, one_vs_rest: bool
 ) -> Calibration:
-    """From the decision values at the training rows, where there is no closed form; somewhat too sure."""
+    """Calibration by decision values at the training rows, where there is no closed form: somewhat overconfident."""
     sizes = sizes_to_calibrate(path)
     wanted = set(sizes)
     stages = [coef for k, coef in enumerate(weights) if k in wanted]
@@ -55,7 +55,7 @@ def calibrated_seen(
 
 
 def weights_and_counts(data: TrainingData, here: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Weights of the rows, and how many each stands for, where weights are given."""
+    """Weights of the rows and how many rows each stands for; None without weights. `here` brings arrays to the host."""
     if data.weights is None:
         return None, None
     return to_host(here(data.weights)), to_host(here(row_counts(data)))
@@ -69,7 +69,7 @@ def calibrated(
     counts: np.ndarray | None,
     one_vs_rest: bool,
 ) -> Calibration:
-    """One slope for each size, so that the most probable class is the one with the largest value; or one a label."""
+    """Calibration with one slope for each size, which keeps the order of the classes; `one_vs_rest`: one a label."""
     if one_vs_rest:
         classes = (targets > 0).astype(np.intp)
         found = [
@@ -99,10 +99,10 @@ def calibrated_discriminants(
     class_sizes: np.ndarray,
     each: bool = False,
 ) -> Calibration:
-    """From the values of the discriminants without the row, every class with equal say as in the discriminants.
+    """Calibration by leave-one-out values of discriminants, all classes having equal weight.
 
-    `path_weights` are those of `found`, `index` has the class of each row, and `class_sizes` are those of all rows,
-    weights counted in their unit. It is done for `each` number of atoms or for some of them.
+    `path_weights` are the weights of `found`, `index` is the class of each row, and `class_sizes` are the classes'
+    total weights in the unit of weights. `each`: for every number of atoms, not only for some.
     """
     here, sizes = data.source.sample, list(range(len(path_weights) + 1)) if each else sizes_to_calibrate(path)
     unit = 1.0 if data.weights is None else unit_of_weights(data.weights)
@@ -125,7 +125,7 @@ def calibration_of(
     weights: np.ndarray | None,
     counts: np.ndarray | None = None,
 ) -> Calibration:
-    """What was fitted for each size."""
+    """Calibration with slope and limit fitted for each size."""
     slopes, limits = np.array([slope_and_limit(one, index, weights, counts) for one in values]).T
     return Calibration(np.array(sizes), slopes, np.zeros((len(sizes), int(np.max(index)) + 1)), limits)
 
@@ -133,9 +133,9 @@ def calibration_of(
 def slope_and_limit(
     values: Values, index: np.ndarray, weights: np.ndarray | None, counts: np.ndarray | None
 ) -> tuple[float, float]:
-    """Slope of values of rows left out, and the largest log-odds that it gives to those of the rows as they were seen.
+    """Slope fitted to leave-one-out decision values, and the largest log-odds that it gives to the training rows.
 
-    `values` are both, (n, n_values).
+    `values` are decision values without the row and with it, (n, n_values) each.
     """
     left_out, seen = values
     slope = fit_slope(opposed(within_range(left_out, seen)), index, weights, counts)
@@ -143,12 +143,12 @@ def slope_and_limit(
 
 
 def opposed(values: Array) -> Array:
-    """Values of each class, (n, n_classes): the one of two classes as half of it for and against."""
+    """Decision values of each class, (n, n_classes); for two classes minus and plus half of the single value."""
     return namespace(values).concat([-values, values], axis=1) / 2 if values.shape[1] == 1 else values
 
 
 def log_softmax(logits: Array) -> Array:
-    """Logarithms of probabilities from log-odds, exact in the tails."""
+    """Log-probabilities from log-odds, exact in the tails."""
     xp = namespace(logits)
     logits = logits - xp.max(logits, axis=1, keepdims=True)
     return logits - xp.log(xp.sum(xp.exp(logits), axis=1, keepdims=True))

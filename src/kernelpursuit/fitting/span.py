@@ -1,4 +1,4 @@
-"""Span of chosen points in feature space: what sparse kernel PCA and novelty detection share."""
+"""The span of chosen points in feature space, shared by sparse kernel PCA and novelty detection."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Span(NamedTuple):
         return namespace(inside).clip(diagonal - inside, 0, None)
 
     def diagonal(self, X: Any) -> Array:
-        """k(x, x) of the rows of X, as data come."""
+        """k(x, x) of the rows of X."""
         return kernel_diagonal(self.expansion.kernels[0], model_precision(X, self.expansion.precision))
 
 
@@ -78,7 +78,7 @@ def finite_values(expansion: Expansion, X: Any) -> Array:
 
 
 def joined(parts: list[Array]) -> Array:
-    """Batches of rows one below the other."""
+    """Concatenate batches of rows."""
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
 
@@ -123,7 +123,7 @@ def compression_bound_rule(n: int, ceiling: float, patience: int) -> StopRule:
 def rayleigh(
     dictionary: Any, selection: str, data: TrainingData, family: Any, rng: np.random.Generator | None = None
 ) -> Rayleigh:
-    """The criterion for rows of `data` and atoms of `family`, if there is anything to choose from."""
+    """The `Rayleigh` criterion for rows of `data` and atoms of `family`; an error if the kernel is 0 everywhere."""
     make = data.source.criterion(Rayleigh, data, family)
     criterion = make(dictionary, selection=selection, weights=data.weights, rng=rng)
     if not criterion.available.any():
@@ -135,7 +135,7 @@ def rayleigh(
 
 
 def indefinite(kernel: Any) -> str:
-    """Beginning of a sentence about a kernel with negative eigenvalues.
+    """The first half of a warning about a kernel with negative eigenvalues.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def indefinite(kernel: Any) -> str:
 
 
 class SpanParameters:
-    """What the estimators share that learn in the span of chosen points: the choice, and the tags."""
+    """Mixin of estimators that learn in the span of chosen points: the choice of points, and the tags."""
 
     n_atoms: int
     selection: str
@@ -157,7 +157,7 @@ class SpanParameters:
     def _choose_points(
         self, data: TrainingData, settings: Settings, stop: bound | tolerance | None = None
     ) -> tuple[Span, np.ndarray]:
-        """Choose points one at a time until their span holds enough of the data.
+        """Choose points one at a time until their span explains enough of the data.
 
         Parameters
         ----------
@@ -165,8 +165,7 @@ class SpanParameters:
             Its rows, or the kernel matrix itself for ``kernel="precomputed"``.
         settings : Settings
         stop : bound, tolerance or None
-            When to stop before `n_atoms` points: where the bound on the residual is lowest, or when enough of the data
-            is held.
+            When to stop before `n_atoms` points: where the bound is lowest, or when enough is explained.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Rows to train on and rows to hold out: at random, by classes, whole groups, or independent ones for a certificate."""
+"""Splits into training rows and held-out rows: at random, stratified, by groups, or for a certificate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernelpursuit.fitting.training import TrainingData
 
 
 def check_split(n: int, share: float) -> None:
-    """Whether `n` rows can be split for validation."""
+    """Raise an error if `n` rows are too few to hold out a share of them."""
     if n - int(np.ceil(share * n)) < 1:
         raise ValueError(
             f"stop holds out share={share} of {n} rows, which leaves none to train on: give more rows, or n_atoms"
@@ -17,7 +17,7 @@ def check_split(n: int, share: float) -> None:
 
 
 def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out."""
+    """Training rows and held-out rows, at random."""
     check_split(len(data.y), share)
     seed = int(rng.integers(2**31))
     train, held_out = train_test_split(np.arange(len(data.y)), test_size=share, random_state=seed)
@@ -25,7 +25,7 @@ def random_split(data: TrainingData, share: float, rng: np.random.Generator) -> 
 
 
 def stratified_split(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out, with classes in proportion where they have enough rows."""
+    """Training rows and held-out rows, stratified by class where all classes have enough rows."""
     check_split(len(data.y), share)
     seed = int(rng.integers(2**31))
     rows = np.arange(len(data.y))
@@ -37,7 +37,7 @@ def stratified_split(data: TrainingData, share: float, rng: np.random.Generator)
 
 
 def split_groups(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out: whole groups that have pairs, or rows if there is one such group."""
+    """Training rows and held-out rows: whole groups with pairs, or single rows if only one group has pairs."""
     found, sizes = np.unique(data.groups, return_counts=True)
     paired = found[sizes > 1]
     if len(paired) < 2:
@@ -48,7 +48,7 @@ def split_groups(data: TrainingData, share: float, rng: np.random.Generator) -> 
 
 
 def hold_out_rows(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out for a certificate: independent ones, not by classes."""
+    """Training rows and held-out rows for a certificate: drawn independently, not stratified."""
     check_split(len(data.rows), share)
     order = rng.permutation(len(data.rows))
     size = int(np.ceil(share * len(order)))
@@ -56,7 +56,7 @@ def hold_out_rows(data: TrainingData, share: float, rng: np.random.Generator) ->
 
 
 def hold_out_groups(data: TrainingData, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and whole groups to hold out for a certificate."""
+    """Training rows and held-out groups for a certificate."""
     _, sizes = np.unique(data.groups, return_counts=True)
     if np.sum(sizes > 1) < 2:
         raise ValueError("stop='certificate' holds groups out and needs several with two rows or more, got one")

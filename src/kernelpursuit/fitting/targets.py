@@ -1,4 +1,4 @@
-"""Whether a target is a set of classes or of values, and the columns that least squares fits in either case."""
+"""Targets of unknown kind: whether y holds classes or values, and the columns that least squares fits to it."""
 
 from __future__ import annotations
 

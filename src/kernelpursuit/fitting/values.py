@@ -16,33 +16,33 @@ from kernelpursuit.losses import LOG, Link, Loss, by_target, huber, poisson, qua
 from kernelpursuit.math.medians import medians, spreads
 from kernelpursuit.pursuit.loop import Path, Step
 
-LARGEST_COUNT = 1e30  # whose logarithm an optimiser may overshoot without an overflow
-_FAR = 16  # times half their range: targets that float32 had better hold without their middle
+LARGEST_COUNT = 1e30  # an optimiser may overshoot its logarithm without an overflow
+_FAR = 16  # times half their range: from there on float32 targets are centred, or they would lose digits
 
 
 class Units(NamedTuple):
-    """What was taken off the targets, and what they were divided by then.
+    """Units of fitted targets: y was turned into (y - zero) / size.
 
-    The penalty of a ridge goes with the square of the targets. A loss of residuals r that is `linear`, as |r| is, does
-    not: for scaled targets the same objective has the ridge ``alpha * ridge``.
+    A ridge penalty scales as the square of the targets. A `linear` loss such as |r| does not: for scaled targets the
+    same objective has the ridge ``alpha * ridge``.
     """
 
     size: float = 1.0
     zero: np.ndarray | float = 0.0
-    linear: bool = False  # whether the loss grows as the targets do, and not as their squares
+    linear: bool = False  # whether the loss scales as the targets, not as their squares
 
     @property
     def loss(self) -> float:
-        """What a loss of scaled targets is to be multiplied by."""
+        """Factor from losses of fitted targets to losses of y."""
         return self.size if self.linear else self.size * self.size
 
     @property
     def ridge(self) -> float:
-        """What a ridge becomes for scaled targets."""
+        """Factor from a ridge for y to the ridge for fitted targets."""
         return self.size if self.linear else 1.0
 
     def restored(self, fitted: Any) -> Any:
-        """A model of the scaled targets as one of those that came."""
+        """A model of fitted targets turned into a model of y."""
         alpha = None if fitted.alpha is None else fitted.alpha / self.ridge
         weights, losses = fitted.weights.times(self.size, self.zero), fitted.losses_before_ridge
         losses = None if losses is None else losses * self.loss
@@ -50,14 +50,14 @@ class Units(NamedTuple):
         return fitted._replace(path=path, weights=weights, alpha=alpha, losses_before_ridge=losses)
 
     def path(self, path: Path) -> Path:
-        """The path of the scaled targets as one of those that came."""
+        """The path of a fit to fitted targets in the units of y."""
         return in_units(path, self.size, score=1.0 if self.linear else self.size * self.size, loss=self.loss)
 
 
 def in_units(path: Path, unit: float, score: float, loss: float | None = None) -> Path:
-    """Path of targets that were divided by `unit`, in their own units.
+    """Path of a fit to targets that were divided by `unit`, in the units of y.
 
-    `score` is the unit of the scores, `loss` that of the losses: the square of `unit` unless given.
+    `score` is the unit of the scores, `loss` the unit of the losses, by default the square of `unit`.
     """
     loss = unit * unit if loss is None else loss
 
@@ -76,7 +76,7 @@ def in_units(path: Path, unit: float, score: float, loss: float | None = None) -
 
 
 def least_loss(targets: Any) -> float:
-    """Squared loss below which there is nothing left to fit: the rounding error of the targets."""
+    """Squared loss at which nothing is left to fit: the rounding error of the targets."""
     return float((16 * np.finfo(targets.dtype).eps * largest_size(targets)) ** 2)
 
 
@@ -96,10 +96,10 @@ def as_targets(y: np.ndarray) -> np.ndarray:
 
 
 def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
-    """Targets of which those that are constant became 0, and what was taken off each.
+    """Targets with constant columns moved to 0, and what was subtracted from each column.
 
-    A constant says nothing about the others: neither its size nor its rounding may count beside them. Targets that are
-    far from 0 are moved too where `dtype` is single precision, which would hold few digits of how they vary.
+    Neither the size nor the rounding of a constant target may count beside the others. In single precision columns far
+    from 0 are moved as well: few digits would be left for their variation.
     """
     xp = namespace(y)
     low, high = (to_host(end) / 2 for end in (xp.min(y, axis=0), xp.max(y, axis=0)))
@@ -109,7 +109,7 @@ def near_zero(y: Any, dtype: Any) -> tuple[Any, np.ndarray | float]:
 
 
 def scale_targets(y: Any, wanted: bool = True) -> tuple[Any, float]:
-    """Targets divided by a power of two that brings them near 1: exact, and their squares cannot overflow."""
+    """Targets divided by the power of two that brings them near 1, which is exact; their squares cannot overflow."""
     largest = largest_size(y)
     if largest == 0 or not wanted:
         return y, 1.0
@@ -119,7 +119,7 @@ def scale_targets(y: Any, wanted: bool = True) -> tuple[Any, float]:
 
 
 def regression_loss(loss: Any, data: TrainingData) -> Loss | None:
-    """Loss behind the parameter; None is the squared one, which has a criterion of its own."""
+    """Loss that the parameter `loss` stands for; None for the squared loss, which has a criterion of its own."""
     if loss == "squared_error":
         return None
     if not isinstance(loss, str):
@@ -133,24 +133,24 @@ def regression_loss(loss: Any, data: TrainingData) -> Loss | None:
 
 
 def grows_linearly(loss: Any) -> bool:
-    """Whether a loss grows as residuals do, and not as their squares, by the parameter `loss`."""
+    """Whether a loss scales as residuals, not as their squares, by the parameter `loss`."""
     return loss == "absolute_error" or (isinstance(loss, quantile) and loss.width is None)
 
 
 def suits_any_unit(loss: Any) -> bool:
-    """Whether a fit may scale the targets, by the parameter `loss`: a loss with a scale of its own forbids it."""
+    """Whether a fit may scale the targets, by the parameter `loss`: not for a loss with a scale of its own."""
     return (isinstance(loss, str) and loss != "poisson") or grows_linearly(loss)
 
 
 def link_of(loss: Any) -> Link | None:
-    """What stands between the expansion and the targets, by the parameter `loss`."""
+    """Link function between the expansion and the mean of the targets, by the parameter `loss`."""
     if isinstance(loss, str):
         return LOG if loss == "poisson" else None
     return loss.link
 
 
 def check_poisson_targets(y: np.ndarray) -> None:
-    """An error for targets of which no logarithm of a mean can be fitted."""
+    """Raise an error for targets that a Poisson loss cannot have."""
     if np.any(y < 0):
         raise ValueError(f"loss='poisson' needs targets from 0 on, got {np.min(y):g} in y")
     if not np.all(np.any(y > 0, axis=0)):
@@ -160,7 +160,7 @@ def check_poisson_targets(y: np.ndarray) -> None:
 
 
 def clip_outliers(y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Targets that stay within three standard deviations of their median, by a robust estimate of these."""
+    """Targets clipped to three standard deviations around their median, both estimated robustly."""
     middle = medians(y, weights)
     scale = medians(np.abs(y - middle), weights)
     reach = np.where(scale > 0, 3 * 1.4826 * scale, np.inf)
