@@ -166,15 +166,15 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
     fit = PursuitFit(estimator, task, settings, check_centers(estimator.centers, data.X))
     warn_if_duplicates_mislead(stop, estimator, data, targets)
     if isinstance(stop, certificate):
-        fitted = fit.certified(data, targets, stop)
+        fitted = fit.fit_with_certificate(data, targets, stop)
     else:
-        penalty = fit.penalty(data, targets, with_callbacks=isinstance(stop, validation))
+        penalty = fit.find_penalty(data, targets, with_callbacks=isinstance(stop, validation))
         if isinstance(penalty, Fitted):  # of the squared loss
             return task.units._replace(linear=False).restored(penalty)
         if isinstance(stop, validation):
-            fitted = fit.validated(data, targets, penalty, stop)
+            fitted = fit.fit_with_validation(data, targets, penalty, stop)
         else:
-            fitted = fit.once(data, targets, penalty, fit.limit, fit.rules(stop, data, targets), warn_if_fewer=True)
+            fitted = fit.run(data, targets, penalty, fit.limit, fit.stop_rules(stop, data, targets), warn_if_fewer=True)
     if fit.limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
         warn_if_constant(fitted.path)
     warn_if_cut(fitted.path)
@@ -260,7 +260,7 @@ class PursuitFit:
         """Most steps to take; None for ``n_atoms="auto"``."""
         return None if self.estimator.n_atoms == "auto" else self.estimator.n_atoms
 
-    def rules(self, stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
+    def stop_rules(self, stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
         """Stop rules that need the training rows alone."""
         estimator, task = self.estimator, self.task
         if stop is None:
@@ -277,7 +277,7 @@ class PursuitFit:
             return class_rule(data, targets, task.is_error, stop.patience)
         return path_rule(stop, data, targets)
 
-    def penalty(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool = False) -> Penalty | Fitted:
+    def find_penalty(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool = False) -> Penalty | Fitted:
         """The ridge of the parameter `alpha`, and the curvature of the loss.
 
         For another loss, ``alpha="auto"`` takes the ridge of a fit with the squared loss, times the ratio of the mean
@@ -313,13 +313,15 @@ class PursuitFit:
         quiet = replace(settings, verbose=0, fit_task=fit_task, path=None, rng=deepcopy(settings.rng))
         of_squares = replace(task, loss=lambda rows: None, units=task.units._replace(linear=False))
         rules = no_rules if limit is not None else path_rule(gcv(), data, targets)
-        return replace(self, task=of_squares, settings=quiet).once(data, targets, Penalty("auto"), limit, rules)
+        return replace(self, task=of_squares, settings=quiet).run(data, targets, Penalty("auto"), limit, rules)
 
-    def validated(self, data: TrainingData, targets: np.ndarray, penalty: Penalty, stop: validation) -> Fitted:
+    def fit_with_validation(
+        self, data: TrainingData, targets: np.ndarray, penalty: Penalty, stop: validation
+    ) -> Fitted:
         """Choose the number of steps on held-out rows, then fit that many to all rows."""
         estimator, task, settings = self.estimator, self.task, self.settings
         if penalty.ended is not None:
-            return self._chosen(penalty.ended, data, targets, penalty)
+            return self._fit_chosen(penalty.ended, data, targets, penalty)
         if settings.fit_task is not None:
             settings.fit_task.begin(2)
         # The same rows in every fit without a seed, so that a model can be fitted again.
@@ -328,23 +330,23 @@ class PursuitFit:
         others = data.subset(held_out)
         rules = validation_rule(others, targets[held_out], task.loss(others), stop.patience)
         some = replace(self, centers=fewer_centers(self.centers, len(train)))
-        first = some.once(data.subset(train), targets[train], penalty, self.limit, rules)
+        first = some.run(data.subset(train), targets[train], penalty, self.limit, rules)
         if first.path.reason == "interrupted":
             return first
         warn_if_cut(first.path)
-        return self._chosen(first.path, data, targets, penalty)
+        return self._fit_chosen(first.path, data, targets, penalty)
 
-    def _chosen(self, choice: Path, data: TrainingData, targets: np.ndarray, penalty: Penalty) -> Fitted:
+    def _fit_chosen(self, choice: Path, data: TrainingData, targets: np.ndarray, penalty: Penalty) -> Fitted:
         """Fit as many steps as the path `choice` has; callbacks do not end it."""
         if self.settings.fit_task is not None:
             self.settings.fit_task.noted = []
-        fitted = self.once(data, targets, penalty, len(choice))
+        fitted = self.run(data, targets, penalty, len(choice))
         if fitted.path.reason != "interrupted":
             by = "on held-out rows" if penalty.ended is None else "with the squared loss"
             say_chosen(fitted.path, choice, targets, by)
         return fitted
 
-    def certified(self, data: TrainingData, targets: np.ndarray, stop: certificate) -> Fitted:
+    def fit_with_certificate(self, data: TrainingData, targets: np.ndarray, stop: certificate) -> Fitted:
         """Fit to some rows, and keep the number of steps with the lowest bound on the held-out rows.
 
         The number of steps that the training rows prefer has most of delta. See `holdout_bound`, and `loss_bound` for
@@ -362,11 +364,11 @@ class PursuitFit:
             loss = task.loss_of_rows(some)
             task = replace(task, loss=lambda rows: loss)
         fit = replace(self, task=task, centers=fewer_centers(self.centers, len(train)))
-        penalty = fit.penalty(some, seen)
+        penalty = fit.find_penalty(some, seen)
         if isinstance(penalty, Fitted):
             return penalty
         rules = path_rule(gcv(patience=stop.patience), some, seen) if closed_form else no_rules
-        fitted = fit.once(some, seen, penalty, self.limit, rules)
+        fitted = fit.run(some, seen, penalty, self.limit, rules)
         if fitted.path.reason == "interrupted":
             return fitted
         warn_if_cut(fitted.path)
@@ -378,7 +380,7 @@ class PursuitFit:
         errors = np.array([np.sum(task.is_error(y, y - value, seen)) for value in values])
         return fitted._replace(path=certified(fitted.path, errors, len(y)))
 
-    def once(
+    def run(
         self,
         data: TrainingData,
         targets: np.ndarray,
