@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelpursuit import KernelDictionary
-from kernelpursuit.atoms.passes import kept_moments
+from kernelpursuit.atoms.tiles import kept_moments
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.kernels.gaussian import gaussian, gaussian_points
 

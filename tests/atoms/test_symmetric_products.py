@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from kernelpursuit import DenseDictionary, KernelDictionary
-from kernelpursuit.atoms import dense, kernel, passes, tiles
+from kernelpursuit.atoms import dense, kernel, threads, tiles
 from kernelpursuit.atoms.dense import (
     FEW_VECTORS,
     FEWER_VECTORS,
     is_symmetric,
     symmetric_product,
 )
-from kernelpursuit.atoms.passes import symmetric_pass, tiled_pass
-from kernelpursuit.atoms.tiles import Blocks, one_blas_thread
+from kernelpursuit.atoms.threads import one_blas_thread
+from kernelpursuit.atoms.tiles import Blocks, symmetric_pass, tiled_pass
 from kernelpursuit.kernels import make_kernel
 
 
@@ -30,9 +30,9 @@ def parts_of(matrix):
 @pytest.fixture(params=["one thread", "two threads", "two threads, BLAS held"])
 def way(request, monkeypatch):
     """Who multiplies."""
-    threads = 1 if request.param == "one thread" else 2
-    for module in (dense, tiles):
-        monkeypatch.setattr(module, "usable_threads", lambda: threads)
+    count = 1 if request.param == "one thread" else 2
+    for module in (dense, threads):
+        monkeypatch.setattr(module, "usable_threads", lambda: count)
     with one_blas_thread() if request.param.endswith("held") else nullcontext():
         yield request.param
 
@@ -89,8 +89,8 @@ def test_tiles_cover_a_matrix_of_any_shape(blocks):
 @pytest.mark.parametrize("one_way", [symmetric_pass, tiled_pass])
 def test_the_bits_do_not_depend_on_the_number_of_threads(one_way, monkeypatch):
     K, V, found = symmetric(200), np.random.default_rng(1).normal(size=(200, 3)), []
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(tiles, "usable_threads", lambda threads=threads: threads)
+    for count in (1, 2, 5):
+        monkeypatch.setattr(threads, "usable_threads", lambda count=count: count)
         sizes = (200, parts_of(K), V, 16) if one_way is symmetric_pass else (200, 200, parts_of(K), V, Blocks(16, 16))
         found.append(one_way(*sizes))
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
@@ -172,4 +172,4 @@ def test_a_function_of_the_user_need_not_be_symmetric(storage, halves):
 
 
 def test_tiles_of_a_cache():
-    assert passes.side_of_tiles(4) ** 2 * 4 <= 2 * tiles.CACHE_TILE >= passes.side_of_tiles(8) ** 2 * 8
+    assert tiles.side_of_tiles(4) ** 2 * 4 <= 2 * tiles.CACHE_TILE >= tiles.side_of_tiles(8) ** 2 * 8

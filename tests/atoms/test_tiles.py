@@ -16,9 +16,10 @@ from threadpoolctl import threadpool_info
 from kernelpursuit import DenseDictionary, KernelDictionary, StackedDictionary
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import on_host
-from kernelpursuit.atoms import fused, tiles
+from kernelpursuit.atoms import fused, threads, tiles
 from kernelpursuit.atoms import kernel as kernel_module
-from kernelpursuit.atoms.tiles import Blocks, cache_blocks, in_threads, parts_of_pass, spans
+from kernelpursuit.atoms.threads import in_threads, spans
+from kernelpursuit.atoms.tiles import Blocks, cache_blocks, parts_of_pass
 from kernelpursuit.kernels.kernels import KERNEL_NAMES, Kernel, make_kernel
 
 try:
@@ -74,8 +75,8 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, kernel, dtype):
     X, Z = data(dtype=dtype)
     V = np.random.default_rng(1).normal(size=(len(X), 4)).astype(dtype)
     results = []
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(tiles, "usable_threads", lambda threads=threads: threads)
+    for count in (1, 2, 5):
+        monkeypatch.setattr(threads, "usable_threads", lambda count=count: count)
         k = make_kernel(kernel, X, gamma=0.1)
         D, kept, square = (
             KernelDictionary(X, Z, k, storage="tiles"),
@@ -99,7 +100,7 @@ def blas_threads():
 
 def test_blas_gets_its_threads_back(monkeypatch):
     """Also when passes overlap, and when a task fails."""
-    monkeypatch.setattr(tiles, "usable_threads", lambda: 3)
+    monkeypatch.setattr(threads, "usable_threads", lambda: 3)
     before = blas_threads()
 
     def one_pass(_):
@@ -115,7 +116,7 @@ def test_blas_gets_its_threads_back(monkeypatch):
 def test_users_callables_are_called_from_one_thread(monkeypatch):
     from threading import get_ident
 
-    monkeypatch.setattr(tiles, "usable_threads", lambda: 4)
+    monkeypatch.setattr(threads, "usable_threads", lambda: 4)
     seen = set()
 
     def function(A, B):
@@ -129,10 +130,10 @@ def test_users_callables_are_called_from_one_thread(monkeypatch):
     assert seen == {get_ident()}
 
 
-@pytest.mark.parametrize("threads", [1, 2, 16])
-def test_a_pass_takes_a_tile_for_each_thread(threads, monkeypatch):
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_a_pass_takes_a_tile_for_each_thread(count, monkeypatch):
     """Far less than the matrix, 61 MiB. Of several threads, products of all pairs of stripes may wait to be added."""
-    monkeypatch.setattr(tiles, "usable_threads", lambda: threads)
+    monkeypatch.setattr(threads, "usable_threads", lambda: count)
     X, _ = data(4000, d=10)
     D = KernelDictionary(X, X, make_kernel("rbf", X), storage="tiles")
     V = np.ones((4000, 8), dtype=np.float32)
@@ -140,8 +141,8 @@ def test_a_pass_takes_a_tile_for_each_thread(threads, monkeypatch):
     D.correlate(V)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    waiting = 0 if threads == 1 else (-(-4000 // 512) + 1) * V.size * 8
-    assert peak < (threads + 2) * tiles.CACHE_TILE + waiting
+    waiting = 0 if count == 1 else (-(-4000 // 512) + 1) * V.size * 8
+    assert peak < (count + 2) * tiles.CACHE_TILE + waiting
 
 
 def test_workers_of_joblib_do_not_oversubscribe(monkeypatch):

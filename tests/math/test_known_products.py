@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kernelpursuit.atoms.tiles import _of_scipy, one_blas_thread
+from kernelpursuit.atoms.threads import _of_scipy, one_blas_thread
 from kernelpursuit.math.basis import Basis
 
 

@@ -12,7 +12,7 @@ from scipy.linalg import cython_blas
 
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
-from kernelpursuit.atoms.tiles import FEW_ENTRIES, one_blas_thread, spans
+from kernelpursuit.atoms.threads import FEW_ENTRIES, one_blas_thread, spans
 
 
 def as_slice(J: np.ndarray) -> slice | None:

@@ -14,15 +14,17 @@ from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
 from kernelpursuit.atoms.dense import as_slice, matrix_product, reads_one_triangle, symmetric_product
 from kernelpursuit.atoms.fused import FusedPass
-from kernelpursuit.atoms.kept import KeptTiles
-from kernelpursuit.atoms.passes import WithSquares, kept_moments, side_of_tiles, symmetric_pass, tiled_pass
+from kernelpursuit.atoms.threads import FEW_ENTRIES, in_threads, spans
 from kernelpursuit.atoms.tiles import (
-    FEW_ENTRIES,
     MIB,
     Blocks,
+    KeptTiles,
+    WithSquares,
     cache_blocks,
-    in_threads,
-    spans,
+    kept_moments,
+    side_of_tiles,
+    symmetric_pass,
+    tiled_pass,
 )
 from kernelpursuit.kernels.gaussian import GaussianPoints
 from kernelpursuit.kernels.kernels import Kernel

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from kernelpursuit.arrays import Array, in_double, to_host
-from kernelpursuit.atoms.tiles import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
+from kernelpursuit.atoms.threads import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
 
 NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in float64, and the fewest atoms of one
 

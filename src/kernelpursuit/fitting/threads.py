@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.atoms.tiles import one_blas_thread
+from kernelpursuit.atoms.threads import one_blas_thread
 
 # A matrix of 1,000 (2,000) rows times a vector: 0.2 (1.5) ms on one thread, 48 ms on both of a busy two-core machine.
 ONE_THREAD_ROWS = 2000

@@ -28,7 +28,7 @@ from kernelpursuit.atoms.protocol import (
     sweep,
     sweep_in_threads,
 )
-from kernelpursuit.atoms.tiles import inner_products
+from kernelpursuit.atoms.threads import inner_products
 from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit.directions import Deflated, Direction, RawDirections, SpanDirections
 from kernelpursuit.pursuit.groups import Groups
