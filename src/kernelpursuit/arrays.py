@@ -137,6 +137,18 @@ def squared_rows(a: np.ndarray) -> np.ndarray:
     return a[:, 0] * a[:, 0] if a.shape[1] == 1 else np.einsum("ij,ij->i", a, a)
 
 
+def column_means(x: Array, weights: Array | None = None) -> np.ndarray:
+    """Weighted mean of each column, on the host, summed in float64: of many rows float32 would lose digits."""
+    if isinstance(x, np.ndarray):
+        means = np.mean(x, axis=0, dtype=np.float64) if weights is None else np.average(x, axis=0, weights=weights)
+        return to_host(means)
+    xp, x = namespace(x), in_double(x)
+    if weights is None:
+        return to_host(xp.sum(x, axis=0)) / x.shape[0]
+    weights = from_host(weights, x) if isinstance(weights, np.ndarray) else in_double(weights)
+    return to_host(weights @ x) / float(to_host(xp.sum(weights)))
+
+
 def in_span_limit(x: Array) -> float:
     """Share of its squared norm below which an atom counts as lying in the span of the others.
 

@@ -63,21 +63,18 @@ class GaussianPoints:
         Points so far from the centre that the product of two of them loses too many digits; None: there are none.
     shares : ndarray of shape (n,), optional
         γⱼ/γ, at most 1, of centres with widths of their own. Such points can only be the second argument of `gaussian`.
-    highest : float
-        No γ|x|² is more. So no exponent is below -(√(γ|x|²) + √(γ|z|²))².
     """
 
-    def __init__(self, rows: Array, far: np.ndarray | None, shares: np.ndarray | None = None, highest: float = np.inf):
+    def __init__(self, rows: Array, far: np.ndarray | None, shares: np.ndarray | None = None):
         self.rows = rows
         self.far = far
         self.shares = shares
-        self.highest = highest
         self.shape = (rows.shape[0], rows.shape[1] - 2)
 
     def __getitem__(self, J: slice | np.ndarray) -> GaussianPoints:
         rows = self.rows[J, :] if isinstance(J, slice) else gather(self.rows, J)
         far, shares = (None if values is None else values[J] for values in (self.far, self.shares))
-        return GaussianPoints(rows, far, shares, self.highest)
+        return GaussianPoints(rows, far, shares)
 
     @property
     def far_rows(self) -> np.ndarray:
@@ -105,7 +102,7 @@ def gaussian_points(centred: Array, gamma: float, shares: np.ndarray | None = No
     norms = xp.astype(-halves, scaled.dtype)[:, None]
     far = heights * (1.0 if shares is None else shares) > EXPONENT_ERROR / (2 * eps(scaled))
     rows = xp.concat([scaled, norms, xp.ones_like(norms)], axis=1)
-    return GaussianPoints(rows, far if np.any(far) else None, shares, float(np.max(heights, initial=0.0)))
+    return GaussianPoints(rows, far if np.any(far) else None, shares)
 
 
 def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
@@ -122,7 +119,7 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
     left, right = (P.turned, Q.rows) if turn_first else (P.rows, Q.turned)  # the shorter is copied
     with np.errstate(over="ignore", invalid="ignore"):  # of pairs of far points, which are replaced
         values = left @ right.T if out is None else np.matmul(left, right.T, out=out)
-        values = _exponential(values, lowest=-((np.sqrt(P.highest) + np.sqrt(Q.highest)) ** 2))
+        values = _exponential(values)
     if pairs:
         xp = namespace(values)
         where = [
@@ -164,15 +161,14 @@ def _takes_indices(x: Array) -> bool:
     return isinstance(x, np.ndarray) or hasattr(x, "index_put_")
 
 
-def _exponential(values: Array, dtype: Any = None, lowest: float = -np.inf) -> Array:
+def _exponential(values: Array, dtype: Any = None) -> Array:
     """exp, in place where the library can; on a processor 0 where its square would be no normal number of `dtype`.
 
-    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes. Where
-    no value is below `lowest`, they need not be looked at.
+    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes.
     """
     if isinstance(values, np.ndarray):
         limit = np.log(np.finfo(dtype or values.dtype).tiny) / 2
-        if values.size and 1.01 * lowest < limit and np.min(values) < limit:
+        if np.min(values, initial=0.0) < limit:
             np.putmask(values, values < limit, -np.inf)
         return np.exp(values, out=values)
     return values.exp_() if hasattr(values, "exp_") else namespace(values).exp(values)
