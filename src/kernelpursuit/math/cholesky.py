@@ -118,14 +118,14 @@ class PartialCholesky:
         self._append(forward(factor[kept, : len(kept)], left) if len(kept) else left, block[kept])
         return kept
 
-    def explained(self, vectors: Array, taken: int) -> Array:
-        """UᵀU times each of `vectors` (n, b): of the pivots, the first `taken` count for all, the others by and by.
+    def explained(self, vectors: Array, taken: int) -> np.ndarray:
+        """UᵀU times each of `vectors` (n, b), on the host: the first `taken` pivots count for all, others by and by.
 
         Vector t belongs to pivot ``taken + t`` and is multiplied with the pivots before that one.
         """
         U = self.rows[: taken + vectors.shape[1], :]
         inside = np.triu(to_host(U @ vectors), 1 - taken)  # row s, column t: counts for s < taken + t
-        return U.T @ from_host(inside, U)
+        return to_host(U.T @ from_host(inside, U))
 
     def here(self, first: int = 0) -> np.ndarray:
         """U from row `first` on, on the host."""
@@ -134,10 +134,6 @@ class PartialCholesky:
     def entries(self, left: Array, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741
         """Entries at points `I` of `left`, what is left of columns `J`."""
         return to_host(gather(left, I))
-
-    def explained_here(self, vectors: Array, taken: int) -> np.ndarray:
-        """`explained`, on the host."""
-        return to_host(self.explained(vectors, taken))
 
     def adopt(self, rows: Array, pivots: list[int]) -> None:
         """Begin with given `rows` and pivots."""

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import scale
 
 from kernelpursuit import KMPClassifier, KMPRanker, KMPRegressor, PursuitSearchCV
-from kernelpursuit.math.shrinkage import evidence_ridge
+from kernelpursuit.math.evidence import evidence_ridge
 
 GAMMA = 0.5
 
