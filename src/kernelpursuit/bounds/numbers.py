@@ -41,11 +41,14 @@ def check_delta(delta: float) -> None:
         raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
 
 
-def check_losses(residual: Numbers) -> Numbers:
-    """Refuse mean losses below 0."""
-    if not np.all(np.asarray(residual) >= 0):
-        raise ValueError(f"residual must be a mean loss, not negative, got {residual!r}")
-    return residual
+def log_failure(delta: float, weight: Numbers) -> Numbers:
+    """Logarithm of ``weight * delta``, the probability with which the bound of one of several models may fail."""
+    check_delta(delta)
+    weight = check_at_least(weight, 0, "weight")
+    if not np.all(weight <= 1):
+        raise ValueError(f"weight must be at most 1, got {weight!r}")
+    with np.errstate(divide="ignore"):
+        return np.log(weight * delta)
 
 
 def check_error_counts(value: Numbers, most: Numbers, name: str, of: str = "the points outside the support") -> Numbers:
