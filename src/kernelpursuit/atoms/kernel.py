@@ -61,6 +61,19 @@ class KernelDictionary:
         What is kept and what is recomputed, in a sentence.
     spare : int
         Bytes of `memory` that neither the matrix nor its tiles take.
+    in_memory : bool
+        Whether the matrix is kept, or all tiles of its half.
+    tiles_kept : float
+        Share of the tiles that a pass reads and does not compute; 0 where the matrix is kept instead.
+    pass_cost : float
+        Cost of a pass over tiles for one vector, in inner products of two atoms for each atom; 0 where a matrix is
+        kept: blocks of atoms whose vectors read it together did not pay for all widths.
+    kept_symmetric : bool
+        Whether the kept matrix is symmetric and in float64, so that a product may read one triangle of it.
+    parallel : bool
+        Whether columns may be asked for in several threads at once.
+    threaded : bool
+        Whether a pass makes tiles in threads of its own.
 
     Examples
     --------
@@ -101,55 +114,22 @@ class KernelDictionary:
         self._by_halves, self._blocks = self._shape_of_blocks(limit)
         self._X, self._Z = self._prepare(X, Z, "centres")
         self._fused = FusedPass.for_points(self._X, self._Z)
-        self._matrix: Array | None = None  # each atom a row: gathering columns takes 30 times as long
-        self._kept: KeptTiles | None = None
-        if storage == "dense" or (storage == "auto" and m * column <= memory):
-            self._matrix = self._values(self._Z, self._X)
-            self.spare = memory - m * column
-        else:
-            self.spare = memory - 2 * self.tile * column
-            if storage == "auto" and self._on_host and KEPT_SHARE * self.spare >= 1:
-                room = int(KEPT_SHARE * self.spare)
-                self._kept = KeptTiles(self.shape, self.dtype, room, self._blocks.columns, self._by_halves)
-                self.spare -= self._kept.nbytes
-        self.plan = self._describe(m * column)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether the matrix is kept, or all tiles of its half."""
-        return self._matrix is not None or self.tiles_kept == 1
-
-    @property
-    def tiles_kept(self) -> float:
-        """Share of the tiles that a pass reads and does not compute; 0 where the matrix is kept instead."""
-        return 0.0 if self._kept is None else self._kept.share
-
-    @property
-    def pass_cost(self) -> float:
-        """Cost of a pass over tiles for one vector, in inner products of two atoms for each atom.
-
-        0 where a matrix is kept: blocks of atoms whose vectors read it together did not pay for all widths.
-        """
-        if self._matrix is not None:
-            return 0.0
-        return READ_TILES * self.tiles_kept + COMPUTED_TILES * (1 - self.tiles_kept)
-
-    @property
-    def kept_symmetric(self) -> bool:
-        """Whether the kept matrix is symmetric and in float64, so that a product may read one triangle of it."""
-        return self._symmetric and isinstance(self._matrix, np.ndarray) and self._itemsize == 8
-
-    @property
-    def parallel(self) -> bool:
-        """Whether columns may be asked for in several threads at once."""
-        return self._matrix is not None or self.kernel.parallel
-
-    @property
-    def threaded(self) -> bool:
-        """Whether a pass makes tiles in threads of its own."""
-        n, m = self.shape
+        kept = storage == "dense" or (storage == "auto" and m * column <= memory)
+        # Each atom is a row of the matrix: gathering columns takes 30 times as long.
+        self._matrix: Array | None = self._values(self._Z, self._X) if kept else None
+        self.spare = memory - (m if kept else 2 * self.tile) * column
+        room = int(KEPT_SHARE * self.spare) if storage == "auto" and self._on_host and not kept else 0
+        height, dtype = self._blocks.columns, self.dtype
+        self._kept = KeptTiles(self.shape, dtype, room, height, self._by_halves) if room > 0 else None
+        self.spare -= 0 if self._kept is None else self._kept.nbytes
+        self.tiles_kept = 0.0 if self._kept is None else self._kept.share
+        self.in_memory = kept or self.tiles_kept == 1
+        self.pass_cost = 0.0 if kept else READ_TILES * self.tiles_kept + COMPUTED_TILES * (1 - self.tiles_kept)
+        self.kept_symmetric = kept and self._symmetric and self._on_host and self._itemsize == 8
+        self.parallel = kept or kernel.parallel
         large = n * m > FEW_ENTRIES and usable_threads() > 1
-        return large and self._on_host and self._matrix is None and self.kernel.parallel
+        self.threaded = large and self._on_host and not kept and kernel.parallel
+        self.plan = self._describe(m * column)
 
     def _shape_of_blocks(self, limit: int) -> tuple[bool, Blocks]:
         """Whether a pass makes tiles of a half of the matrix only, and how large a tile is."""
@@ -385,13 +365,11 @@ def largest_tile(X: Any) -> int:
 
 def check_same_device(X: Any, Z: Any) -> None:
     """Points and centres must come from one array library and device: nothing is moved unasked."""
-    names = [device_name(points) for points in (X, Z)]
-    if names[0] != names[1]:
-        raise ValueError(f"X is on {names[0]} and the centres are on {names[1]}: bring both to one place")
 
+    def device(points: Any) -> str:
+        if isinstance(points, np.ndarray) or sparse.issparse(points):
+            return "the host (NumPy or SciPy)"
+        return f"{points.device} ({namespace(points).__name__.split('.')[-1]})"
 
-def device_name(x: Any) -> str:
-    """Library and device of an array, in words."""
-    if isinstance(x, np.ndarray) or sparse.issparse(x):
-        return "the host (NumPy or SciPy)"
-    return f"{x.device} ({namespace(x).__name__.split('.')[-1]})"
+    if device(X) != device(Z):
+        raise ValueError(f"X is on {device(X)} and the centres are on {device(Z)}: bring both to one place")

@@ -44,20 +44,18 @@ class Calibration:
 
     def at(self, size: int) -> tuple[Any, np.ndarray]:
         """Slope and biases for a model of so many steps."""
-        position, x = np.log1p(size), np.log1p(self.sizes)
-        columns = np.log(self.slopes).reshape(len(self.sizes), -1).T
-        slopes = np.exp([np.interp(position, x, column) for column in columns])
-        slope = slopes if self.slopes.ndim == 2 else float(slopes[0])
-        return slope, np.array([np.interp(position, x, column) for column in self.biases.T])
+        slopes = np.exp(self._between(np.log(self.slopes), size))
+        return (slopes if self.slopes.ndim == 2 else float(slopes)), self._between(self.biases, size)
 
     def limit(self, size: int) -> Any:
-        """The largest log-odds of a model of so many steps; of each label, where these have some each."""
-        if self.limits is None:
-            return np.inf
-        position, x = np.log1p(size), np.log1p(self.sizes)
-        columns = self.limits.reshape(len(self.sizes), -1).T
-        limits = np.array([np.interp(position, x, column) for column in columns])
-        return limits if self.limits.ndim == 2 else float(limits[0])
+        """The largest log-odds of a model of so many steps; an array where each label has its own."""
+        return np.inf if self.limits is None else self._between(self.limits, size)
+
+    def _between(self, values: np.ndarray, size: int) -> Any:
+        """Values of the sizes that were fitted, interpolated on the scale of logarithms of sizes."""
+        columns = values.reshape(len(self.sizes), -1).T
+        found = np.array([np.interp(np.log1p(size), np.log1p(self.sizes), column) for column in columns])
+        return found if values.ndim == 2 else float(found[0])
 
 
 def no_surer(odds: Array, limit: Any) -> Array:
