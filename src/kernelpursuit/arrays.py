@@ -26,7 +26,7 @@ def _compat() -> Any:
     raise ImportError("arrays that are not NumPy's need array-api-compat: pip install array-api-compat")
 
 
-_NAMESPACES: dict[type, Any] = {}  # of types of arrays met so far: some libraries take long to name their namespace
+_NAMESPACES: dict[type, Any] = {}  # by type of array: some libraries take long to name theirs
 
 
 def register_namespace(kind: type, own: Any) -> None:
@@ -50,7 +50,7 @@ def _library(x: Any) -> str:
 
 
 def is_array(x: Any) -> bool:
-    """Whether `x` is an array of some library that follows the standard: not a list, a table or a sparse matrix."""
+    """Whether `x` is an array of a library that follows the standard: not a list, a table or a sparse matrix."""
     return hasattr(x, "__array_namespace__") or _library(x) == "torch"
 
 
@@ -153,8 +153,7 @@ def in_span_limit(x: Array) -> float:
     """Share of its squared norm below which an atom counts as lying in the span of the others.
 
     Relative, and the one constant of its kind: 100 eps. The rounding error of a deflated column is of the order eps
-    times its original norm, so what is left above this limit is signal, and the triangular factor stays well enough
-    conditioned.
+    times its original norm, so a norm above this limit is signal, and the triangular factor stays well conditioned.
     """
     return 100 * eps(x)
 

@@ -1,4 +1,4 @@
-"""A dictionary that is a matrix in memory."""
+"""A dictionary that is a matrix in memory, and products with such matrices."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, gather, in_double, namespace, to_host
 from kernelpursuit.atoms.threads import FEW_ENTRIES, one_blas_thread, spans
 
-FEW_VECTORS = 6  # reading one triangle once for each is faster than one product with all of them
-FEWER_VECTORS = 3  # reading all of the matrix once for each is
+FEW_VECTORS = 6  # up to so many, reading one triangle for each is faster than one product with all of them
+FEWER_VECTORS = 3  # up to so many, reading the whole matrix for each is faster than that
 _COMPARED = 512  # rows of a matrix that are compared with its columns at once
 
 
@@ -77,7 +77,7 @@ def symmetric_product(matrix: np.ndarray, V: np.ndarray) -> np.ndarray:
 
 
 def matrix_product(matrix: Array, V: Array) -> np.ndarray:
-    """A matrix times the columns of V, on the host; one after the other where they are few.
+    """A matrix times the columns of V, on the host; few columns are multiplied one after the other.
 
     Before a product with several vectors BLAS copies the matrix, which takes as long as four products with one.
     """

@@ -53,12 +53,12 @@ class KernelDictionary:
     storage : {"auto", "dense", "tiles"}
         Keep the whole matrix, recompute tiles at each pass, or (auto) keep it if it fits `memory`.
     shared : dict, optional
-        Where dictionaries of the same centres and kernel at several blocks of rows keep what they make of the centres.
+        Prepared centres, where dictionaries of several blocks of rows have the same centres and kernel.
 
     Attributes
     ----------
     plan : str
-        What is kept and what is recomputed, in a sentence.
+        A sentence on what is kept and what is recomputed.
     spare : int
         Bytes of `memory` that neither the matrix nor its tiles take.
     in_memory : bool
@@ -132,13 +132,16 @@ class KernelDictionary:
         self.plan = self._describe(m * column)
 
     def _shape_of_blocks(self, limit: int) -> tuple[bool, Blocks]:
-        """Whether a pass makes tiles of a half of the matrix only, and how large a tile is."""
+        """Whether a pass makes tiles of a half of the matrix only, and how large a tile is.
+
+        A half is not worth it for few rows, nor where memory is short.
+        """
         (n, m), itemsize = self.shape, self._itemsize
         if not self._on_host:
             rows = max(1, min(n, DEVICE_ROWS, limit // itemsize))
             return False, Blocks(rows, max(1, min(m, limit // (rows * itemsize))))
         blocks, side = cache_blocks(n, m, itemsize, limit), side_of_tiles(itemsize)
-        if self._symmetric and side**2 <= 2 * blocks.rows * blocks.columns:  # neither few rows nor little memory
+        if self._symmetric and side**2 <= 2 * blocks.rows * blocks.columns:
             return True, Blocks(side, side)
         return False, blocks
 
@@ -250,7 +253,7 @@ class KernelDictionary:
         return values
 
     def _tile(self, centres: Any, points: Any, out: np.ndarray | None = None) -> Array:
-        """Kernel values of a few prepared points, a row for each centre: a product of such a tile with V is faster."""
+        """Kernel values of prepared points, a row for each centre: products of V with such a tile are faster."""
         if self.kernel.symmetric:
             return self.kernel.finite(centres, points, out)
         values = self.kernel.finite(points, centres).T
@@ -287,7 +290,7 @@ class KernelDictionary:
         return tiled_pass(n, m, self._tiles_of, V, blocks, parallel, multiply)
 
     def _tiles_of(self, atoms: slice) -> Callable[[slice], np.ndarray]:
-        """Tiles of some atoms: those that are kept, and the others made one after the other in one buffer."""
+        """Tiles of a span of atoms: kept ones, or made one after the other in one buffer."""
         matrix, kept = self._matrix, self._kept
         if matrix is not None:
             return lambda rows: matrix[atoms, rows]
@@ -334,7 +337,7 @@ class KernelDictionary:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turns an accelerator's lack of memory into an error that says which `memory` to ask for."""
+        """Context in which an accelerator's lack of memory is an error that proposes a value of `memory`."""
         try:
             yield
         except RuntimeError as error:

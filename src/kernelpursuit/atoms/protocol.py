@@ -1,4 +1,4 @@
-"""The protocol of a dictionary, and functions of any dictionary: passes by tiles of atoms."""
+"""What a dictionary can do, and how any dictionary is passed over by tiles of atoms."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class Dictionary(Protocol):
 def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
     """Columns `J` in float64, (n_samples, len(J)).
 
-    A dictionary of fewer digits may have a method of this name that computes them anew; else they are converted.
+    A dictionary in float32 may have a method of this name that computes them from its points; else they are converted.
     """
     method = getattr(dictionary, "exact_columns", None)
     return in_double(dictionary.columns(J)) if method is None else method(J)
 
 
 def in_float64(dictionary: Dictionary) -> Dictionary:
-    """A dictionary of the atoms of `dictionary` whose passes are made in float64; what `dictionary` kept is given up.
+    """A dictionary of the same atoms whose passes are made in float64; the memory of `dictionary` is freed.
 
-    A dictionary of fewer digits may have a method of this name; without one, `dictionary` itself is returned.
+    A dictionary in float32 may have a method of this name; without one, `dictionary` itself is returned.
     """
     method = getattr(dictionary, "in_float64", None)
     return dictionary if method is None else method()
@@ -74,9 +74,10 @@ def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarr
 def each_piece(
     dictionary: Dictionary, f: Callable[[np.ndarray], Result], J: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Result]]:
-    """Pieces of atoms `J`, each with ``f(piece)``: in threads where BLAS is held at one, so `f` may change nothing.
+    """Pieces of atoms `J`, each with ``f(piece)``; `f` must have no side effects.
 
-    Pieces are a quarter as long then, so that they take no more memory together.
+    Where BLAS is held at one thread the pieces are worked on in threads. Then they are a quarter as long, so that they
+    take no more memory together.
     """
     parallel = one_blas_thread.held and getattr(dictionary, "parallel", dictionary.in_memory)
     for piece in pieces(dictionary, J):
@@ -95,7 +96,7 @@ def sweep(
 def sweep_in_threads(
     dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]
 ) -> tuple[np.ndarray, ...]:
-    """Apply `f`, which may change nothing, to narrow tiles of all atoms in threads, and join its results."""
+    """Apply `f`, which must have no side effects, to narrow tiles of all atoms in threads, and join its results."""
     n, m = dictionary.shape
     width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
     tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]

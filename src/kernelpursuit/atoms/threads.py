@@ -1,4 +1,4 @@
-"""Threads: parts of a long product or tiles of a matrix are worked on side by side, and BLAS does not interfere."""
+"""Threads for parts of long products and tiles of matrices; BLAS is held at one thread meanwhile."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: 
 
 
 def stream_in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Iterator[Result]:
-    """Results of ``task(item)`` in the order of the items, made by several threads, each given up once it is used."""
+    """Results of ``task(item)`` in the order of the items, made by several threads; none is kept after its use."""
     items = list(items)
     threads = min(usable_threads(), len(items)) if parallel else 1
     if threads < 2:
@@ -62,21 +62,21 @@ def inner_products(A: Any, B: Any) -> Any:
 
 
 class _OneBlasThread:
-    """BLAS held at one thread while anybody works with tiles, or reads one triangle of a matrix.
+    """BLAS held at one thread while tiles are worked on in threads, or one triangle of a matrix is read.
 
-    The latter is a routine of SciPy's BLAS, which may keep its threads then: those of two libraries would keep each
-    other waiting. Counted, because two fits in two threads that each restored what they had found could leave BLAS at
-    one thread.
+    One triangle is read by SciPy's BLAS, which may keep its threads then: threads of both libraries would wait for each
+    other. The holders are counted, because two fits that each restored the number of threads they had found could leave
+    BLAS at one thread.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._holders = {"all": 0, "numpy": 0, "small": 0}
-        self._before: list[tuple[Any, int]] = []  # libraries and their threads when nobody held them
+        self._before: list[tuple[Any, int]] = []  # libraries, and their threads without a holder
 
     @property
     def held(self) -> bool:
-        """Whether NumPy's BLAS has one thread now for the sake of other threads."""
+        """Whether NumPy's BLAS has one thread now because there are other threads."""
         return self._holders["all"] + self._holders["numpy"] > 0
 
     def __call__(self, scipy_too: bool = True) -> AbstractContextManager[None]:

@@ -50,7 +50,7 @@ def side_of_tiles(itemsize: int) -> int:
 
 
 def parts_of_pass(n: int, m: int, blocks: Blocks) -> list[tuple[slice, slice]]:
-    """Tasks of a pass, (rows, columns) each: a block of columns with all rows, or with some where blocks are few.
+    """Tasks of a pass, (rows, columns) each: a block of columns with all rows; with a part of them if blocks are few.
 
     They depend on the sizes alone. So sums are made in the same order, and are the same, for any number of threads.
     """
@@ -143,10 +143,10 @@ def symmetric_pass(
 
 
 class KeptTiles:
-    """The first tiles of a matrix, one behind the other in one array.
+    """The first tiles of a matrix, kept from the first pass on, one behind the other in one array.
 
-    The system gives one large array in large pages, so that a pass reads it as fast as a matrix. Parts to which nothing
-    was written take no memory.
+    The system gives one large array in large pages, so that a pass reads it as fast as a matrix. Parts that were never
+    written take no memory.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class KeptTiles:
     room : int
         Bytes that they may take.
     height : int
-        Atoms of a tile, but for those of the last atoms.
+        Atoms of a tile; the last tiles may have fewer.
     half : bool
         Whether only tiles on and above the diagonal are asked for.
 
@@ -164,7 +164,7 @@ class KeptTiles:
     share : float
         How much of the matrix, or of the half, is kept.
     nbytes : int
-        What that takes.
+        Bytes that the kept tiles take.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Certificates: bounds on the error rate or the mean loss of one given model, tight enough to be quoted.
 
-Rows that had no part in a model test it exactly (`holdout_bound`); the others count what it costs to do without them.
+Rows that had no part in a model test it exactly (`holdout_bound`); the other bounds show the price of having none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernelpursuit.bounds.numbers import (
     log_sum,
 )
 
-MOST_AT_STAKE = 0.75  # share of what is owned that one row may cost a bet
+MOST_AT_STAKE = 0.75  # share of the wealth that one bet may lose
 
 
 def holdout_bound(errors: Numbers, n: Numbers, delta: float = 0.05, *, weight: Numbers = 1.0) -> Numbers:
@@ -54,9 +54,9 @@ def holdout_bound(errors: Numbers, n: Numbers, delta: float = 0.05, *, weight: N
 def loss_bound(losses: Numbers, delta: float = 0.05, *, weight: Numbers = 1.0) -> Numbers:
     """Mean loss of a model, from its losses, of 0 to 1, on rows that had no part in it.
 
-    Suppose the mean is m. Then nobody gains in the mean by betting that the next loss is below m: what is owned after
-    all rows, the product of ``1 + bet * (m - loss)``, has mean 1 at most, and exceeds ``1 / delta`` with probability at
-    most delta. The bound is the largest m for which it does not. Bets are made as the losses so far suggest: the
+    Suppose the mean is m. Then bets that the next loss is below m gain nothing in the mean: the wealth after all rows,
+    the product of ``1 + bet * (m - loss)``, has mean 1 at most, and exceeds ``1 / delta`` with probability at most
+    delta. The bound is the largest m for which it does not. Bets are made as the losses so far suggest: the
     smaller their variance, the tighter the bound. Rows count in the order given, which must not depend on the losses.
 
     Parameters
@@ -202,8 +202,8 @@ def pac_bayes_bound(gibbs: Numbers, divergence: Numbers, n: Numbers, delta: floa
 def drawn_bound(errors: Numbers, log_ratio: Numbers, n: Numbers, delta: float = 0.05, *, nats: float = 1.0) -> Numbers:
     """Error rate of one model drawn from a posterior.
 
-    A coin of probability p is told from the coin q < p by the likelihood ratio of the errors, whose mean is 1 if p is
-    true. The bound is the largest p with ``ln ratio <= ln(1 / delta) + log_ratio``, and q is the coin with
+    A coin of probability p is tested against the coin q < p by the likelihood ratio of the errors, whose mean is 1 if p
+    is true. The bound is the largest p with ``ln ratio <= ln(1 / delta) + log_ratio``, and q is the coin with
     ``n kl(q, p) = ln(1 / delta) + nats``.
 
     Parameters
@@ -277,7 +277,7 @@ def stability_bound(left_out: Numbers, n: Numbers, change: Numbers, delta: float
     n : int or array
     change : float or array
         Probability that leaving a row out changes the prediction at a new one: a property of the distribution, which
-        the training rows do not tell. 0 is the most that the bound can promise.
+        unknown from the training rows. With 0 the bound is lowest.
     delta : float
 
     References

@@ -126,6 +126,6 @@ def pseudo_dimension_bound(
     if form == "paper":
         G = k_log(k, n) + k * np.log(32 * np.e * m) + 1 + np.log(4 * k * n / delta)
         return residual + 2 * scale * (np.sqrt(32**2 + 128 * m * G) - 32) / (2 * m)
-    d = np.minimum(k, m)  # m points tell no more dimensions apart
+    d = np.minimum(k, m)  # m points shatter no more dimensions
     right = k_log(k, n) + d * np.log(32 * np.e * m / d) + np.log(4 * n / delta)
     return residual + 4 * scale**2 * increasing_root(lambda e: m * e**2 / 32 + d * np.log(e) - right)

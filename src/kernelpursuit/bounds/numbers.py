@@ -36,7 +36,7 @@ def check_whole(value: Numbers, name: str, of: str) -> Numbers:
 
 
 def check_delta(delta: float) -> None:
-    """Refuse what is no probability between 0 and 1."""
+    """Refuse numbers that are no probability between 0 and 1."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
 
@@ -98,7 +98,7 @@ def binomial_upper_limit(errors: Numbers, trials: Numbers, log_share: Numbers) -
         def excess(p: float) -> float:
             return log_sum(ways + i * np.log(p) + (trials - i) * np.log1p(-p)) - log_share
 
-        # At most `errors` wrong means that some `trials - errors` are right: there are C(trials, errors) such sets.
+        # At most `errors` wrong means that one of the C(trials, errors) sets of the other size is right.
         high = -np.expm1((log_share - ways[-1]) / (trials - errors))
         if errors == 0 or excess(min(high, np.nextafter(1, 0))) >= 0:
             return high

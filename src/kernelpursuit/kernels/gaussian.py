@@ -14,8 +14,8 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, eps, from_host, gather, namespace, to_host
 
-# The exponent of a Gaussian kernel made by one product is wrong by about eps gamma (|x|^2 + |z|^2); more than this,
-# the kernel's relative error, is too much. In float32 that begins at gamma |x|^2 = 42.
+# Largest relative error of a kernel value. An exponent made by one product is wrong by about eps γ (|x|² + |z|²), which
+# is too much in float32 from γ |x|² = 42 on.
 EXPONENT_ERROR = 1e-5
 NOT_FINITE = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
 
@@ -23,7 +23,7 @@ _ROWS_FOR_CENTER = 4096  # of which the median is taken; the centre only has to 
 
 
 def center_of(X: Array) -> Array:
-    """Median of each column of dense `X`, over some rows if there are many.
+    """Median of each column of dense `X`, of a sample of the rows if there are many.
 
     A mean would follow one far row away from all others, which then lose their digits. The median is a number of the
     column, so differences to it are exact for the rows around it, in float32 too.
@@ -36,7 +36,7 @@ def center_of(X: Array) -> Array:
     """
     n, some = X.shape[0], X
     if n > _ROWS_FOR_CENTER:
-        some = gather(X, np.random.default_rng(0).integers(0, n, _ROWS_FOR_CENTER))  # always the same ones
+        some = gather(X, np.random.default_rng(0).integers(0, n, _ROWS_FOR_CENTER))  # the same ones at each call
     middle = some.shape[0] // 2
     if isinstance(some, np.ndarray):
         return np.partition(some, middle, axis=0)[middle]
@@ -108,8 +108,8 @@ def gaussian_points(centred: Array, gamma: float, shares: np.ndarray | None = No
 def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
     """exp(-γ|x - z|²), (n_p, n_q): one product and an exponential in place; pairs of far points by `gaussian_float64`.
 
-    Pairs of a far point and one that is not need no care. Either the two are well apart, and the value is 0 to all
-    digits that count; or the sum of their squared lengths is below five times the limit.
+    Pairs with one far point need no care: either their distance is so large that the value is 0, or the sum of their
+    squared lengths is below five times the limit.
     """
     rows, columns = P.far_rows, Q.far_rows
     pairs = len(rows) * len(columns)
@@ -150,7 +150,7 @@ def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
 
 
 def gaussian_by_differences(x: Array, z: Array, gamma: np.ndarray) -> Array:
-    """exp(-γⱼ|x - zⱼ|²) of centred points one coordinate after the other: 0, not an error, where squares overflow."""
+    """exp(-γⱼ|x - zⱼ|²) of centred points, one coordinate after the other: 0, not an error, where squares overflow."""
     roots = from_host(np.sqrt(gamma)[None, :], x)  # not γ times the sum: 0 times infinity
     with np.errstate(over="ignore"):
         return namespace(x).exp(-sum_over_features(lambda a, b: (roots * (a - b)) ** 2, x, z))
@@ -175,7 +175,7 @@ def _exponential(values: Array, dtype: Any = None) -> Array:
 
 
 def all_finite(values: Array) -> bool:
-    """Whether all entries are numbers; the sum tells in nearly all cases."""
+    """Whether all entries are finite; a finite sum is enough."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(xp.isfinite(xp.sum(values))) or bool(xp.all(xp.isfinite(values)))

@@ -80,7 +80,7 @@ class Kernel:
         return self.function is None
 
     def values(self, X: Any, Z: Any) -> Any:
-        """Kernel values, (n_x, n_z), of data that are not prepared, by the function behind the name."""
+        """Kernel values, (n_x, n_z), of data that are not prepared, on their own device."""
         on_host = isinstance(X, np.ndarray) or sparse.issparse(X)
         if on_host and 0 in (X.shape[0], Z.shape[0]):
             return np.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype)  # a model may have no centres
@@ -98,13 +98,13 @@ class Kernel:
         return values
 
     def prepare(self, X: Any) -> Any:
-        """Data as `__call__` expects them: both sides prepared, or neither."""
+        """Data as `__call__` takes them: both sides prepared, or neither."""
         if self.offset is None or sparse.issparse(X):
             return X
         return gaussian_points(centred(X, self.offset), self.params["gamma"])
 
     def between(self, X: Any, Z: Any) -> Any:
-        """Kernel values, (n_x, n_z), of data as they come."""
+        """Kernel values, (n_x, n_z), of data that are not prepared, centred where the kernel needs it."""
         if sparse.issparse(X) or sparse.issparse(Z):  # not centred, so the other side must not be either
             return self.values(X, Z)
         return self(self.prepare(X), self.prepare(Z))
@@ -271,7 +271,7 @@ def _array_kernel(X: Array, Z: Array, metric: Any, gamma: float = 1.0, degree: f
 def _user_kernel(function: Callable, params: dict[str, Any], X: Any) -> Kernel:
     """The callable as a kernel; whether it takes matrices or rows is found by trying.
 
-    Two rows against n_features + 2 tell the forms apart: neither entry by entry nor as a product do they fit together.
+    Two rows against n_features + 2 distinguish the forms: they fit together neither entry by entry nor as a product.
     """
     shape = (2, X.shape[1] + 2)
     few, many = (X[[0] * count] if sparse.issparse(X) else gather(X, [0] * count) for count in shape)

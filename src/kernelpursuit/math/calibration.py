@@ -9,8 +9,8 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace
 
-_LEAST = 1e-6  # slope of values that say nothing, or the contrary: the order of the classes stays
-_STEPS = 100  # far more than are needed: a handful of Newton's, or those that halve what encloses the slope
+_LEAST = 1e-6  # slope of values without information, or with the wrong sign: the order of the classes stays
+_STEPS = 100  # far more than are needed: a handful of Newton's, or bisections
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ def no_surer(odds: Array, limit: Any) -> Array:
     """Log-odds, (n, n_values), of which rows beyond `limit` are shrunk until their largest entry is the limit.
 
     Many atoms on few rows may have enormous values between the rows, whose signs mean little. Slopes were fitted to
-    values no larger than those of the training rows, and say nothing about larger ones: so no row is surer than the
-    surest of these. The order of the classes stays.
+    values no larger than those of the training rows, so no row is surer than the surest of these. The order of the
+    classes stays.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ def fit_slope(
     """Slope under which the classes are most probable given decision values.
 
     Targets are softened as by Platt: a row of a class with N rows belongs to it with probability (N + 1) / (N + 2), and
-    else to the class that comes next, so that classes which are perfectly told apart have a finite slope. Of more than
-    two classes one may lie far from all others. It has no say in how sure these are of each other: no row is taken to
-    be farther from the next class than those of the class that is told apart least are in the mean. The surprise is a
-    convex function of the slope: Newton's steps find its least value, and bisection takes over where they would leave
-    what encloses it.
+    else to the class that comes next, so that classes which are perfectly separated have a finite slope. Of more than
+    two classes one may lie far from all others. It does not change how sure these are of each other: no row counts as
+    farther from the next class than the rows of the class with the smallest margins are in the mean. The negative log
+    likelihood is a convex function of the slope: Newton's steps find its minimum, and bisection takes over where they
+    would leave the interval that encloses it.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def fit_slope(
         odds /= np.sum(odds, axis=0)
         odds *= scaled
         mean = np.sum(odds, axis=0)
-        first = w @ mean - wanted  # derivatives of the surprise
+        first = w @ mean - wanted  # derivatives of the negative log likelihood
         odds *= scaled
         second = w @ (np.sum(odds, axis=0) - mean**2)
         if first == 0 or (first > 0 and slope == _LEAST):  # the first also where all values are equal

@@ -12,11 +12,11 @@ from kernelpursuit.arrays import Array, from_host, namespace, to_host
 from kernelpursuit.math.cholesky import pivot_limit, pivots
 
 LABELS = ("centred", "raw")
-_DETERMINED = 1e-8  # share of a row's weight left to the others below which the scatter stays as it is
+_DETERMINED = 1e-8  # share of a row's weight left to the others below which its scatter is not taken out
 
 
 class Within:
-    """Within-class scatter dᵀBd of vectors over the samples, every class with equal say.
+    """Within-class scatter dᵀBd of vectors over the samples, to which each class contributes equally.
 
     With n_c the size of class c and h the harmonic mean of the sizes, ``(Bv)_i = h / n_c * (v_i - v̄_c)`` for a sample i
     of class c, so that dᵀBd = h Σ_c σ_c², the sum of the class variances. For two classes this is the matrix

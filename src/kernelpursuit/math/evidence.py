@@ -44,7 +44,7 @@ def evidence_ridge(
     lengths : ndarray of shape (k, n_targets)
         Coordinates of the targets along the directions of the atoms.
     energy : ndarray of shape (n_targets,)
-        Squared norms of the targets, the constant taken out; 0 for a target that is constant, which has no say.
+        Squared norms of the targets, the constant taken out; 0 for a constant target, which is ignored.
     n : float
         Number of rows, less one for the constant.
     known : (ndarray, ndarray), optional
@@ -147,7 +147,7 @@ def ridge_fit_by_evidence(
     constants, kept = len(R) - len(G), len(G) if kept is None else kept
     mine, known = slice(constants, constants + kept), eigen(G)
     rounding = (16 * np.finfo(np.float64).eps) ** 2 * (energy + np.sum(theta[:constants] ** 2, axis=0))
-    energy = np.where(energy > rounding, energy, 0.0)  # a target that is constant has no say
+    energy = np.where(energy > rounding, energy, 0.0)  # constant targets are ignored
     own = known if kept == len(G) else None
     ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants, own)
     return ridge, None if ridge == 0 else ridge_fit(R, G, theta, ridge, known)
@@ -166,8 +166,8 @@ def best_variances(
 ) -> tuple[float, float]:
     """Signal and noise variance within their limits that make the evidence largest.
 
-    For a given ratio t of the two the best noise variance is the mean of what is left of the squares, so that a search
-    over ln t remains: the best point of a grid, then the root of the slope beside it.
+    For a given ratio t of the two the best noise variance is the mean of the residual squares, so that a search over
+    ln t remains: the best point of a grid, then the root of the slope next to it.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def best_variances(
     """
 
     def noise_of(t: Any, left: Any) -> Any:
-        """Best noise variance within the limits of both, for what is `left` of the squares."""
+        """Best noise variance within the limits of both, given the squares that are `left`."""
         least, most = np.maximum(noise[0], signal[0] / t), np.minimum(noise[1], signal[1] / t)
         return np.minimum(np.maximum(left / (q * total), least), most)
 

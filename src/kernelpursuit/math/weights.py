@@ -14,9 +14,9 @@ from kernelpursuit.arrays import padded
 class WeightPath:
     """Weights after 0, 1, ... steps, each of which adds a combination of atoms times a length for each target.
 
-    The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers,
-    instead of so many for each target. They are summed step by step, so that a shortened path has the same weights to
-    the last bit.
+    The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers in
+    all, not for each target. They are summed step by step, so that a shortened path has the same weights to the last
+    bit.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ class WeightPath:
 class KeptWeights:
     """Weights after 0, 1, ... steps of a path on which some steps fit all weights again.
 
-    A refit gives every atom a new weight for each target. Those numbers follow from nothing smaller than the training
-    data, so a path with a refit at every step keeps them all. Between refits a step keeps its direction and lengths.
+    A refit gives every atom a new weight for each target, so a path with a refit at every step keeps all of these
+    numbers. Between refits a step keeps its direction and lengths.
 
     Parameters
     ----------
