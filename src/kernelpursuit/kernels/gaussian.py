@@ -122,10 +122,8 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
         values = _exponential(values)
     if pairs:
         xp = namespace(values)
-        where = [
-            xp.asarray(index) if xp is np else xp.asarray(index, device=values.device) for index in (rows, columns)
-        ]
-        values[where[0][:, None], where[1][None, :]] = gaussian_float64(P[rows], Q[columns])
+        i, j = (xp.asarray(index, device=values.device) for index in (rows, columns))
+        values[i[:, None], j[None, :]] = gaussian_float64(P[rows], Q[columns])
     return values
 
 
