@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from kernelpursuit.arrays import Array, in_double, to_host
 from kernelpursuit.atoms.threads import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
 
-NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in float64, and the fewest atoms of one
+NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow piece, a megabyte in float64, and the fewest atoms of one
 
 
 class Dictionary(Protocol):
@@ -65,10 +65,10 @@ def in_float64(dictionary: Dictionary) -> Dictionary:
     return dictionary if method is None else method()
 
 
-def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarray]:
-    """Atoms `J` (None: all) in pieces whose columns may be in memory at once."""
+def pieces(dictionary: Dictionary, J: np.ndarray | None = None, width: int | None = None) -> list[np.ndarray]:
+    """Atoms `J` (None: all) in pieces of `width`, or as long that their columns may be in memory at once."""
     J = np.arange(dictionary.shape[1]) if J is None else J
-    return [J[start : start + dictionary.tile] for start in range(0, len(J), dictionary.tile)]
+    return [J[part] for part in spans(0, len(J), dictionary.tile if width is None else width)]
 
 
 def each_piece(
@@ -87,22 +87,18 @@ def each_piece(
 
 
 def sweep(
-    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]], J: np.ndarray | None = None
+    dictionary: Dictionary,
+    f: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    J: np.ndarray | None = None,
+    parallel: bool = False,
 ) -> tuple[np.ndarray, ...]:
-    """Apply `f` to tiles of atoms `J` (None: all) and join its results along the atoms."""
-    return _joined([f(tile) for tile in pieces(dictionary, J)])
+    """Apply `f` to pieces of atoms `J` (None: all) and join its results along the atoms.
 
-
-def sweep_in_threads(
-    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]
-) -> tuple[np.ndarray, ...]:
-    """Apply `f`, which must have no side effects, to narrow tiles of all atoms in threads, and join its results."""
-    n, m = dictionary.shape
-    width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
-    tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]
-    parallel = getattr(dictionary, "parallel", dictionary.in_memory)
-    return _joined(in_threads(f, tiles, parallel and n * m > FEW_ENTRIES))
-
-
-def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    A `parallel` sweep has narrow pieces, which may be worked on in threads: `f` must have no side effects.
+    """
+    (n, m), width = dictionary.shape, dictionary.tile
+    if parallel:
+        width = min(width, max(NARROWEST, NARROW_TILE // max(1, n)))
+        parallel = n * m > FEW_ENTRIES and getattr(dictionary, "parallel", dictionary.in_memory)
+    parts = in_threads(f, pieces(dictionary, J, width), parallel)
     return tuple(np.concatenate([to_host(one) for one in part]) for part in zip(*parts, strict=True))

@@ -90,9 +90,7 @@ class StackedDictionary:
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """Diagonal of `gram` at atoms `J` (None: all)."""
-        if J is None:
-            return np.concatenate([part.gram_diagonal(None) for part in self.parts])
-        part, inner = self.locate(np.asarray(J))
+        part, inner = self.locate(np.arange(self.shape[1]) if J is None else np.asarray(J))
         out = np.empty(len(part))
         for p in np.unique(part):
             out[part == p] = self.parts[p].gram_diagonal(inner[part == p])
