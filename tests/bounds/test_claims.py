@@ -5,7 +5,6 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.svm import SVC
 
 from kernelpursuit import DenseDictionary, Squares, pursue
 from kernelpursuit.bounds import (
@@ -16,7 +15,6 @@ from kernelpursuit.bounds import (
     kpca_bound,
     mdl_bound,
     pseudo_dimension_bound,
-    svm_bound,
     vc_bound,
 )
 from kernelpursuit.pursuit import n_atoms
@@ -149,21 +147,6 @@ def test_mdl_bound_holds_for_quantised_weights(kind):
         return truth, mdl_bound(2, n, errors, bits, DELTA, kind=kind)
 
     assert share_of_failures(claim, pursuits_on_samples(300, labels=True)) <= DELTA
-
-
-def test_svm_bound_holds_in_expectation():
-    """Mean error of SVMs on n - 1 points is at most the mean share of support vectors on n points."""
-    rng = np.random.default_rng(0)
-    X_new = rng.normal(size=(500, 2))
-    y_new = X_new[:, 0] > 0.3 * rng.normal(size=500)
-    errors, bounds = [], []
-    for _ in range(300):
-        X = rng.normal(size=(25, 2))
-        y = X[:, 0] > 0.3 * rng.normal(size=25)
-        if min(y[:-1].sum(), 24 - y[:-1].sum()) > 0:
-            errors.append(np.mean(SVC(kernel="linear").fit(X[:-1], y[:-1]).predict(X_new) != y_new))
-            bounds.append(svm_bound(len(SVC(kernel="linear").fit(X, y).support_), 25))
-    assert np.mean(errors) <= np.mean(bounds)
 
 
 def test_binomial_bound_holds_when_the_support_is_chosen_to_fit():

@@ -1,7 +1,5 @@
 """Kernels from plain parameters: those of scikit-learn, with numbers from the training data."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -231,10 +229,3 @@ def test_mean_of_many_float32_rows():
     """Running float32 sums of this many rows are wrong in the third digit."""
     X = np.full((500_000, 1), 0.1, dtype=np.float32)
     assert scale_gamma(X) == 1.0
-
-
-@pytest.mark.parametrize("name", sorted(KERNEL_NAMES))
-def test_kernels_can_be_pickled(name):
-    X = points()
-    k = make_kernel(name, X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(k)).between(X, X), k.between(X, X))

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 import kernelpursuit as kp
 from kernelpursuit import DenseDictionary, Gradient, pursue
 from kernelpursuit.losses import LOSSES
-from kernelpursuit.math.weights import WeightPath
+from kernelpursuit.math.weights import KeptWeights, WeightPath
 from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import propose
 
@@ -40,14 +40,20 @@ def test_an_atom_may_come_again():
     assert path.truncate(1).last().shape == (2, 1)
 
 
-@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
+def test_kept_weights_are_padded():
+    path = KeptWeights([np.ones((1, 1)), np.ones((2, 1)), np.ones((3, 1))])
+    assert [coef[:, 0].tolist() for coef in path] == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert path.truncate(1).last().shape == (2, 1) and path.times(2.0).last()[0] == 2
+
+
+@pytest.mark.parametrize("options", [{"variant": variant} for variant in ("prefit", "backfit", "basic")])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_weights_of_other_losses_are_those_of_their_directions(variant, intercept):
+def test_weights_of_other_losses_are_those_of_their_directions(options, intercept):
     """After every step, refitted or not, the kept weights are the coordinates of the fit, solved for."""
     X = RNG.normal(size=(60, 3))
     Y = np.column_stack([np.sign(X[:, 0]), np.sign(X[:, 1] - 0.3)])
     D = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    run = kp.Gradient(kp.DenseDictionary(D), Y, LOSSES["log_loss"], intercept=intercept, variant=variant)
+    run = kp.Gradient(kp.DenseDictionary(D), Y, LOSSES["log_loss"], intercept=intercept, **options)
     expected = [run.coef()]
     for _ in range(7):
         list(run.take(propose(run)))

@@ -75,7 +75,7 @@ class Basis:
     def extend(self, columns: Array, tails: np.ndarray | None = None, known: np.ndarray | None = None) -> int:
         """Add the directions of `columns` (n_samples, b), one after the other. Returns how many were added.
 
-        The first column that lies in the span ends the block. A column that nearly lies in the span of those before it
+        The first column that lies in the span ends the block. A column of which little is left beside those before it
         may end the block too; it can be given again.
 
         There are two rounds. Each takes the span out of all columns at once and factors what is left: C = Q S₁ + Q₁R₁,
@@ -93,7 +93,7 @@ class Basis:
         """
         given = np.zeros((columns.shape[1], 0)) if tails is None else tails
         self._reserve(self.size + columns.shape[1], given.shape[1])
-        norms, penalty = energies(columns), np.sum(given**2, axis=1)
+        norms, penalty = energies(columns), np.sum(given**2, axis=1)  # read together with what is inside
         tails = np.zeros((columns.shape[1], self._tails.shape[1]))
         tails[:, : given.shape[1]] = given
         if known is None:

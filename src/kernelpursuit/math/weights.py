@@ -96,8 +96,8 @@ class WeightPath:
 class KeptWeights:
     """Weights after 0, 1, ... steps of a path on which some steps fit all weights again.
 
-    A refit gives every atom a new weight for each target, so a path with a refit at every step keeps all of these
-    numbers. Between refits a step keeps its direction and lengths.
+    A refit gives every atom a new weight for each target. Those numbers follow from nothing smaller than the training
+    data, so a path with a refit at every step keeps them all. Between refits a step keeps its direction and lengths.
 
     Parameters
     ----------
