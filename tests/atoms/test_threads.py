@@ -1,17 +1,13 @@
 """Threads: numbers do not depend on how many there are, and BLAS gets its own back."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from threading import get_ident
 
-import joblib
 import numpy as np
 import pytest
-from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelpursuit import KernelDictionary
-from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.atoms import threads
 from kernelpursuit.atoms.threads import _of_scipy, in_threads, one_blas_thread
 from kernelpursuit.kernels import make_kernel
@@ -79,14 +75,3 @@ def test_scipys_threads_may_stay_and_all_are_given_back_in_any_order():
         assert set(blas_threads(True)) <= {1} and set(blas_threads(False)) == {1}
         everything.__exit__(None, None, None)
         assert (blas_threads(True), blas_threads(False)) == before
-
-
-def test_workers_of_joblib_do_not_oversubscribe(monkeypatch):
-    """As many threads in one of two worker processes as leave the processors enough for both."""
-    for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
-        monkeypatch.delenv(name)
-    try:
-        (inside,) = joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(usable_threads)()])
-    finally:
-        get_reusable_executor().shutdown(kill_workers=True)  # others start in another environment
-    assert 1 <= inside <= max(1, joblib.cpu_count() // 2)

@@ -18,7 +18,7 @@ from kernelpursuit.atoms.tiles import (
     tiled_pass,
 )
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit import lookahead, n_atoms
+from kernelpursuit.pursuit import n_atoms
 from tests.problems import data, symmetric_matrix
 
 N = 900
@@ -179,24 +179,6 @@ def test_moments_are_sums_in_float64(dtype, storage, centres):
     np.testing.assert_allclose(squares, (K * K).T @ weights, rtol=limit)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("options", [{}, {"alpha": 0.1}, {"intercept": False}, {"weights": True}], ids=str)
-@pytest.mark.parametrize("gamma", [0.003, 0.3, 3.0])
-def test_first_moments_are_those_of_the_definition(dtype, options, gamma):
-    X, y = (array.astype(dtype) for array in data(N))
-    if "weights" in options:
-        options = {"weights": np.random.default_rng(0).uniform(0.5, 2, size=N).astype(dtype)}
-    D = KernelDictionary(X, X, make_kernel("rbf", X, gamma=gamma))
-    run, J = Squares(D, y, **options), np.arange(0, N, 37)
-    run.scores()
-    a, squared = run.running_moments(J)
-    exact, norms = run.moments(J)
-    limit = 1e-10 if dtype == np.float64 else 1e-5
-    scale = np.linalg.norm(D.columns(J), axis=0)
-    np.testing.assert_allclose(a / scale[:, None], exact / scale[:, None], atol=limit * np.linalg.norm(y))
-    np.testing.assert_allclose(squared / scale**2, norms / scale**2, atol=limit)
-
-
 @pytest.mark.parametrize("gamma", [0.02, 3.0])
 def test_pools_pay_or_rest_where_a_half_is_kept(gamma, small_tiles):
     """The atoms are those of a kept matrix, which is read for each of them; narrow kernels take several at a pass."""
@@ -207,16 +189,3 @@ def test_pools_pay_or_rest_where_a_half_is_kept(gamma, small_tiles):
     half, plain = (pursue(Squares(one, y), n_atoms(60), lookahead="auto") for one in (D, whole))
     assert half.atoms.tolist() == plain.atoms.tolist() and plain.passes >= 61
     assert half.passes < (0.5 if gamma == 3 else 1.1) * plain.passes
-
-
-def test_pools_that_do_not_pay_are_left_for_a_while(monkeypatch):
-    """The next best atom of all is rarely among those tried out: the same atoms by fewer trials."""
-    X, y = data(N)
-    kernel, tried, paths = make_kernel("rbf", X, gamma=0.1), [], []
-    for longest in (0, lookahead._LONGEST_REST):
-        monkeypatch.setattr(lookahead, "_LONGEST_REST", longest)
-        run = Squares(KernelDictionary(X, X, kernel, storage="tiles"), y)
-        run.simulate = lambda J, simulate=run.simulate: tried.append(len(paths)) or simulate(J)
-        paths.append(pursue(run, n_atoms(60), lookahead="auto"))
-    assert paths[0].atoms.tolist() == paths[1].atoms.tolist()
-    assert tried.count(1) < 0.5 * tried.count(0)

@@ -48,18 +48,6 @@ def test_named_kernels_are_those_of_scikit_learn(name, shift):
     np.testing.assert_allclose(evaluate(make_kernel(name, X, gamma=0.3), X, Z), expected, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["rbf", "laplacian"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_distances_far_from_the_origin(name, dtype):
-    X = (np.round(points() * 64) / 64).astype(dtype)
-    far = X + dtype(1e6 if dtype is np.float64 else 1e4)
-    np.testing.assert_array_equal(far - far[0], X - X[0])  # the shift is exact
-    near = evaluate(make_kernel(name, X, gamma=0.3), X, X)
-    there = evaluate(make_kernel(name, far, gamma=0.3), far, far)
-    # in single precision the mean of the data is itself rounded, to 1e-7 of 1e4
-    np.testing.assert_allclose(there, near, rtol=1e-9 if dtype is np.float64 else 1e-4)
-
-
 @pytest.mark.parametrize("name", ["rbf", "linear", "poly", "sigmoid", "cosine", "laplacian"])
 def test_sparse_kernels(name):
     X = np.where(points() > 1, points(), 0)
