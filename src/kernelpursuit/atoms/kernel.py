@@ -30,11 +30,11 @@ from kernelpursuit.atoms.tiles import (
 from kernelpursuit.kernels.gaussian import GaussianPoints
 from kernelpursuit.kernels.kernels import Kernel
 
-LARGEST_TILE = 32 * MIB  # on the host; larger ones are not faster,
-COLUMNS = 128  # unless that were fewer columns than this
-KEPT_SHARE = 0.75  # of what the matrix leaves free of `memory`, for tiles of one that does not fit
+LARGEST_TILE = 32 * MIB  # on the host, where larger tiles are not faster
+COLUMNS = 128  # a tile has at least so many, where memory allows
+KEPT_SHARE = 0.75  # share of `spare` for tiles that are kept of a matrix that does not fit
 COMPUTED_TILES, READ_TILES = 60.0, 15.0  # see `pass_cost`; measured on two kinds of processors
-DEVICE_ROWS = 2**16  # rows of a tile on an accelerator; sums over more of them are made in float64
+DEVICE_ROWS = 2**16  # largest number of rows of a tile on an accelerator; tiles are summed in float64
 
 
 class KernelDictionary:
@@ -169,7 +169,7 @@ class KernelDictionary:
             half = f"{needed / 2 / MIB:,.1f} of {memory / MIB:,.0f} MiB"
             return f"half of the kernel matrix kept, which is symmetric: {half}"
         if needed <= memory:
-            return f"no kernel matrix kept: columns that are looked at are computed, a pass over all in {tiles}"
+            return f"no kernel matrix kept: columns are computed when they are needed, a pass over all in {tiles}"
         kept = f", {100 * self.tiles_kept:.0f} % of them kept" if self.tiles_kept else ""
         return (
             f"kernel recomputed in {tiles} at each pass{kept}: "
