@@ -25,7 +25,8 @@ from _common import RECORDS, need_cuda, parser, write
 from kernelpursuit import KernelDictionary
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.atoms.fused import Config, FusedPass
-from kernelpursuit.atoms.tiles import MIB, cache_blocks, in_threads, spans
+from kernelpursuit.atoms.threads import in_threads, spans
+from kernelpursuit.atoms.tiles import MIB, cache_blocks
 from kernelpursuit.kernels import make_kernel
 
 FEATURES = 54

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 
@@ -12,6 +13,21 @@ def data(n=60, d=3, seed=0, targets=None):
     Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1] ** 2, np.cos(X[:, 1]), X.sum(axis=1)])
     Y += 0.1 * rng.normal(size=Y.shape)
     return X, Y[:, 0] if targets is None else Y[:, :targets]
+
+
+def points_and_centres(n=1200, m=900, d=5, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(k, d)).astype(dtype) for k in (n, m)]
+
+
+def gaussian_kernel(X, Z, gamma):
+    """In float64, by differences."""
+    return np.exp(-gamma * cdist(X.astype(np.float64), Z.astype(np.float64), "sqeuclidean"))
+
+
+def symmetric_matrix(n):
+    A = np.random.default_rng(n).normal(size=(n, n))
+    return A @ A.T / n
 
 
 def classes(X, n_classes=2):

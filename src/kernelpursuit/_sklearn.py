@@ -1,4 +1,4 @@
-"""All that the package takes from scikit-learn under a private name: a new version can break it here, nowhere else."""
+"""The private names of scikit-learn that the package uses: a new version can break it here, nowhere else."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ except ImportError:
         """Nothing: there are no callbacks yet."""
 
 
-# Before, scikit-learn's own checks of data let only few estimators keep arrays of other libraries where they are.
+# Before, scikit-learn's own checks of data moved arrays of other libraries in most estimators.
 ARRAY_API_SUPPORT = parse_version(sklearn.__version__) >= parse_version("1.9")
 
-# Attributes that an estimator has from when callbacks are told of a fit until they have been told of its end.
+# Attributes that an estimator has while callbacks watch a fit.
 CALLBACKS_UNDER_WAY = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 __all__ = [
@@ -52,7 +52,7 @@ __all__ = [
 
 @cache
 def documentation() -> str:
-    """Address of the documentation, where the package that is installed names one; else nothing."""
+    """Address of the documentation that the installed package names, or an empty text."""
     try:
         given = metadata("kernelpursuit").get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -62,7 +62,7 @@ def documentation() -> str:
 
 
 class EstimatorSupport(CallbackSupportMixin):
-    """What scikit-learn offers to estimators of other packages: callbacks, and a link in what notebooks show."""
+    """Support of scikit-learn for estimators of other packages: callbacks, and a link in their display in notebooks."""
 
     _doc_link_module = "kernelpursuit"
 

@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from pathlib import Path
 
 _HERE = str(Path(__file__).parent)
-_CHECKS = ("sklearn", "base.py")  # what scikit-learn does before a method begins
+_CHECKS = ("sklearn", "base.py")  # the checks of scikit-learn before a method begins
 _WORKERS = Path(multiprocessing.__file__).parent
-_BETWEEN = {"sklearn", "joblib"}  # what may stand between a user's line and this package
+_BETWEEN = {"sklearn", "joblib"}  # packages that may stand between a user's line and this package
 
 _left_out: ContextVar[tuple[tuple[type[Warning], str], ...]] = ContextVar("left_out", default=())
 

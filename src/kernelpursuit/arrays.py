@@ -26,7 +26,7 @@ def _compat() -> Any:
     raise ImportError("arrays that are not NumPy's need array-api-compat: pip install array-api-compat")
 
 
-_NAMESPACES: dict[type, Any] = {}  # of types of arrays met so far: some libraries take long to name their namespace
+_NAMESPACES: dict[type, Any] = {}  # by type of array: some libraries take long to name theirs
 
 
 def register_namespace(kind: type, own: Any) -> None:
@@ -50,7 +50,7 @@ def _library(x: Any) -> str:
 
 
 def is_array(x: Any) -> bool:
-    """Whether `x` is an array of some library that follows the standard: not a list, a table or a sparse matrix."""
+    """Whether `x` is an array of a library that follows the standard: not a list, a table or a sparse matrix."""
     return hasattr(x, "__array_namespace__") or _library(x) == "torch"
 
 
@@ -137,12 +137,23 @@ def squared_rows(a: np.ndarray) -> np.ndarray:
     return a[:, 0] * a[:, 0] if a.shape[1] == 1 else np.einsum("ij,ij->i", a, a)
 
 
+def column_means(x: Array, weights: Array | None = None) -> np.ndarray:
+    """Weighted mean of each column, on the host, summed in float64: of many rows float32 would lose digits."""
+    if isinstance(x, np.ndarray):
+        means = np.mean(x, axis=0, dtype=np.float64) if weights is None else np.average(x, axis=0, weights=weights)
+        return to_host(means)
+    xp, x = namespace(x), in_double(x)
+    if weights is None:
+        return to_host(xp.sum(x, axis=0)) / x.shape[0]
+    weights = from_host(weights, x) if isinstance(weights, np.ndarray) else in_double(weights)
+    return to_host(weights @ x) / float(to_host(xp.sum(weights)))
+
+
 def in_span_limit(x: Array) -> float:
     """Share of its squared norm below which an atom counts as lying in the span of the others.
 
     Relative, and the one constant of its kind: 100 eps. The rounding error of a deflated column is of the order eps
-    times its original norm, so what is left above this limit is signal, and the triangular factor stays well enough
-    conditioned.
+    times its original norm, so a norm above this limit is signal, and the triangular factor stays well conditioned.
     """
     return 100 * eps(x)
 

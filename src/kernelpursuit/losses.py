@@ -241,8 +241,8 @@ class quantile(Loss):
 
     The absolute error is that of the median, ``quantile(0.5)``. None for `width` leaves the corner in the loss. A fit
     then minimises the loss with a width that follows the residuals: a fortieth to a twentieth of their spread, or less
-    where these are so skewed that the share of rows below would be another. A fixed width has to be small beside the
-    residuals: within it the loss is squared, which is no loss of quantiles.
+    where these are so skewed that the share of rows below would change. A fixed width has to be small compared with the
+    residuals: within it the loss is squared, and its minimum is no quantile.
 
     Examples
     --------
@@ -287,7 +287,7 @@ class quantile(Loss):
         return None if self.width is not None else self._rounded
 
     def _rounded(self, spreads: Iterable[float]) -> Loss:
-        """All quantiles of residuals without spread are their median: a tilted loss would be least beside it."""
+        """All quantiles of residuals without spread are their median; a tilted loss would miss it by its width."""
         return by_target(
             [
                 quantile(self.share, ROUNDED_SHARE * spread) if spread > 0 else quantile(0.5, ROUNDED_SHARE)

@@ -66,7 +66,17 @@ class bound(LowestPoint):
 
 
 @dataclass(frozen=True)
-class validation(LowestPoint):
+class HeldOutRows(LowestPoint):
+    """Keep the number of steps at which a curve over held-out rows is lowest."""
+
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("share", self.share, "a number between 0 and 1")
+
+
+class validation(HeldOutRows):
     """The curve is the loss on held-out rows; then as many steps are fitted to all rows.
 
     Parameters
@@ -82,15 +92,8 @@ class validation(LowestPoint):
     validation(patience=20, share=0.2)
     """
 
-    share: float = 0.2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("share", self.share, "a number between 0 and 1")
-
-
-@dataclass(frozen=True)
-class certificate(LowestPoint):
+class certificate(HeldOutRows):
     """The curve is an exact limit of the error rate by held-out rows; the model is the one of the other rows.
 
     Parameters
@@ -100,12 +103,6 @@ class certificate(LowestPoint):
     patience : int, default=10
         Steps without a new minimum after which the search for a lower one ends.
     """
-
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("share", self.share, "a number between 0 and 1")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Contract of the dictionaries: each is its dense matrix, whatever is kept in memory."""
 
-import array_api_strict
 import numpy as np
 import pytest
 from scipy import sparse
 
 from kernelpursuit import DenseDictionary, KernelDictionary, KMPRegressor, Squares, StackedDictionary, pursue
+from kernelpursuit.arrays import on_host
 from kernelpursuit.atoms import sweep
 from kernelpursuit.atoms.protocol import in_float64
 from kernelpursuit.kernels import Kernel, make_kernel
@@ -98,13 +98,23 @@ def test_contract(name, dtype):
     np.testing.assert_array_equal(twice, 2 * joined)
 
 
-@pytest.mark.parametrize("order", [[0, 2, 4], [4, 0, 2], [3, 1], [2]])
-def test_stacked_columns_of_any_namespace(order):
-    matrix = np.arange(15.0).reshape(3, 5)
-    J = np.array(order, dtype=np.intp)
-    for xp in (np, array_api_strict):
-        parts = [DenseDictionary(xp.asarray(matrix[:, :2])), DenseDictionary(xp.asarray(matrix[:, 2:]))]
-        np.testing.assert_array_equal(np.asarray(StackedDictionary(parts).columns(J)), matrix[:, order])
+@pytest.mark.parametrize("name", ["numpy", "array_api_strict", "torch"])
+def test_dense_and_stacked_of_any_library(name):
+    xp = pytest.importorskip(name)
+    rng = np.random.default_rng(0)
+    A, B, V = rng.normal(size=(8, 5)), rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
+    D = StackedDictionary([DenseDictionary(xp.asarray(A)), DenseDictionary(xp.asarray(B))])
+    whole = np.hstack([A, B])
+    for J in (np.array([6]), np.arange(8), np.array([0, 2, 7]), np.array([7, 0, 5, 1]), np.array([2, 3])):
+        columns = D.columns(J)
+        assert type(columns) is type(xp.asarray(A))
+        np.testing.assert_array_equal(on_host(columns), whole[:, J])
+    np.testing.assert_allclose(D.correlate(xp.asarray(V)), whole.T @ V, atol=1e-12)
+    np.testing.assert_array_equal(D.gram(None, np.arange(8)), np.eye(8))
+    gram = xp.asarray(A.T @ A)
+    tensor = DenseDictionary(xp.asarray(A), gram=gram)
+    np.testing.assert_allclose(tensor.gram(np.array([3, 1]), np.array([0, 4, 2])), (A.T @ A)[[3, 1]][:, [0, 4, 2]])
+    np.testing.assert_allclose(tensor.gram_diagonal(np.array([1, 2])), np.diagonal(A.T @ A)[1:3])
     with pytest.raises(ValueError, match="same number of rows"):
         StackedDictionary([DenseDictionary(np.eye(2)), DenseDictionary(np.eye(3))])
 
@@ -128,30 +138,20 @@ def test_same_support_whatever_the_storage(seed, alpha, variant):
         np.testing.assert_allclose(path.values("loss"), paths[0].values("loss"), rtol=1e-8, atol=1e-14)
 
 
-def fit_with_all_storages(kernel, n_atoms):
+@pytest.mark.parametrize(
+    ("kernel", "n_atoms"), [("rbf", 3), ("linear", 3), ("poly", 3), ("laplacian", 3), ("linear", 4)]
+)
+def test_same_estimator_whatever_the_storage(kernel, n_atoms):
+    """Of four features the last of four linear atoms may be any, so that only the tie rule makes the choice."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(90, 4))
     y = np.sin(X[:, 0]) + X[:, 1]
-    made = [KMPRegressor(n_atoms, kernel=kernel, memory=memory) for memory in (None, 10**6, 0)]
-    # room for the basis and a few columns: 7, 2 and 1 tiles
-    basis, column = n_atoms * 90 * 8, 90 * 8
-    made += [KMPRegressor(n_atoms, kernel=kernel, memory=basis + 4 * column * t) for t in (13, 45, 90)]
-    for model in made:
-        model.fit(X, y)
-        np.testing.assert_allclose(model.predict(X), made[0].predict(X), rtol=1e-8, atol=1e-8)
-    return [model.support_.tolist() for model in made]
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
-def test_same_estimator_whatever_the_storage(kernel):
-    supports = fit_with_all_storages(kernel, 3)
-    assert all(support == supports[0] for support in supports)
-
-
-def test_same_support_where_all_last_atoms_tie():
-    """Four features: the last of four linear atoms may be any, so only the tie rule makes the choice."""
-    supports = fit_with_all_storages("linear", 4)
-    assert all(support == supports[0] for support in supports)
+    basis, column = n_atoms * 90 * 8, 90 * 8  # room for the basis and a few columns: 7, 2 and 1 tiles
+    memories = [None, 10**6, 0, *(basis + 4 * column * t for t in (13, 45, 90))]
+    models = [KMPRegressor(n_atoms, kernel=kernel, memory=memory).fit(X, y) for memory in memories]
+    for model in models:
+        assert model.support_.tolist() == models[0].support_.tolist()
+        np.testing.assert_allclose(model.predict(X), models[0].predict(X), rtol=1e-8, atol=1e-8)
 
 
 def test_matrix_is_kept_only_where_it_fits():
@@ -194,8 +194,3 @@ def test_a_dictionary_in_float64_has_exact_columns(name, dtype):
     np.testing.assert_allclose(wide.columns(np.array([2, 0])), exact[:, [2, 0]], rtol=1e-14)
     np.testing.assert_allclose(wide.correlate(V), exact.T @ V, atol=1e-12)
     np.testing.assert_allclose(wide.gram(None, np.array([1])), D.gram(None, np.array([1])), rtol=1e-14)
-
-
-def test_a_dictionary_that_knows_no_float64_stays_as_it_is():
-    plain = object()
-    assert in_float64(plain) is plain

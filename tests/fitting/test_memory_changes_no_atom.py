@@ -5,7 +5,7 @@ import pytest
 
 from kernelpursuit import KernelDictionary, KMPRegressor, Squares, pursue
 from kernelpursuit.atoms import kernel as module
-from kernelpursuit.atoms.tiles import one_blas_thread
+from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import n_atoms
 from tests.pairwise import pairwise
@@ -67,11 +67,11 @@ def test_other_kernels_and_shapes(name, centres, small_tiles):
 def test_blas_at_one_thread(gamma, monkeypatch):
     """Pools and atoms computed anew are multiplied in threads then: the same atoms, and the same bits in any number."""
     X, Y = problem(np.float64, 1)
-    monkeypatch.setattr("kernelpursuit.atoms.tiles.FEW_ENTRIES", 0)
+    monkeypatch.setattr("kernelpursuit.atoms.threads.FEW_ENTRIES", 0)
     monkeypatch.setattr("kernelpursuit.atoms.protocol.FEW_ENTRIES", 0)
     kernel, paths = make_kernel("rbf", X, gamma=gamma), []
     for threads in (1, 3):
-        monkeypatch.setattr("kernelpursuit.atoms.tiles.usable_threads", lambda threads=threads: threads)
+        monkeypatch.setattr("kernelpursuit.atoms.threads.usable_threads", lambda threads=threads: threads)
         with one_blas_thread():
             D = KernelDictionary(X, X, kernel, storage="tiles")
             paths.append(pursue(Squares(D, Y), n_atoms(ATOMS), lookahead="auto"))

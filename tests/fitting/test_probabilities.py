@@ -109,7 +109,7 @@ def fisher_values(X, y, i, Z, row, labels, alpha):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("labels", ["centred", "raw"])
 def test_discriminants_without_a_row(n_classes, labels):
-    from kernelpursuit.math.left_out_discriminants import left_out_values
+    from kernelpursuit.math.discriminants import left_out_values
 
     X, y = groups(40, n_classes)
     model = SparseKernelFDA(4, gamma=GAMMA, labels=labels, alpha=1e-8).fit(X, y)

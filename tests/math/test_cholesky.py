@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelpursuit.math.cholesky import PartialCholesky, forward, leading, pivot_limit, pivots
+from kernelpursuit.math.cholesky import PartialCholesky, forward, pivots
 
 
 def kernel(n=40, gamma=0.3, seed=0):
@@ -31,16 +31,6 @@ def test_pivots_passed_over_are_those_in_the_span(gamma):
 def test_an_indefinite_or_undefined_pivot_is_passed_over():
     _, kept = pivots(np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, np.nan]]), np.zeros(3))
     assert kept.tolist() == [0]
-
-
-@pytest.mark.parametrize("kept, count", [([], 0), ([1, 2], 0), ([0, 1, 2], 3), ([0, 2, 3], 1)])
-def test_leading(kept, count):
-    assert leading(np.array(kept, dtype=np.intp)) == count
-
-
-def test_the_limit_follows_the_precision():
-    assert pivot_limit(np.finfo(np.float64).eps) == 1e-10
-    assert pivot_limit(np.finfo(np.float32).eps) == pytest.approx(1.19e-5, rel=1e-2)
 
 
 @pytest.mark.parametrize("blocks", [[[5, 2, 30, 11]], [[5], [2], [30], [11]], [[5, 2], [30, 11]]])

@@ -7,7 +7,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelpursuit import KMPRegressor
-from kernelpursuit.atoms.tiles import one_blas_thread
+from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.fitting.pipeline import ONE_THREAD_ROWS, threads_for
 from kernelpursuit.parameters import columns
 

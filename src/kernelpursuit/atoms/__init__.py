@@ -1,9 +1,8 @@
 """Dictionaries: n x m matrices of atoms that need not exist in memory.
 
-protocol.py says what a dictionary can do. dense.py is a matrix, kernel.py a kernel matrix that is kept, kept in part
-(kept.py) or computed in tiles at each pass (tiles.py, passes.py; fused.py on CUDA), stacked.py several side by side,
-and weighted.py one whose rows have weights. tiles.py also has the threads, and holds BLAS at one where that is
-faster.
+protocol.py says what a dictionary can do. dense.py is a matrix, kernel.py a kernel matrix that is kept, kept in part or
+computed in tiles at each pass (tiles.py; fused.py on CUDA), stacked.py several side by side, and weighted.py one whose
+rows have weights. threads.py has the threads that all rooms use, and holds BLAS at one where that is faster.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The protocol of a dictionary, and functions of any dictionary: passes by tiles of atoms."""
+"""What a dictionary can do, and how any dictionary is passed over by tiles of atoms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
 
 from kernelpursuit.arrays import Array, in_double, to_host
-from kernelpursuit.atoms.tiles import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
+from kernelpursuit.atoms.threads import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
 
-NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow tile, a megabyte in float64, and the fewest atoms of one
+NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow piece, a megabyte in float64, and the fewest atoms of one
 
 
 class Dictionary(Protocol):
@@ -50,33 +50,34 @@ class Dictionary(Protocol):
 def exact_columns(dictionary: Dictionary, J: np.ndarray) -> Array:
     """Columns `J` in float64, (n_samples, len(J)).
 
-    A dictionary of fewer digits may have a method of this name that computes them anew; else they are converted.
+    A dictionary in float32 may have a method of this name that computes them from its points; else they are converted.
     """
     method = getattr(dictionary, "exact_columns", None)
     return in_double(dictionary.columns(J)) if method is None else method(J)
 
 
 def in_float64(dictionary: Dictionary) -> Dictionary:
-    """A dictionary of the atoms of `dictionary` whose passes are made in float64; what `dictionary` kept is given up.
+    """A dictionary of the same atoms whose passes are made in float64; the memory of `dictionary` is freed.
 
-    A dictionary of fewer digits may have a method of this name; without one, `dictionary` itself is returned.
+    A dictionary in float32 may have a method of this name; without one, `dictionary` itself is returned.
     """
     method = getattr(dictionary, "in_float64", None)
     return dictionary if method is None else method()
 
 
-def pieces(dictionary: Dictionary, J: np.ndarray | None = None) -> list[np.ndarray]:
-    """Atoms `J` (None: all) in pieces whose columns may be in memory at once."""
+def pieces(dictionary: Dictionary, J: np.ndarray | None = None, width: int | None = None) -> list[np.ndarray]:
+    """Atoms `J` (None: all) in pieces of `width`, or as long that their columns may be in memory at once."""
     J = np.arange(dictionary.shape[1]) if J is None else J
-    return [J[start : start + dictionary.tile] for start in range(0, len(J), dictionary.tile)]
+    return [J[part] for part in spans(0, len(J), dictionary.tile if width is None else width)]
 
 
 def each_piece(
     dictionary: Dictionary, f: Callable[[np.ndarray], Result], J: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Result]]:
-    """Pieces of atoms `J`, each with ``f(piece)``: in threads where BLAS is held at one, so `f` may change nothing.
+    """Pieces of atoms `J`, each with ``f(piece)``; `f` must have no side effects.
 
-    Pieces are a quarter as long then, so that they take no more memory together.
+    Where BLAS is held at one thread the pieces are worked on in threads. Then they are a quarter as long, so that they
+    take no more memory together.
     """
     parallel = one_blas_thread.held and getattr(dictionary, "parallel", dictionary.in_memory)
     for piece in pieces(dictionary, J):
@@ -86,22 +87,18 @@ def each_piece(
 
 
 def sweep(
-    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]], J: np.ndarray | None = None
+    dictionary: Dictionary,
+    f: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    J: np.ndarray | None = None,
+    parallel: bool = False,
 ) -> tuple[np.ndarray, ...]:
-    """Apply `f` to tiles of atoms `J` (None: all) and join its results along the atoms."""
-    return _joined([f(tile) for tile in pieces(dictionary, J)])
+    """Apply `f` to pieces of atoms `J` (None: all) and join its results along the atoms.
 
-
-def sweep_in_threads(
-    dictionary: Dictionary, f: Callable[[np.ndarray], tuple[np.ndarray, ...]]
-) -> tuple[np.ndarray, ...]:
-    """Apply `f`, which may change nothing, to narrow tiles of all atoms in threads, and join its results."""
-    n, m = dictionary.shape
-    width = min(dictionary.tile, max(NARROWEST, NARROW_TILE // max(1, n)))
-    tiles = [np.arange(part.start, part.stop) for part in spans(0, m, width)]
-    parallel = getattr(dictionary, "parallel", dictionary.in_memory)
-    return _joined(in_threads(f, tiles, parallel and n * m > FEW_ENTRIES))
-
-
-def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    A `parallel` sweep has narrow pieces, which may be worked on in threads: `f` must have no side effects.
+    """
+    (n, m), width = dictionary.shape, dictionary.tile
+    if parallel:
+        width = min(width, max(NARROWEST, NARROW_TILE // max(1, n)))
+        parallel = n * m > FEW_ENTRIES and getattr(dictionary, "parallel", dictionary.in_memory)
+    parts = in_threads(f, pieces(dictionary, J, width), parallel)
     return tuple(np.concatenate([to_host(one) for one in part]) for part in zip(*parts, strict=True))

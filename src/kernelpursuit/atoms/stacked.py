@@ -37,7 +37,7 @@ class StackedDictionary:
         self.starts = np.cumsum([0] + [part.shape[1] for part in parts])
         self.shape = (parts[0].shape[0], int(self.starts[-1]))
         self.tile = min(part.tile for part in parts)
-        self.spare = sum(getattr(part, "spare", 0) for part in parts)  # bytes they may take beside what they hold
+        self.spare = sum(getattr(part, "spare", 0) for part in parts)  # bytes that none of them takes
 
     @property
     def in_memory(self) -> bool:
@@ -71,10 +71,8 @@ class StackedDictionary:
         part, inner = self.locate(np.asarray(J))
         pieces = [columns_of(self.parts[p], inner[part == p]) for p in np.unique(part)]
         joined = pieces[0] if len(pieces) == 1 else namespace(pieces[0]).concat(pieces, axis=1)
-        order = np.argsort(np.argsort(part, kind="stable"), kind="stable")  # where each atom of J went
-        if np.array_equal(order, np.arange(len(order))):
-            return joined
-        return gather(joined, order, axis=1)
+        order = np.argsort(np.argsort(part, kind="stable"), kind="stable")  # place of each atom of J among the joined
+        return joined if np.all(np.diff(part) >= 0) else gather(joined, order, axis=1)
 
     def correlate(self, V: Array) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1])."""
@@ -92,9 +90,7 @@ class StackedDictionary:
 
     def gram_diagonal(self, J: np.ndarray | None) -> np.ndarray:
         """Diagonal of `gram` at atoms `J` (None: all)."""
-        if J is None:
-            return np.concatenate([part.gram_diagonal(None) for part in self.parts])
-        part, inner = self.locate(np.asarray(J))
+        part, inner = self.locate(np.arange(self.shape[1]) if J is None else np.asarray(J))
         out = np.empty(len(part))
         for p in np.unique(part):
             out[part == p] = self.parts[p].gram_diagonal(inner[part == p])

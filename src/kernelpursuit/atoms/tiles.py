@@ -1,28 +1,21 @@
-"""Loops over tiles of a matrix that is not kept: how large the tiles are and which threads work on them."""
+"""Products with a matrix that is not kept: its tiles are made, multiplied and used up in a core's cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
-from pathlib import PurePath
-from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from threadpoolctl import ThreadpoolController
+import numpy as np
 
-from kernelpursuit._sklearn import usable_threads
+from kernelpursuit.atoms.threads import spans, stream_in_threads
 
 MIB = 2**20
-CACHE_TILE = MIB  # the second-level cache of one core: a tile is made, exponentiated and multiplied inside it
+CACHE_TILE = MIB  # the second-level cache of one core
 CACHE_ROWS = 512
-FEW_ENTRIES = 2**20  # below this many kernel values threads cost more than they give
-ROW_PARTS = 8  # parts of the rows of a product that are multiplied in threads
 PARTS = 32  # tasks that a pass is cut into at least, whatever the number of threads
+STRIPES = 12  # a symmetric matrix is cut into so many stripes at most; their pairs are the tasks of its pass
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+Tiles = Callable[[slice], Callable[[slice], np.ndarray]]  # tiles(atoms)(rows): the values of some atoms at some rows
 
 
 class Blocks(NamedTuple):
@@ -45,19 +38,19 @@ def cache_blocks(n: int, m: int, itemsize: int, limit: int) -> Blocks:
     return Blocks(max(1, min(n, entries // columns)), columns)
 
 
-def spans(start: int, stop: int, size: int) -> list[slice]:
-    """Slices of `size` that cover start to stop.
+def side_of_tiles(itemsize: int) -> int:
+    """Side of a square tile that stays in a core's cache.
 
     Examples
     --------
-    >>> spans(0, 5, 2)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> side_of_tiles(4), side_of_tiles(8)
+    (512, 384)
     """
-    return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]
+    return 128 * round(np.sqrt(CACHE_TILE / itemsize) / 128)
 
 
 def parts_of_pass(n: int, m: int, blocks: Blocks) -> list[tuple[slice, slice]]:
-    """Tasks of a pass, (rows, columns) each: a block of columns with all rows, or with some where blocks are few.
+    """Tasks of a pass, (rows, columns) each: a block of columns with all rows; with a part of them if blocks are few.
 
     They depend on the sizes alone. So sums are made in the same order, and are the same, for any number of threads.
     """
@@ -67,97 +60,147 @@ def parts_of_pass(n: int, m: int, blocks: Blocks) -> list[tuple[slice, slice]]:
     return [(part, J) for J in columns for part in spans(0, n, rows)]
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes milliseconds, so once."""
-    return ThreadpoolController()
-
-
-class _OneBlasThread:
-    """BLAS held at one thread while anybody works with tiles, or reads one triangle of a matrix.
-
-    The latter is a routine of SciPy's BLAS, which may keep its threads then: those of two libraries would keep each
-    other waiting. Counted, because two fits in two threads that each restored what they had found could leave BLAS at
-    one thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._holders = {"all": 0, "numpy": 0, "small": 0}
-        self._before: list[tuple[Any, int]] = []  # libraries and their threads when nobody held them
-
-    @property
-    def held(self) -> bool:
-        """Whether NumPy's BLAS has one thread now for the sake of other threads."""
-        return self._holders["all"] + self._holders["numpy"] > 0
-
-    def __call__(self, scipy_too: bool = True) -> AbstractContextManager[None]:
-        return self._hold("all" if scipy_too else "numpy")
-
-    def for_small_fit(self) -> AbstractContextManager[None]:
-        """BLAS held at one thread because a fit is small. It does not count as held for threads of tiles."""
-        return self._hold("small")
-
-    @contextmanager
-    def _hold(self, who: str) -> Iterator[None]:
-        with self._lock:
-            if not any(self._holders.values()):
-                libraries = [one for one in _controller().lib_controllers if one.user_api == "blas"]
-                self._before = [(one, one.num_threads) for one in libraries]
-            self._holders[who] += 1
-        try:
-            with self._lock:
-                self._set_threads()
-            yield
-        finally:
-            with self._lock:
-                self._holders[who] -= 1
-                self._set_threads()
-
-    def _set_threads(self) -> None:
-        for library, threads in self._before:
-            nobody = self._holders["all"] + self._holders["small"] == 0
-            kept = nobody and (_of_scipy(library.filepath) or not self.held)
-            library.set_num_threads(threads if kept else 1)
-
-
-def _of_scipy(path: str) -> bool:
-    """Whether a library came with SciPy.
+def multiply_with_squares(values: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """A tile times all columns of V but the last, which is multiplied by the squares of the tile; sums in float64.
 
     Examples
     --------
-    >>> _of_scipy("/lib/site-packages/scipy.libs/libopenblas.so"), _of_scipy("/lib/libopenblas.so")
-    (True, False)
+    >>> multiply_with_squares(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32), np.ones((2, 2)))
+    array([[ 3.,  5.],
+           [ 7., 25.]])
     """
-    return any(part in ("scipy", "scipy.libs") for part in PurePath(path).parts)
+    values, out = np.asarray(values, dtype=np.float64), np.empty((len(values), V.shape[1]))
+    with np.errstate(over="ignore"):
+        out[:, :-1], out[:, -1] = values @ V[:, :-1], (values * values) @ V[:, -1]
+    return out
 
 
-one_blas_thread = _OneBlasThread()
+def tiled_pass(
+    n: int,
+    m: int,
+    tiles: Tiles,
+    V: np.ndarray,
+    blocks: Blocks,
+    parallel: bool = True,
+    multiply: Callable[[np.ndarray, np.ndarray], np.ndarray] = np.matmul,
+) -> np.ndarray:
+    """DᵀV, (m, V.shape[1]); float64 sums over blocks of rows, in the same order for any number of threads."""
+    V = np.ascontiguousarray(V)
+    tasks = parts_of_pass(n, m, blocks)
+
+    def product(task: tuple[slice, slice]) -> np.ndarray:
+        rows, atoms = task
+        tile, total = tiles(atoms), np.zeros((atoms.stop - atoms.start, V.shape[1]))
+        for block in spans(rows.start, rows.stop, blocks.rows):
+            total += multiply(tile(block), V[block])
+        return total
+
+    out = np.zeros((m, V.shape[1]))
+    for (_, atoms), total in zip(tasks, stream_in_threads(product, tasks, parallel), strict=True):
+        out[atoms] += total
+    return out
 
 
-def inner_products(A: Any, B: Any) -> Any:
-    """AᵀB of two sets of columns; where BLAS is held at one thread, parts of their rows in threads.
+def symmetric_pass(
+    n: int,
+    tiles: Tiles,
+    V: np.ndarray,
+    side: int,
+    parallel: bool = True,
+    multiply: Callable[[np.ndarray, np.ndarray], np.ndarray] = np.matmul,
+) -> np.ndarray:
+    """KV of a symmetric matrix: a tile on or above the diagonal is made once, and multiplied from both of its sides.
 
-    There are always as many parts, so that the sums are the same for any number of threads.
+    Examples
+    --------
+    >>> K = np.array([[2.0, 1.0, 0.0], [np.nan, 3.0, 5.0], [np.nan, np.nan, 4.0]])  # the lower triangle is not read
+    >>> symmetric_pass(3, lambda I: lambda J: K[I, J], np.ones((3, 1)), side=1).ravel()
+    array([3., 9., 9.])
     """
-    n = A.shape[0]
-    if not one_blas_thread.held or type(A).__module__ != "numpy" or n * A.shape[1] < FEW_ENTRIES:
-        return A.T @ B
-    rows = spans(0, n, -(-n // ROW_PARTS))
-    return sum(stream_in_threads(lambda part: A[part].T @ B[part], rows))
+    V = np.ascontiguousarray(V)
+    stripes = spans(0, n, side * -(-n // (side * STRIPES)))
+    pairs = [(one, two) for index, one in enumerate(stripes) for two in stripes[index:]]
+
+    def product(pair: tuple[slice, slice]) -> tuple[np.ndarray, np.ndarray]:
+        one, two = pair
+        upper = np.zeros((one.stop - one.start, V.shape[1]))
+        lower = upper if one == two else np.zeros((two.stop - two.start, V.shape[1]))
+        for I in spans(one.start, one.stop, side):  # noqa: E741
+            tile, own = tiles(I), upper[I.start - one.start : I.stop - one.start]
+            for J in spans(max(I.start, two.start), two.stop, side):
+                values = tile(J)
+                own += multiply(values, V[J])
+                if J.start > I.start:
+                    lower[J.start - two.start : J.stop - two.start] += multiply(values.T, V[I])
+        return upper, lower
+
+    out = np.zeros((n, V.shape[1]))
+    for (one, two), (upper, lower) in zip(pairs, stream_in_threads(product, pairs, parallel), strict=True):
+        out[one] += upper
+        if one != two:
+            out[two] += lower
+    return out
 
 
-def in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Sequence[Result]:
-    """``[task(item) for item in items]``, by as many threads as the process may use. BLAS takes one thread in each."""
-    return list(stream_in_threads(task, items, parallel))
+class KeptTiles:
+    """The first tiles of a matrix, kept from the first pass on, one behind the other in one array.
 
+    The system gives one large array in large pages, so that a pass reads it as fast as a matrix. Parts that were never
+    written take no memory.
 
-def stream_in_threads(task: Callable[[Item], Result], items: Iterable[Item], parallel: bool = True) -> Iterator[Result]:
-    """Results of ``task(item)`` in the order of the items, made by several threads, each given up once it is used."""
-    items = list(items)
-    threads = min(usable_threads(), len(items)) if parallel else 1
-    if threads < 2:
-        yield from map(task, items)
-        return
-    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(task, items)
+    Parameters
+    ----------
+    shape : (n_samples, n_atoms)
+    dtype : dtype
+    room : int
+        Bytes that they may take.
+    height : int
+        Atoms of a tile; the last tiles may have fewer.
+    half : bool
+        Whether only tiles on and above the diagonal are asked for.
+
+    Attributes
+    ----------
+    share : float
+        How much of the matrix, or of the half, is kept.
+    nbytes : int
+        Bytes that the kept tiles take.
+
+    Examples
+    --------
+    >>> kept = KeptTiles((4, 4), np.float64, room=80, height=2, half=True)
+    >>> round(kept.share, 2)  # two tiles of the first two atoms, but not that of the last two
+    0.83
+    >>> kept.tile(slice(0, 2), slice(2, 4), lambda out: out.fill(5.0))
+    array([[5., 5.],
+           [5., 5.]])
+    >>> kept.tile(slice(2, 4), slice(2, 4), lambda out: out.fill(5.0)) is None
+    True
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, room: int, height: int, half: bool = False):
+        (self._rows, m), self._height, self._half = shape, height, half
+        last = slice(height * ((m - 1) // height), m) if m else slice(0, 0)
+        whole = self._end(last, self._rows)
+        self._values = np.empty(min(whole, max(0, room) // np.dtype(dtype).itemsize), dtype=dtype)
+        self._made: set[tuple[int, int]] = set()
+        self.nbytes = self._values.nbytes
+        self.share = len(self._values) / whole if whole else 1.0
+
+    def _end(self, atoms: slice, stop: int) -> int:
+        """Values up to row `stop` of a band of atoms, those of the bands before it included."""
+        bands = atoms.start // self._height
+        below = self._height**2 * bands * (bands - 1) // 2 if self._half else 0  # the diagonal, in bands before
+        first = atoms.start if self._half else 0
+        return atoms.start * self._rows - below + (atoms.stop - atoms.start) * (stop - first)
+
+    def tile(self, atoms: slice, rows: slice, fill: Callable[[np.ndarray], Any]) -> np.ndarray | None:
+        """The tile, which ``fill(out)`` makes the first time; None if there is no room for it."""
+        stop, shape = self._end(atoms, rows.stop), (atoms.stop - atoms.start, rows.stop - rows.start)
+        if stop > len(self._values):
+            return None
+        values = self._values[stop - shape[0] * shape[1] : stop].reshape(shape)
+        if (atoms.start, rows.start) not in self._made:
+            fill(values)
+            self._made.add((atoms.start, rows.start))
+        return values

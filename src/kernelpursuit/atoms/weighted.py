@@ -13,7 +13,7 @@ class WeightedDictionary:
     """A kernel matrix K of points with weights, as the matrix SKS with S the roots of the weights.
 
     A pursuit then works as if each row were repeated as many times as its weight says, in feature space and in every
-    sum over rows. Coordinates of the rows come out multiplied by the roots.
+    sum over rows. Coordinates of the rows are multiplied by the roots.
 
     Parameters
     ----------

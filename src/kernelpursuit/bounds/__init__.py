@@ -15,12 +15,12 @@ References
 .. [K] Shawe-Taylor, Williams, Cristianini and Kandola, IEEE Transactions on Information Theory 51 (2005).
 """
 
-from kernelpursuit.bounds.betting import loss_bound
 from kernelpursuit.bounds.certificates import (
     cross_bound,
     drawn_bound,
     gibbs_error,
     holdout_bound,
+    loss_bound,
     pac_bayes_bound,
     path_weights,
     stability_bound,

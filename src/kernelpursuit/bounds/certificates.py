@@ -1,6 +1,6 @@
-"""Certificates: bounds on the error rate of one given model, tight enough to be quoted.
+"""Certificates: bounds on the error rate or the mean loss of one given model, tight enough to be quoted.
 
-Rows that had no part in a model test it exactly (`holdout_bound`); the others count what it costs to do without them.
+Rows that had no part in a model test it exactly (`holdout_bound`); the other bounds show the price of having none.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from kernelpursuit.bounds.numbers import (
     check_whole,
     decreasing_root,
     log_binomial,
+    log_failure,
     log_sum,
 )
+
+MOST_AT_STAKE = 0.75  # share of the wealth that one bet may lose
 
 
 def holdout_bound(errors: Numbers, n: Numbers, delta: float = 0.05, *, weight: Numbers = 1.0) -> Numbers:
@@ -44,13 +47,60 @@ def holdout_bound(errors: Numbers, n: Numbers, delta: float = 0.05, *, weight: N
     >>> print(holdout_bound(8, 80).round(3), holdout_bound(8, 80, weight=0.5).round(3))
     0.173 0.188
     """
-    check_delta(delta)
     n = check_at_least(check_whole(n, "n", "rows"), 1, "n")
-    weight = check_at_least(weight, 0, "weight")
-    if not np.all(weight <= 1):
-        raise ValueError(f"weight must be at most 1, got {weight!r}")
-    with np.errstate(divide="ignore"):
-        return binomial_upper_limit(check_error_counts(errors, n, "errors", "the rows"), n, np.log(weight * delta))
+    return binomial_upper_limit(check_error_counts(errors, n, "errors", "the rows"), n, log_failure(delta, weight))
+
+
+def loss_bound(losses: Numbers, delta: float = 0.05, *, weight: Numbers = 1.0) -> Numbers:
+    """Mean loss of a model, from its losses, of 0 to 1, on rows that had no part in it.
+
+    Suppose the mean is m. Then bets that the next loss is below m gain nothing in the mean: the wealth after all rows,
+    the product of ``1 + bet * (m - loss)``, has mean 1 at most, and exceeds ``1 / delta`` with probability at most
+    delta. The bound is the largest m for which it does not. Bets are made as the losses so far suggest: the
+    smaller their variance, the tighter the bound. Rows count in the order given, which must not depend on the losses.
+
+    Parameters
+    ----------
+    losses : array of shape (..., n)
+        Of one model or several: absolute errors over a largest one (clipped there), say, or shares of pairs of a group
+        that are in the wrong order.
+    delta : float
+        Probability with which the bound may fail.
+    weight : float or array of shape (...), default=1
+        Share of `delta` of each model, as in `holdout_bound`.
+
+    Returns
+    -------
+    float or array of shape (...)
+
+    References
+    ----------
+    Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 86 (2024).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> losses = np.tile([0.1, 0.2, 0.3], 50)
+    >>> print(np.mean(losses).round(3), loss_bound(losses).round(3))
+    0.2 0.225
+    """
+    needed = -log_failure(delta, weight)
+    losses = check_at_least(losses, 0, "losses")
+    if np.ndim(losses) == 0 or np.shape(losses)[-1] == 0 or not np.all(losses <= 1):
+        raise ValueError(f"losses must be numbers from 0 to 1, one for each row, got {losses!r}")
+    n = losses.shape[-1]
+    count = np.arange(2, n + 2)
+    mean = (0.5 + np.cumsum(losses, axis=-1)) / count
+    variance = (0.25 + np.cumsum((losses - mean) ** 2, axis=-1)) / count
+    before = np.concatenate([np.full((*losses.shape[:-1], 1), 0.25), variance[..., :-1]], axis=-1)
+    bets = np.sqrt(2 * np.asarray(needed)[..., None] / (n * before))
+
+    def lacks(m: Numbers) -> Numbers:
+        m = np.asarray(m)[..., None]
+        most = MOST_AT_STAKE / np.maximum(1 - m, np.finfo(float).tiny)
+        return needed - np.sum(np.log1p(np.minimum(bets, most) * (m - losses)), axis=-1)
+
+    return decreasing_root(lacks, np.zeros(losses.shape[:-1]))
 
 
 def path_weights(steps: int, preferred: int, share: float = 0.9) -> np.ndarray:
@@ -152,8 +202,8 @@ def pac_bayes_bound(gibbs: Numbers, divergence: Numbers, n: Numbers, delta: floa
 def drawn_bound(errors: Numbers, log_ratio: Numbers, n: Numbers, delta: float = 0.05, *, nats: float = 1.0) -> Numbers:
     """Error rate of one model drawn from a posterior.
 
-    A coin of probability p is told from the coin q < p by the likelihood ratio of the errors, whose mean is 1 if p is
-    true. The bound is the largest p with ``ln ratio <= ln(1 / delta) + log_ratio``, and q is the coin with
+    A coin of probability p is tested against the coin q < p by the likelihood ratio of the errors, whose mean is 1 if p
+    is true. The bound is the largest p with ``ln ratio <= ln(1 / delta) + log_ratio``, and q is the coin with
     ``n kl(q, p) = ln(1 / delta) + nats``.
 
     Parameters
@@ -227,7 +277,7 @@ def stability_bound(left_out: Numbers, n: Numbers, change: Numbers, delta: float
     n : int or array
     change : float or array
         Probability that leaving a row out changes the prediction at a new one: a property of the distribution, which
-        the training rows do not tell. 0 is the most that the bound can promise.
+        unknown from the training rows. With 0 the bound is lowest.
     delta : float
 
     References

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit.bounds.numbers import Numbers, check_losses, check_sizes, increasing_root, k_log, log_binomial
+from kernelpursuit.bounds.numbers import Numbers, check_at_least, check_sizes, increasing_root, k_log, log_binomial
 
 
 def compression_bound(
@@ -38,7 +38,7 @@ def compression_bound(
     0.627
     """
     k, n = check_sizes(k, n, delta, form)
-    residual = check_losses(residual)
+    residual = check_at_least(residual, 0, "residual")
     if form == "paper":
         bracket = k_log(k, n) + np.log(2 * n / delta)
         return residual + np.sqrt(ceiling * bracket / (2 * (n - k)))
@@ -82,7 +82,7 @@ def kpca_bound(
     0.344 0.826
     """
     k, n = check_sizes(k, n, delta, form, ("sharp", "published"))
-    residual = check_losses(residual)
+    residual = check_at_least(residual, 0, "residual")
     if form == "published":
         square = ceiling**2 if mean_square is None else mean_square
         middle = (1 + np.sqrt(k)) * np.sqrt(2 * square / n)
@@ -122,10 +122,10 @@ def pseudo_dimension_bound(
     3.45
     """
     k, n = check_sizes(k, n, delta, form, smallest=1)
-    residual, m = check_losses(residual), n - k
+    residual, m = check_at_least(residual, 0, "residual"), n - k
     if form == "paper":
         G = k_log(k, n) + k * np.log(32 * np.e * m) + 1 + np.log(4 * k * n / delta)
         return residual + 2 * scale * (np.sqrt(32**2 + 128 * m * G) - 32) / (2 * m)
-    d = np.minimum(k, m)  # m points tell no more dimensions apart
+    d = np.minimum(k, m)  # m points shatter no more dimensions
     right = k_log(k, n) + d * np.log(32 * np.e * m / d) + np.log(4 * n / delta)
     return residual + 4 * scale**2 * increasing_root(lambda e: m * e**2 / 32 + d * np.log(e) - right)

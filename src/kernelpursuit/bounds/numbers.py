@@ -36,16 +36,19 @@ def check_whole(value: Numbers, name: str, of: str) -> Numbers:
 
 
 def check_delta(delta: float) -> None:
-    """Refuse what is no probability between 0 and 1."""
+    """Refuse numbers that are no probability between 0 and 1."""
     if not 0 < delta < 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
 
 
-def check_losses(residual: Numbers) -> Numbers:
-    """Refuse mean losses below 0."""
-    if not np.all(np.asarray(residual) >= 0):
-        raise ValueError(f"residual must be a mean loss, not negative, got {residual!r}")
-    return residual
+def log_failure(delta: float, weight: Numbers) -> Numbers:
+    """Logarithm of ``weight * delta``, the probability with which the bound of one of several models may fail."""
+    check_delta(delta)
+    weight = check_at_least(weight, 0, "weight")
+    if not np.all(weight <= 1):
+        raise ValueError(f"weight must be at most 1, got {weight!r}")
+    with np.errstate(divide="ignore"):
+        return np.log(weight * delta)
 
 
 def check_error_counts(value: Numbers, most: Numbers, name: str, of: str = "the points outside the support") -> Numbers:
@@ -95,7 +98,7 @@ def binomial_upper_limit(errors: Numbers, trials: Numbers, log_share: Numbers) -
         def excess(p: float) -> float:
             return log_sum(ways + i * np.log(p) + (trials - i) * np.log1p(-p)) - log_share
 
-        # At most `errors` wrong means that some `trials - errors` are right: there are C(trials, errors) such sets.
+        # At most `errors` wrong means that one of the C(trials, errors) sets of the other size is right.
         high = -np.expm1((log_share - ways[-1]) / (trials - errors))
         if errors == 0 or excess(min(high, np.nextafter(1, 0))) >= 0:
             return high

@@ -158,7 +158,7 @@ class FeatureSpace(View):
         """(K − UUᵀ)[own, other], U the columns before each of `own`."""
         b = own.shape[1]
         products = self.D.correlate(self._in_own_precision(namespace(own).concat([own, other], axis=1)))
-        explained = [to_host(self._factor.explained(V, self._taken)) for V in (own, other)]
+        explained = [self._factor.explained(V, self._taken) for V in (own, other)]
         return products[:, :b] - explained[0], products[:, b:] - explained[1]
 
     def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:

@@ -206,7 +206,7 @@ class Rayleigh(Criterion):
         raw = left = None
         if self._h is not None:
             raw = self.D.correlate(namespace(l).astype(l, self._like.dtype).T).T
-            left = raw - cholesky.explained_here(l.T, before).T
+            left = raw - cholesky.explained(l.T, before).T
             self.passes += 1
         return block[:count], Prepared(cholesky.here(before), raw, left, to_host(lengths))
 

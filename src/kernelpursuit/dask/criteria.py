@@ -227,7 +227,7 @@ class RemoteCholesky:
             self._remote = room
         self._remote[before:size, :] = rows
 
-    def explained_here(self, vectors: Array, taken: int) -> np.ndarray:
+    def explained(self, vectors: Array, taken: int) -> np.ndarray:
         """As `PartialCholesky.explained`, at the centres."""
         count = taken + vectors.shape[1]
         inside = np.triu(to_host(self._remote[:count, :] @ vectors), 1 - taken)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import namespace, to_host
-from kernelpursuit.atoms.tiles import spans
+from kernelpursuit.atoms.threads import spans
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.refined.by_descent import Descents, Way, best_descent, outcome_of_descent, steps_of_epochs

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
-from kernelpursuit.atoms.tiles import FEW_ENTRIES, in_threads, spans
-from kernelpursuit.math.variances import best_variances
+from kernelpursuit.atoms.threads import FEW_ENTRIES, in_threads, spans
+from kernelpursuit.math.evidence import best_variances
 
 TILE_ROWS = 256  # kernel values of so many rows are made, multiplied and used up in a core's cache
 JITTER = 1e-6  # of k(x, x), added to the kernel matrix of the landmarks

@@ -24,7 +24,7 @@ from kernelpursuit._sklearn import (
 )
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_host
-from kernelpursuit.atoms.tiles import one_blas_thread
+from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.estimators.width_evidence import WidthEvidence, evidence
 from kernelpursuit.fitting.callbacks import lines_wanted, told
 from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates

@@ -12,7 +12,7 @@ from kernelpursuit.criteria.pairs import pairwise_squared
 from kernelpursuit.fitting.orthogonal import OrthogonalFit
 from kernelpursuit.fitting.training import TrainingData, varying
 from kernelpursuit.losses import Loss
-from kernelpursuit.math.shrinkage import Shrunk, shrunk_by_evidence
+from kernelpursuit.math.evidence import RidgeFit, ridge_fit_by_evidence
 from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.parameters import bound, is_basic, record_of
 from kernelpursuit.pursuit.loop import Path
@@ -46,14 +46,14 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
     centred = atoms.centre(atoms.scale_rows(in_double(fit.targets)))
     centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
     energy = squared_norms(centred)
-    ridge, small = shrunk_by_evidence(R, G, theta, energy, n, kept)
+    ridge, small = ridge_fit_by_evidence(R, G, theta, energy, n, kept)
     if small is None:
         return 0.0, fit, fit.criterion.weight_path(len(taken)), path
     turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
     return ridge * atoms.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
 
 
-def weight_path(fit: Shrunk, constants: int) -> WeightPath:
+def weight_path(fit: RidgeFit, constants: int) -> WeightPath:
     """Weights of the atoms after each step of a shrunk fit, the intercept first."""
     first, size = 1 - constants, len(fit.lengths)
     directions = np.zeros((first + size, first + size))

@@ -13,7 +13,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from kernelpursuit._sklearn import get_config
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
-from kernelpursuit.atoms.tiles import FEW_ENTRIES, MIB, in_threads, spans
+from kernelpursuit.atoms.threads import FEW_ENTRIES, in_threads, spans
+from kernelpursuit.atoms.tiles import MIB
 from kernelpursuit.fitting.placement import (
     as_dtype,
     as_like,

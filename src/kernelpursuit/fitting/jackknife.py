@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from kernelpursuit.arrays import gather, to_host
-from kernelpursuit.atoms.tiles import spans
+from kernelpursuit.atoms.threads import spans
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.placement import widest
 from kernelpursuit.parameters import is_basic

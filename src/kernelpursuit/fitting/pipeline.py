@@ -16,7 +16,7 @@ from kernelpursuit._sklearn import fit_context
 from kernelpursuit._warning import warn
 from kernelpursuit.atoms import Dictionary
 from kernelpursuit.atoms.dense import worth_one_triangle
-from kernelpursuit.atoms.tiles import one_blas_thread
+from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, lines_wanted, told
 from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory

@@ -12,8 +12,7 @@ from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.orthogonal import OrthogonalFit
 from kernelpursuit.fitting.training import TrainingData, row_counts
 from kernelpursuit.math.calibration import Calibration, fit_slope, within_range
-from kernelpursuit.math.discriminants import Discriminants
-from kernelpursuit.math.left_out_discriminants import left_out_values
+from kernelpursuit.math.discriminants import Discriminants, left_out_values
 from kernelpursuit.math.weights import WeightPath
 from kernelpursuit.pursuit.loop import Path
 from kernelpursuit.pursuit.row_weights import unit_of_weights

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, namespace
-from kernelpursuit.atoms.tiles import spans
+from kernelpursuit.atoms.threads import spans
 from kernelpursuit.bounds import compression_bound
 from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of

@@ -14,8 +14,8 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, eps, from_host, gather, namespace, to_host
 
-# The exponent of a Gaussian kernel made by one product is wrong by about eps gamma (|x|^2 + |z|^2); more than this,
-# the kernel's relative error, is too much. In float32 that begins at gamma |x|^2 = 42.
+# Largest relative error of a kernel value. An exponent made by one product is wrong by about eps γ (|x|² + |z|²), which
+# is too much in float32 from γ |x|² = 42 on.
 EXPONENT_ERROR = 1e-5
 NOT_FINITE = "kernel gives infinite or undefined values on X: scale X, or change kernel or gamma"
 
@@ -23,7 +23,7 @@ _ROWS_FOR_CENTER = 4096  # of which the median is taken; the centre only has to 
 
 
 def center_of(X: Array) -> Array:
-    """Median of each column of dense `X`, over some rows if there are many.
+    """Median of each column of dense `X`, of a sample of the rows if there are many.
 
     A mean would follow one far row away from all others, which then lose their digits. The median is a number of the
     column, so differences to it are exact for the rows around it, in float32 too.
@@ -36,7 +36,7 @@ def center_of(X: Array) -> Array:
     """
     n, some = X.shape[0], X
     if n > _ROWS_FOR_CENTER:
-        some = gather(X, np.random.default_rng(0).integers(0, n, _ROWS_FOR_CENTER))  # always the same ones
+        some = gather(X, np.random.default_rng(0).integers(0, n, _ROWS_FOR_CENTER))  # the same ones at each call
     middle = some.shape[0] // 2
     if isinstance(some, np.ndarray):
         return np.partition(some, middle, axis=0)[middle]
@@ -63,21 +63,18 @@ class GaussianPoints:
         Points so far from the centre that the product of two of them loses too many digits; None: there are none.
     shares : ndarray of shape (n,), optional
         γⱼ/γ, at most 1, of centres with widths of their own. Such points can only be the second argument of `gaussian`.
-    highest : float
-        No γ|x|² is more. So no exponent is below -(√(γ|x|²) + √(γ|z|²))².
     """
 
-    def __init__(self, rows: Array, far: np.ndarray | None, shares: np.ndarray | None = None, highest: float = np.inf):
+    def __init__(self, rows: Array, far: np.ndarray | None, shares: np.ndarray | None = None):
         self.rows = rows
         self.far = far
         self.shares = shares
-        self.highest = highest
         self.shape = (rows.shape[0], rows.shape[1] - 2)
 
     def __getitem__(self, J: slice | np.ndarray) -> GaussianPoints:
         rows = self.rows[J, :] if isinstance(J, slice) else gather(self.rows, J)
         far, shares = (None if values is None else values[J] for values in (self.far, self.shares))
-        return GaussianPoints(rows, far, shares, self.highest)
+        return GaussianPoints(rows, far, shares)
 
     @property
     def far_rows(self) -> np.ndarray:
@@ -105,14 +102,14 @@ def gaussian_points(centred: Array, gamma: float, shares: np.ndarray | None = No
     norms = xp.astype(-halves, scaled.dtype)[:, None]
     far = heights * (1.0 if shares is None else shares) > EXPONENT_ERROR / (2 * eps(scaled))
     rows = xp.concat([scaled, norms, xp.ones_like(norms)], axis=1)
-    return GaussianPoints(rows, far if np.any(far) else None, shares, float(np.max(heights, initial=0.0)))
+    return GaussianPoints(rows, far if np.any(far) else None, shares)
 
 
 def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None) -> Array:
     """exp(-γ|x - z|²), (n_p, n_q): one product and an exponential in place; pairs of far points by `gaussian_float64`.
 
-    Pairs of a far point and one that is not need no care. Either the two are well apart, and the value is 0 to all
-    digits that count; or the sum of their squared lengths is below five times the limit.
+    Pairs with one far point need no care: either their distance is so large that the value is 0, or the sum of their
+    squared lengths is below five times the limit.
     """
     rows, columns = P.far_rows, Q.far_rows
     pairs = len(rows) * len(columns)
@@ -122,13 +119,11 @@ def gaussian(P: GaussianPoints, Q: GaussianPoints, out: np.ndarray | None = None
     left, right = (P.turned, Q.rows) if turn_first else (P.rows, Q.turned)  # the shorter is copied
     with np.errstate(over="ignore", invalid="ignore"):  # of pairs of far points, which are replaced
         values = left @ right.T if out is None else np.matmul(left, right.T, out=out)
-        values = _exponential(values, lowest=-((np.sqrt(P.highest) + np.sqrt(Q.highest)) ** 2))
+        values = _exponential(values)
     if pairs:
         xp = namespace(values)
-        where = [
-            xp.asarray(index) if xp is np else xp.asarray(index, device=values.device) for index in (rows, columns)
-        ]
-        values[where[0][:, None], where[1][None, :]] = gaussian_float64(P[rows], Q[columns])
+        i, j = (xp.asarray(index, device=values.device) for index in (rows, columns))
+        values[i[:, None], j[None, :]] = gaussian_float64(P[rows], Q[columns])
     return values
 
 
@@ -153,7 +148,7 @@ def gaussian_float64(P: GaussianPoints, Q: GaussianPoints) -> Array:
 
 
 def gaussian_by_differences(x: Array, z: Array, gamma: np.ndarray) -> Array:
-    """exp(-γⱼ|x - zⱼ|²) of centred points one coordinate after the other: 0, not an error, where squares overflow."""
+    """exp(-γⱼ|x - zⱼ|²) of centred points, one coordinate after the other: 0, not an error, where squares overflow."""
     roots = from_host(np.sqrt(gamma)[None, :], x)  # not γ times the sum: 0 times infinity
     with np.errstate(over="ignore"):
         return namespace(x).exp(-sum_over_features(lambda a, b: (roots * (a - b)) ** 2, x, z))
@@ -164,22 +159,21 @@ def _takes_indices(x: Array) -> bool:
     return isinstance(x, np.ndarray) or hasattr(x, "index_put_")
 
 
-def _exponential(values: Array, dtype: Any = None, lowest: float = -np.inf) -> Array:
+def _exponential(values: Array, dtype: Any = None) -> Array:
     """exp, in place where the library can; on a processor 0 where its square would be no normal number of `dtype`.
 
-    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes. Where
-    no value is below `lowest`, they need not be looked at.
+    Arithmetic with such small numbers takes up to a hundred times as long, and no sum with a value of 1 changes.
     """
     if isinstance(values, np.ndarray):
         limit = np.log(np.finfo(dtype or values.dtype).tiny) / 2
-        if values.size and 1.01 * lowest < limit and np.min(values) < limit:
+        if np.min(values, initial=0.0) < limit:
             np.putmask(values, values < limit, -np.inf)
         return np.exp(values, out=values)
     return values.exp_() if hasattr(values, "exp_") else namespace(values).exp(values)
 
 
 def all_finite(values: Array) -> bool:
-    """Whether all entries are numbers; the sum tells in nearly all cases."""
+    """Whether all entries are finite; a finite sum is enough."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(xp.isfinite(xp.sum(values))) or bool(xp.all(xp.isfinite(values)))

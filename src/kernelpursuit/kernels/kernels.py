@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
+from kernelpursuit.arrays import Array, column_means, from_host, gather, in_double, namespace
 from kernelpursuit.kernels.gaussian import (
     NOT_FINITE,
     GaussianPoints,
@@ -28,8 +28,6 @@ from kernelpursuit.kernels.gaussian import (
     gaussian_points,
     sum_over_features,
 )
-
-__all__ = ["Kernel", "make_kernel", "scale_gamma"]
 
 KERNEL_NAMES = frozenset(kernel_metrics())
 # Parameters of the named kernels, with the defaults of those that no parameter of an estimator sets.
@@ -82,13 +80,14 @@ class Kernel:
         return self.function is None
 
     def values(self, X: Any, Z: Any) -> Any:
-        """Kernel values, (n_x, n_z), of data that are not prepared, by the function behind the name."""
-        if 0 in (X.shape[0], Z.shape[0]) and (isinstance(X, np.ndarray) or sparse.issparse(X)):
+        """Kernel values, (n_x, n_z), of data that are not prepared, on their own device."""
+        on_host = isinstance(X, np.ndarray) or sparse.issparse(X)
+        if on_host and 0 in (X.shape[0], Z.shape[0]):
             return np.zeros((X.shape[0], Z.shape[0]), dtype=X.dtype)  # a model may have no centres
-        if self.function is None:
-            return _named(X, Z, self.name, **self.params)
-        if self.of_rows:
-            return pairwise_kernels(X, Z, metric=self.function, **self.params)
+        if self.function is None and not on_host:
+            return _array_kernel(X, Z, self.name, **self.params)
+        if self.function is None or self.of_rows:
+            return pairwise_kernels(X, Z, metric=self.function or self.name, **self.params)
         values = self.function(X, Z, **self.params)
         values = values.toarray() if sparse.issparse(values) else values  # those of sparse data may be sparse
         if np.shape(values) != (X.shape[0], Z.shape[0]):
@@ -99,46 +98,34 @@ class Kernel:
         return values
 
     def prepare(self, X: Any) -> Any:
-        """Data as `__call__` expects them: both sides prepared, or neither."""
+        """Data as `__call__` takes them: both sides prepared, or neither."""
         if self.offset is None or sparse.issparse(X):
             return X
         return gaussian_points(centred(X, self.offset), self.params["gamma"])
 
     def between(self, X: Any, Z: Any) -> Any:
-        """Kernel values, (n_x, n_z), of data as they come."""
+        """Kernel values, (n_x, n_z), of data that are not prepared, centred where the kernel needs it."""
         if sparse.issparse(X) or sparse.issparse(Z):  # not centred, so the other side must not be either
             return self.values(X, Z)
         return self(self.prepare(X), self.prepare(Z))
 
-    def __call__(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
-        """Kernel values, (n_x, n_z), of prepared data; NumPy results may be asked into `out`."""
-        values = gaussian(X, Z, out) if isinstance(X, GaussianPoints) else self.values(X, Z)
+    def __call__(self, X: Any, Z: Any) -> Any:
+        """Kernel values, (n_x, n_z), of prepared data."""
+        return gaussian(X, Z) if isinstance(X, GaussianPoints) else self.values(X, Z)
+
+    def finite(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
+        """Kernel values of prepared data, into `out` if given, or an error where some are infinite or undefined."""
+        if isinstance(X, GaussianPoints):  # finite, since `prepare` looked at the points: no further pass over them
+            values = gaussian(X, Z, out)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self.values(X, Z)
+            if not all_finite(values):
+                raise ValueError(NOT_FINITE)
         if out is None or values is out:
             return values
         out[...] = values
         return out
-
-    def finite(self, X: Any, Z: Any, out: np.ndarray | None = None) -> Any:
-        """Kernel values of prepared data, or an error where some are infinite or undefined."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = self(X, Z, out)
-        # Gaussian values of points that passed `prepare` are finite: no further pass over them.
-        if not isinstance(X, GaussianPoints) and not all_finite(values):
-            raise ValueError(NOT_FINITE)
-        return values
-
-
-def _column_means(X: Array, weights: np.ndarray | None) -> np.ndarray:
-    """Weighted mean of each column of a dense array, summed in float64: of many rows float32 would lose digits."""
-    if isinstance(X, np.ndarray):
-        mean = np.mean(X, axis=0, dtype=np.float64) if weights is None else np.average(X, axis=0, weights=weights)
-        return to_host(mean)
-    xp = namespace(X)
-    wide = xp.astype(X, xp.float64)
-    if weights is None:
-        return to_host(xp.sum(wide, axis=0)) / X.shape[0]
-    shares = from_host(weights, like=wide) if isinstance(weights, np.ndarray) else weights
-    return to_host(xp.sum(wide * shares[:, None], axis=0)) / float(to_host(xp.sum(shares)))
 
 
 def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
@@ -147,9 +134,8 @@ def scale_gamma(X: Any, weights: np.ndarray | None = None) -> float:
         if sparse.issparse(X):
             mean, variance = mean_variance_axis(sparse.csr_array(X), axis=0, weights=weights)
         else:
-            xp, mean = namespace(X), _column_means(X, weights)
-            wide = xp.astype(X, xp.float64, copy=False)
-            variance = _column_means((wide - from_host(mean, like=wide)) ** 2, weights)
+            mean, wide = column_means(X, weights), in_double(X)
+            variance = column_means((wide - from_host(mean, wide)) ** 2, weights)
     return gamma_of_moments(mean, variance)
 
 
@@ -259,14 +245,7 @@ def uses_gamma(kernel: Any) -> bool:
     )
 
 
-def _named(X: Any, Z: Any, name: Any, **params: float) -> Any:
-    """Kernel of a name: scikit-learn's for NumPy and sparse data, `_array_kernel` for other arrays."""
-    if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return pairwise_kernels(X, Z, metric=name, **params)
-    return _array_kernel(X, Z, name, **params)
-
-
-def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: float = 3, coef0: float = 1) -> Array:
+def _array_kernel(X: Array, Z: Array, metric: Any, gamma: float = 1.0, degree: float = 3, coef0: float = 1) -> Array:
     """A named kernel in operations that all array libraries share."""
     xp = namespace(X)
     if metric == "rbf":
@@ -292,10 +271,10 @@ def _array_kernel(X: Array, Z: Array, metric: str, gamma: float = 1.0, degree: f
 def _user_kernel(function: Callable, params: dict[str, Any], X: Any) -> Kernel:
     """The callable as a kernel; whether it takes matrices or rows is found by trying.
 
-    Two rows against n_features + 2 tell the forms apart: neither entry by entry nor as a product do they fit together.
+    Two rows against n_features + 2 distinguish the forms: they fit together neither entry by entry nor as a product.
     """
     shape = (2, X.shape[1] + 2)
-    few, many = (take_first(X, count) for count in shape)
+    few, many = (X[[0] * count] if sparse.issparse(X) else gather(X, [0] * count) for count in shape)
     whole, error = Kernel(function=function, params=params), None
     try:
         values = whole.values(few, many)
@@ -328,8 +307,3 @@ def _name_of(function: Callable) -> str:
 def _form_of(values: Any) -> str:
     shape = np.shape(values)
     return f"an array of shape {shape}" if shape else f"a {type(values).__name__}"
-
-
-def take_first(X: Any, count: int) -> Any:
-    """The first row, `count` times."""
-    return X[[0] * count] if sparse.issparse(X) else gather(X, [0] * count)

@@ -63,7 +63,7 @@ class Basis:
         return int(self._rows.shape[0])
 
     def reserve(self, size: int) -> None:
-        """Make room for so many directions, where memory that is not used costs nothing. So none is copied later."""
+        """Make room for so many directions at once, where unused memory costs nothing, so that none is copied later."""
         if isinstance(self._rows, np.ndarray) and size > len(self._rows):
             self._grow_rows(min(size, self._rows.shape[1]))
 
@@ -178,8 +178,8 @@ def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, n
     """Orthonormal columns Q with their tails, and the triangular factor R on the host, with Q R = `columns`.
 
     Q = C R⁻¹ with RᵀR = CᵀC is orthonormal to eps times the squared condition number of C. Two rounds of that are as
-    good as Householder reflections, at a fraction of the cost. The first column whose pivot is too small beside those
-    before it ends the block.
+    good as Householder reflections, at a fraction of the cost. The first column whose pivot is too small ends the
+    block.
     """
     gram = to_host(columns.T @ columns) + tails @ tails.T
     if len(gram) == 1 and gram[0, 0] > 0:
@@ -188,7 +188,7 @@ def orthonormal(columns: Array, tails: np.ndarray) -> tuple[Array, np.ndarray, n
     factor, kept = pivots(gram, pivot_limit(eps(columns)) * np.diagonal(gram))
     count = leading(kept)
     factor = factor[:count, :count].T
-    # NumPy's: the BLAS threads that SciPy brings along would wait, and keep a core busy, while NumPy's work.
+    # NumPy's, not SciPy's: the threads of two BLAS libraries would keep each other waiting.
     inverse = np.linalg.inv(factor) if len(factor) else factor
     turned = (from_host(inverse.T, columns) @ columns[:, : len(factor)].T).T  # each in one piece, as directions are
     return turned, inverse.T @ tails[: len(factor)], factor

@@ -9,8 +9,8 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace
 
-_LEAST = 1e-6  # slope of values that say nothing, or the contrary: the order of the classes stays
-_STEPS = 100  # far more than are needed: a handful of Newton's, or those that halve what encloses the slope
+_LEAST = 1e-6  # slope of values without information, or with the wrong sign: the order of the classes stays
+_STEPS = 100  # far more than are needed: a handful of Newton's, or bisections
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +44,26 @@ class Calibration:
 
     def at(self, size: int) -> tuple[Any, np.ndarray]:
         """Slope and biases for a model of so many steps."""
-        position, x = np.log1p(size), np.log1p(self.sizes)
-        columns = np.log(self.slopes).reshape(len(self.sizes), -1).T
-        slopes = np.exp([np.interp(position, x, column) for column in columns])
-        slope = slopes if self.slopes.ndim == 2 else float(slopes[0])
-        return slope, np.array([np.interp(position, x, column) for column in self.biases.T])
+        slopes = np.exp(self._between(np.log(self.slopes), size))
+        return (slopes if self.slopes.ndim == 2 else float(slopes)), self._between(self.biases, size)
 
     def limit(self, size: int) -> Any:
-        """The largest log-odds of a model of so many steps; of each label, where these have some each."""
-        if self.limits is None:
-            return np.inf
-        position, x = np.log1p(size), np.log1p(self.sizes)
-        columns = self.limits.reshape(len(self.sizes), -1).T
-        limits = np.array([np.interp(position, x, column) for column in columns])
-        return limits if self.limits.ndim == 2 else float(limits[0])
+        """The largest log-odds of a model of so many steps; an array where each label has its own."""
+        return np.inf if self.limits is None else self._between(self.limits, size)
+
+    def _between(self, values: np.ndarray, size: int) -> Any:
+        """Values of the sizes that were fitted, interpolated on the scale of logarithms of sizes."""
+        columns = values.reshape(len(self.sizes), -1).T
+        found = np.array([np.interp(np.log1p(size), np.log1p(self.sizes), column) for column in columns])
+        return found if values.ndim == 2 else float(found[0])
 
 
 def no_surer(odds: Array, limit: Any) -> Array:
     """Log-odds, (n, n_values), of which rows beyond `limit` are shrunk until their largest entry is the limit.
 
     Many atoms on few rows may have enormous values between the rows, whose signs mean little. Slopes were fitted to
-    values no larger than those of the training rows, and say nothing about larger ones: so no row is surer than the
-    surest of these. The order of the classes stays.
+    values no larger than those of the training rows, so no row is surer than the surest of these. The order of the
+    classes stays.
 
     Parameters
     ----------
@@ -119,11 +117,11 @@ def fit_slope(
     """Slope under which the classes are most probable given decision values.
 
     Targets are softened as by Platt: a row of a class with N rows belongs to it with probability (N + 1) / (N + 2), and
-    else to the class that comes next, so that classes which are perfectly told apart have a finite slope. Of more than
-    two classes one may lie far from all others. It has no say in how sure these are of each other: no row is taken to
-    be farther from the next class than those of the class that is told apart least are in the mean. The surprise is a
-    convex function of the slope: Newton's steps find its least value, and bisection takes over where they would leave
-    what encloses it.
+    else to the class that comes next, so that classes which are perfectly separated have a finite slope. Of more than
+    two classes one may lie far from all others. It does not change how sure these are of each other: no row counts as
+    farther from the next class than the rows of the class with the smallest margins are in the mean. The negative log
+    likelihood is a convex function of the slope: Newton's steps find its minimum, and bisection takes over where they
+    would leave the interval that encloses it.
 
     Parameters
     ----------
@@ -157,7 +155,7 @@ def fit_slope(
         odds /= np.sum(odds, axis=0)
         odds *= scaled
         mean = np.sum(odds, axis=0)
-        first = w @ mean - wanted  # derivatives of the surprise
+        first = w @ mean - wanted  # derivatives of the negative log likelihood
         odds *= scaled
         second = w @ (np.sum(odds, axis=0) - mean**2)
         if first == 0 or (first > 0 and slope == _LEAST):  # the first also where all values are equal

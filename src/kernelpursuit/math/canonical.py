@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular, svd
+from scipy.linalg import solve_triangular, svd
 
 from kernelpursuit.math.cholesky import pivots
 
@@ -51,11 +51,9 @@ def nystroem_map(G: np.ndarray, limit: float) -> np.ndarray:
 
 def whiten(F: np.ndarray, scale: float, limit: float, alpha: float) -> Whitened:
     """Singular value decomposition of features, (n, k), without directions whose share of `scale` is below `limit`."""
-    Q, R = qr(F, mode="economic")
-    A, s, Bt = svd(R, full_matrices=False)
+    Q, s, Bt = svd(F, full_matrices=False)
     s = s[s**2 > limit * scale]
-    r = len(s)
-    return Whitened(Q @ A[:, :r], Bt[:r].T, s, np.sqrt(s**2 + alpha * np.sum(s**2)))
+    return Whitened(Q[:, : len(s)], Bt[: len(s)].T, s, np.sqrt(s**2 + alpha * np.sum(s**2)))
 
 
 def canonical(

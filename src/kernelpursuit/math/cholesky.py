@@ -63,9 +63,9 @@ def leading(kept: np.ndarray) -> int:
 
 
 class PartialCholesky:
-    """A matrix K over n points as far as some of them, the pivots, explain it: K ≈ UᵀU.
+    """A matrix K over n points, approximated from the columns of the pivots, which are some of them: K ≈ UᵀU.
 
-    U has a row for each pivot. What it leaves of K is zero in the columns of the pivots. The rows are kept in float64,
+    U has a row for each pivot. The residual K - UᵀU is zero in the columns of the pivots. The rows are kept in float64,
     because a small pivot would spread the rounding errors of float32 over all points.
 
     Parameters
@@ -118,26 +118,22 @@ class PartialCholesky:
         self._append(forward(factor[kept, : len(kept)], left) if len(kept) else left, block[kept])
         return kept
 
-    def explained(self, vectors: Array, taken: int) -> Array:
-        """UᵀU times each of `vectors` (n, b): of the pivots, the first `taken` count for all, the others by and by.
+    def explained(self, vectors: Array, taken: int) -> np.ndarray:
+        """UᵀU times each of `vectors` (n, b), on the host: the first `taken` pivots count for all, others in turn.
 
         Vector t belongs to pivot ``taken + t`` and is multiplied with the pivots before that one.
         """
         U = self.rows[: taken + vectors.shape[1], :]
         inside = np.triu(to_host(U @ vectors), 1 - taken)  # row s, column t: counts for s < taken + t
-        return U.T @ from_host(inside, U)
+        return to_host(U.T @ from_host(inside, U))
 
     def here(self, first: int = 0) -> np.ndarray:
         """U from row `first` on, on the host."""
         return to_host(self._rows[first : len(self.pivots), :])
 
     def entries(self, left: Array, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741
-        """Entries at points `I` of `left`, what is left of columns `J`."""
+        """Entries at points `I` of `left`, the residual of columns `J`."""
         return to_host(gather(left, I))
-
-    def explained_here(self, vectors: Array, taken: int) -> np.ndarray:
-        """`explained`, on the host."""
-        return to_host(self.explained(vectors, taken))
 
     def adopt(self, rows: Array, pivots: list[int]) -> None:
         """Begin with given `rows` and pivots."""
@@ -162,7 +158,7 @@ class PartialCholesky:
 
 
 def forward(L: np.ndarray, columns: Array) -> Array:
-    """L⁻¹ times the rows of a long array, by matrix products: a correction makes up for the inverse's rounding."""
+    """L⁻¹ times the rows of a long array, by matrix products and one correction for the rounding of the inverse."""
     inverse = from_host(np.linalg.inv(L), columns)
     solved = inverse @ columns
     return solved + inverse @ (columns - from_host(L, columns) @ solved)

@@ -1,4 +1,4 @@
-"""Weighted medians, and spreads made of medians, which outliers do not move."""
+"""Weighted medians, and robust standard deviations made of medians."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 def spreads(y: np.ndarray, weights: np.ndarray | None) -> list[float]:
     """Standard deviations of normal targets, from weighted medians of |y - median|; 0 for targets that are constant.
 
-    Where most rows are tied the median says nothing. Then it is the square of the mean root, in which few rows that are
-    far from the others count for little.
+    Where most rows are tied the median is 0. Then the square of the mean root is used instead, in which a few outliers
+    count for little.
     """
     weights = np.ones(len(y)) if weights is None else weights.astype(np.float64)
     sizes = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelpursuit.arrays import Array, namespace, to_host
+from kernelpursuit.arrays import Array, column_means, namespace, to_host
 
 
 def principal_axes(
@@ -23,7 +23,7 @@ def principal_axes(
     >>> mean, values
     (array([2., 1.]), array([8.]))
     """
-    mean = weighted_mean(features, weights) if center else np.zeros(features.shape[1])
+    mean = column_means(features, weights) if center else np.zeros(features.shape[1])
     centred = features - mean
     weighted = centred if weights is None else weights[:, None] * centred
     values, axes = np.linalg.eigh(to_host(weighted.T @ centred))
@@ -33,16 +33,6 @@ def principal_axes(
     values, axes = values[:kept], axes[:, :kept]
     scores = centred @ axes
     return mean, axes * np.where(farthest_is_negative(scores), -1.0, 1.0), values
-
-
-def weighted_mean(features: Array, weights: Array | None) -> np.ndarray:
-    """Mean of each column, on the host."""
-    if isinstance(features, np.ndarray):
-        return np.average(features, axis=0, weights=weights)
-    xp = namespace(features)
-    if weights is None:
-        return to_host(xp.sum(features, axis=0)) / features.shape[0]
-    return to_host(weights @ features) / to_host(xp.sum(weights))
 
 
 def farthest_is_negative(scores: Array) -> np.ndarray:

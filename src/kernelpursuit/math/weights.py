@@ -14,9 +14,9 @@ from kernelpursuit.arrays import padded
 class WeightPath:
     """Weights after 0, 1, ... steps, each of which adds a combination of atoms times a length for each target.
 
-    The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers,
-    instead of so many for each target. They are summed step by step, so that a shortened path has the same weights to
-    the last bit.
+    The directions of an orthogonal path are the columns of R⁻¹. So the weights of all k models take k²/2 numbers in
+    all, not for each target. They are summed step by step, so that a shortened path has the same weights to the last
+    bit.
 
     Parameters
     ----------
@@ -46,13 +46,11 @@ class WeightPath:
     @classmethod
     def of(cls, constants: np.ndarray, lengths: np.ndarray, directions: np.ndarray) -> WeightPath:
         """Weights along directions that are columns, (n_atoms, steps). Leading and trailing zeros are not stored."""
-        nonzero = directions != 0
-        some = nonzero.any(axis=0)
-        first = np.where(some, np.argmax(nonzero, axis=0), 0) if len(directions) else np.zeros(len(lengths), int)
-        last = np.where(some, len(directions) - np.argmax(nonzero[::-1], axis=0), 0) if len(directions) else first
-        pieces = [directions[i:j, t] for t, (i, j) in enumerate(zip(first, last, strict=True))]
-        entries = np.concatenate([np.zeros(0), *pieces])
-        return cls(constants, lengths, entries, first.astype(np.int32), (last - first).astype(np.int32))
+        places = [np.flatnonzero(direction) for direction in directions.T]
+        spans = [(place[0], place[-1] + 1) if len(place) else (0, 0) for place in places]
+        pieces = [direction[first:stop] for direction, (first, stop) in zip(directions.T, spans, strict=True)]
+        first, stop = np.array(spans, dtype=np.int32).reshape(-1, 2).T
+        return cls(constants, lengths, np.concatenate([np.zeros(0), *pieces]), first, stop - first)
 
     def __len__(self) -> int:
         return len(self.lengths)

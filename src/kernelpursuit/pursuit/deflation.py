@@ -26,9 +26,8 @@ from kernelpursuit.atoms.protocol import (
     in_float64,
     pieces,
     sweep,
-    sweep_in_threads,
 )
-from kernelpursuit.atoms.tiles import inner_products
+from kernelpursuit.atoms.threads import inner_products
 from kernelpursuit.math.basis import Basis
 from kernelpursuit.pursuit.directions import Deflated, Direction, RawDirections, SpanDirections
 from kernelpursuit.pursuit.groups import Groups
@@ -306,7 +305,7 @@ class Deflation:
             products, raw = self.D.moments(self.scale_rows(vectors), weights)
             squared = raw
         else:
-            products, raw, squared = (sweep_in_threads if self._xp is np else sweep)(self.D, tile)
+            products, raw, squared = sweep(self.D, tile, parallel=self._xp is np)
         _check_finite(raw)
         penalty = np.zeros(len(raw))
         if self.ridge is not None:

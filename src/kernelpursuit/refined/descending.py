@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
-from kernelpursuit.atoms.tiles import in_threads, spans
+from kernelpursuit.atoms.threads import in_threads, spans
 from kernelpursuit.refined.descent import Batch, Model, Rates, best_slope, descend
 from kernelpursuit.refined.evidence import settle
 from kernelpursuit.refined.moving_atoms import atom_values

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from kernelpursuit._sklearn import usable_threads
 from kernelpursuit.arrays import Array, from_host, gather, namespace, to_host
-from kernelpursuit.atoms.tiles import one_blas_thread, spans
+from kernelpursuit.atoms.threads import one_blas_thread, spans
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.refined.moving_atoms import Atoms, atom_values, pull_back
 

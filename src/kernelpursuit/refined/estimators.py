@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._sklearn import StrOptions, fit_context
-from kernelpursuit.arrays import gather, namespace, on_host, to_host
+from kernelpursuit.arrays import column_means, gather, namespace, on_host, to_host
 from kernelpursuit.fitting.callbacks import told
 from kernelpursuit.fitting.classes import (
     as_labels,
@@ -29,7 +29,6 @@ from kernelpursuit.fitting.placement import (
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
 from kernelpursuit.fitting.values import ValueScore, as_targets
-from kernelpursuit.math.principal import weighted_mean
 from kernelpursuit.refined.base import Outcome, RefinedModel
 from kernelpursuit.refined.descent import softmax
 from kernelpursuit.refined.refining import (
@@ -161,8 +160,8 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         largest = to_host(xp.max(xp.abs(data.y), axis=0))
         unit = np.where(largest > 0, largest, 1.0)
         scaled = data.y / unit  # first, so that no square overflows
-        mean = weighted_mean(scaled, data.weights)
-        spread = np.sqrt(weighted_mean((scaled - mean) ** 2, data.weights))
+        mean = column_means(scaled, data.weights)
+        spread = np.sqrt(column_means((scaled - mean) ** 2, data.weights))
         varies = spread > 1e-14
         Y = (scaled - mean) / np.where(varies, spread, 1)
         J = np.flatnonzero(varies) if np.any(varies) else np.arange(len(varies))  # a constant has no say in the others

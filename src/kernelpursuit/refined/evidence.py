@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.optimize import minimize
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
-from kernelpursuit.math.variances import best_variances
+from kernelpursuit.math.evidence import best_variances
 from kernelpursuit.refined.lbfgs import Climb
 from kernelpursuit.refined.moving_atoms import Atoms, atom_values, pull_back
 

@@ -1,20 +1,23 @@
-"""A ridge for atoms that are chosen already: its strength by evidence, and the weights under the ridge.
+"""Variances by evidence: those of signal and noise, or their ratio, under which the targets are most probable.
 
-The fit is given by its coordinates θ along the orthonormal directions of the constant and the atoms, whose columns are
-A = Q R, and by the inner products G of the atoms under the penalty ``alpha * cᵀ G c``.
+The ratio is a ridge for atoms that are chosen already. Their fit is given by its coordinates θ along the orthonormal
+directions of the constant and the atoms, whose columns are A = Q R, and by the inner products G of the atoms under the
+penalty ``alpha * cᵀ G c``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.optimize import brentq
 
 _FLOOR = 1e-10  # of the largest eigenvalue of G: directions with less have as much
 _SMALLEST, _LARGEST, _GRID = 1e-13, 1e2, 46  # ridges to try, in units of the largest squared singular value
+_STEP = 0.4  # of the grid over the logarithm of the ratio of signal and noise
 
-
+Limits = tuple[float, float]
 Eigen = tuple[np.ndarray, np.ndarray]  # eigenvalues and vectors of G
 
 
@@ -41,7 +44,7 @@ def evidence_ridge(
     lengths : ndarray of shape (k, n_targets)
         Coordinates of the targets along the directions of the atoms.
     energy : ndarray of shape (n_targets,)
-        Squared norms of the targets, the constant taken out; 0 for a target that is constant, which has no say.
+        Squared norms of the targets, the constant taken out; 0 for a constant target, which is ignored.
     n : float
         Number of rows, less one for the constant.
     known : (ndarray, ndarray), optional
@@ -84,7 +87,7 @@ def evidence_ridge(
     return float(ridges[best])
 
 
-class Shrunk(NamedTuple):
+class RidgeFit(NamedTuple):
     """A fit under a ridge, along orthonormal directions of its own."""
 
     turn: np.ndarray  # (size, size): column t holds new direction t in the old ones; its length may be below 1
@@ -92,7 +95,7 @@ class Shrunk(NamedTuple):
     coefficients: np.ndarray  # (size, size), upper triangular: the new directions in the constant and the atoms
 
 
-def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, known: Eigen | None = None) -> Shrunk:
+def ridge_fit(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, known: Eigen | None = None) -> RidgeFit:
     """The fits with 1, 2, ... atoms under the ridge, as lengths along directions: each step adds one.
 
     ``|θ - R c|² + alpha cᵀ G c`` is the squared norm of what [R; P] c leaves of [θ; 0], with PᵀP = alpha G. So the new
@@ -112,7 +115,7 @@ def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, known:
     Examples
     --------
     >>> import numpy as np
-    >>> fit = shrunk(np.eye(1), np.eye(1), np.array([[3.0]]), 2.0)
+    >>> fit = ridge_fit(np.eye(1), np.eye(1), np.array([[3.0]]), 2.0)
     >>> fit.coefficients @ fit.lengths  # 3 / (1 + 2)
     array([[1.]])
     """
@@ -122,18 +125,18 @@ def shrunk(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, known:
     Q, triangle = np.linalg.qr(np.concatenate([R, np.pad(penalty, ((0, 0), (size - k, 0)))]))
     sign = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
     turn = Q[:size] * sign
-    return Shrunk(turn, turn.T @ theta, solve_triangular(triangle * sign[:, None], np.eye(size)))
+    return RidgeFit(turn, turn.T @ theta, solve_triangular(triangle * sign[:, None], np.eye(size)))
 
 
-def shrunk_by_evidence(
+def ridge_fit_by_evidence(
     R: np.ndarray, G: np.ndarray, theta: np.ndarray, energy: np.ndarray, n: float, kept: int | None = None
-) -> tuple[float, Shrunk | None]:
+) -> tuple[float, RidgeFit | None]:
     """The ridge that the evidence of the first `kept` atoms prefers, and the fits of all under it; None where it is 0.
 
     Parameters
     ----------
     R, G, theta
-        As in `shrunk`.
+        As in `ridge_fit`.
     energy : ndarray of shape (n_targets,)
         Squared norms of the targets, the constant taken out.
     n : float
@@ -144,7 +147,72 @@ def shrunk_by_evidence(
     constants, kept = len(R) - len(G), len(G) if kept is None else kept
     mine, known = slice(constants, constants + kept), eigen(G)
     rounding = (16 * np.finfo(np.float64).eps) ** 2 * (energy + np.sum(theta[:constants] ** 2, axis=0))
-    energy = np.where(energy > rounding, energy, 0.0)  # a target that is constant has no say
+    energy = np.where(energy > rounding, energy, 0.0)  # constant targets are ignored
     own = known if kept == len(G) else None
     ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants, own)
-    return ridge, None if ridge == 0 else shrunk(R, G, theta, ridge, known)
+    return ridge, None if ridge == 0 else ridge_fit(R, G, theta, ridge, known)
+
+
+def best_variances(
+    eigenvalues: np.ndarray,
+    projected: np.ndarray,
+    squares: float,
+    total: float,
+    q: int,
+    *,
+    signal: Limits,
+    noise: Limits,
+    lost: float = 0.0,
+) -> tuple[float, float]:
+    """Signal and noise variance within their limits that make the evidence largest.
+
+    For a given ratio t of the two the best noise variance is the mean of the residual squares, so that a search over
+    ln t remains: the best point of a grid, then the root of the slope next to it.
+
+    Parameters
+    ----------
+    eigenvalues, projected : arrays of shape (n_terms,)
+        Of AᵀA, where the signal has the covariance AAᵀ but for its variance, and the squares of Aᵀy along the
+        eigenvectors, summed over targets.
+    squares : float
+        Of all targets.
+    total : float
+        Number of rows, less one where a mean was taken out.
+    q : int
+        Number of targets.
+    signal, noise : pairs of float
+        Limits of the variances.
+    lost : float, default=0.0
+        How much of the signal's variance lies outside the terms, summed over the rows.
+
+    Returns
+    -------
+    tuple of float
+    """
+
+    def noise_of(t: Any, left: Any) -> Any:
+        """Best noise variance within the limits of both, given the squares that are `left`."""
+        least, most = np.maximum(noise[0], signal[0] / t), np.minimum(noise[1], signal[1] / t)
+        return np.minimum(np.maximum(left / (q * total), least), most)
+
+    def slope(log_t: float) -> float:
+        """Slope of minus two times the evidence by ln t. Where the signal is at a limit, the noise changes with t."""
+        t = np.exp(log_t)
+        share = t / (1 + t * eigenvalues)
+        left = squares - projected @ share
+        v = noise_of(t, left)
+        by_noise = left / v - q * total if v in (signal[0] / t, signal[1] / t) else 0.0
+        return q * (eigenvalues @ share + t * lost) - projected @ share**2 / t / v + by_noise
+
+    first, last = np.log(signal[0] / noise[1]), np.log(signal[1] / noise[0])
+    grid = np.linspace(first, last, 2 + int((last - first) / _STEP))
+    t = np.exp(grid)
+    b = 1 + t[:, None] * eigenvalues
+    left = squares - t * ((1 / b) @ projected)
+    v = noise_of(t, left)
+    best = int(np.argmin(q * (total * np.log(v) + np.sum(np.log(b), axis=1) + t * lost) + left / v))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    log_t = low if slope(low) >= 0 else high if slope(high) <= 0 else brentq(slope, low, high, xtol=1e-12)
+    ratio = float(np.exp(log_t))
+    best_noise = float(noise_of(ratio, squares - projected @ (ratio / (1 + ratio * eigenvalues))))
+    return ratio * best_noise, best_noise

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import scale
 
 from kernelpursuit import KMPClassifier, KMPRanker, KMPRegressor, PursuitSearchCV
-from kernelpursuit.math.shrinkage import evidence_ridge
+from kernelpursuit.math.evidence import evidence_ridge
 
 GAMMA = 0.5
 
@@ -124,6 +124,8 @@ def test_searches_and_other_losses_have_one():
         assert KMPClassifier(5, loss=loss).fit(X, labels).alpha_ > 0
     assert KMPRegressor(5, variant="basic").fit(X, y).alpha_ == 0
     assert KMPRegressor(5, stop="bound").fit(X, y).alpha_ == 0
+    with pytest.raises(ValueError, match="alpha"):
+        KMPRegressor(3, alpha="best").fit(X, y)
 
 
 def test_the_translated_ridge_of_the_squared_loss_is_its_own():
@@ -166,8 +168,3 @@ def test_probabilities_of_noise_are_not_certain():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = KMPClassifier(loss="log_loss", random_state=seed).fit(X, y)
         assert np.max(np.abs(model.decision_function(rng.normal(size=(400, 3))))) < 20
-
-
-def test_bad_values_are_named():
-    with pytest.raises(ValueError, match="alpha"):
-        KMPRegressor(3, alpha="best").fit(*noisy())

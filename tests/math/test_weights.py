@@ -83,8 +83,6 @@ MODELS = [
     kp.KMPRegressor(12),
     kp.KMPRegressor(12, variant="basic", fit_intercept=False),
     kp.KMPRegressor(12, alpha=0.1),
-    kp.KMPClassifier(6, loss="log_loss"),
-    kp.KMPClassifier(9, loss="log_loss"),
     kp.KMPClassifier(9, loss="log_loss"),
     kp.SparseKernelFDA(8),
     kp.KMPRegressor(stop="gcv"),
