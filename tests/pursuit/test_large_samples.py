@@ -9,7 +9,6 @@ from kernelpursuit import DenseDictionary, Gradient, KMPClassifier, KMPRegressor
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.parameters import columns
 from kernelpursuit.pursuit import n_atoms
-from kernelpursuit.pursuit.deflation import Deflation
 from tests.oracle import kmp as reference
 
 RNG = np.random.default_rng(0)
@@ -124,30 +123,3 @@ def test_float32_explains_as_much_as_float64(gamma, variant):
     model = KMPRegressor(24, candidates=30, gamma=gamma, variant=variant, random_state=1, alpha=0.0)
     single = model.fit(rows, y).path_.values("loss")
     np.testing.assert_allclose(single, model.fit(rows.astype(float), y.astype(float)).path_.values("loss"), rtol=0.01)
-
-
-@pytest.mark.parametrize("candidates", [15, 75, 149])
-@pytest.mark.parametrize("name", ["prefit", "backfit", "ridge", "weights", "targets"])
-def test_large_samples_are_not_made_orthogonal(name, candidates, monkeypatch):
-    """That takes n k operations for each atom of a sample after k steps, and to read its score none."""
-    asked, deflate = [], Deflation.deflate
-
-    def counted(self, J, *given, **options):
-        asked.append(len(J))
-        return deflate(self, J, *given, **options)
-
-    monkeypatch.setattr(Deflation, "deflate", counted)
-    model, y, given = MODELS[name]
-    model.__class__(**{**model.get_params(), "candidates": candidates, "random_state": 0}).fit(X, y, **given)
-    assert sum(asked) < 4 * candidates
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.3])
-def test_a_memory_too_small_for_the_matrix_is_kept_to(alpha):
-    """And what a ridge keeps of all atoms is not asked for where it would not fit."""
-    tight, wide = (
-        KMPRegressor(25, candidates=60, alpha=alpha, memory=memory, random_state=0).fit(X, Y)
-        for memory in (8 * 150 * 40, 10**8)
-    )
-    np.testing.assert_array_equal(tight.support_, wide.support_)
-    assert tight.path_.passes < 25 * 61 / 150 + 1e-9

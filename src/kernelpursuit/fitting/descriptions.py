@@ -27,8 +27,8 @@ DESCRIPTIONS = {
         How many atoms each step looks at, drawn at random anew. None looks at all of them. The best of s atoms is among
         the best share g of all with probability at least ``1 - (1 - g)**s``, whatever the data. A pair asks for the
         number with which the best is above that quantile with probability 1 - epsilon: (0.05, 0.95) is 59. "growing"
-        begins with 59 and adds 1.7 in each step, because late atoms are harder to find. Many atoms in
-        many steps are found by the matrix if it fits `memory`, as with None; few need no matrix.""",
+        begins with 59 and adds 1.7 in each step, because late atoms are harder to find. Samples need no matrix; those
+        of more than a fiftieth of the atoms take longer than None.""",
     "weakness": """weakness : float, default=1
         How good an atom must be, as a share of the best score of all atoms at that moment. 1 takes exactly the atoms of
         plain greedy choice. With 0.5 most passes over the data are saved. ``path_.steps[i].weakness`` certifies what

@@ -23,7 +23,7 @@ from kernelpursuit.fitting.orthogonal import (
     has_evidence_ridge,
     with_evidence_ridge,
 )
-from kernelpursuit.fitting.pipeline import Settings, run, will_track_scores
+from kernelpursuit.fitting.pipeline import Settings, looks_at_all, run
 from kernelpursuit.fitting.placement import as_like
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.ranked_groups import certified_order
@@ -403,9 +403,9 @@ class PursuitFit:
             return attributes_of(estimator, task.units.restored(fitted_after(replace(path), ready)))
 
         n = len(data.rows)
-        ridge = 0 if isinstance(alpha, str) or not np.any(alpha) else family.size
-        track_scores = will_track_scores(settings, data, family.size, limit, numbers=n + ridge)
-        ridge, direction = ridge if track_scores else 0, 0 if takes_one_weight else n
+        for_all = looks_at_all(settings.candidates, family.size)  # a ridge keeps a number for each atom then, too
+        ridge = 0 if isinstance(alpha, str) or not np.any(alpha) or not for_all else family.size
+        direction = 0 if takes_one_weight else n
         if data.groups is not None and loss is None:
             direction *= 2  # as much for groups left out
         path, ready, _ = run(
@@ -421,7 +421,7 @@ class PursuitFit:
             steps=limit,
             # A fit with the squared loss for the sake of a ridge is no model.
             snapshot=None if loss is None and estimator.loss != "squared_error" else snapshot,
-            track_scores=track_scores,
+            size=family.size,
         )
         if loss is not None:
             warn_if_astray(estimator, loss, path, ready)

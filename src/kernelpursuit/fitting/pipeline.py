@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
-from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,15 +24,7 @@ from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.rows import is_collection, refuse_collections, takes_collections
 from kernelpursuit.fitting.threads import threads_for
 from kernelpursuit.fitting.training import TrainingData
-from kernelpursuit.pursuit.candidates import (
-    RATE,
-    START,
-    Candidates,
-    everything,
-    growing_subset,
-    random_subset,
-    sample_size,
-)
+from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import OtherPath, Path, StopRule, count, pursue
 from kernelpursuit.pursuit.stopping import first_of, n_atoms
 
@@ -108,7 +99,7 @@ def run(
     unit: float = 1.0,
     steps: int | None = None,
     snapshot: Snapshot | None = None,
-    track_scores: bool | None = None,
+    size: int | None = None,
 ) -> Pursued:
     """Run one pursuit.
 
@@ -139,8 +130,8 @@ def run(
         Most steps that there will be, for callbacks; None where it is not known.
     snapshot : callable, optional
         ``snapshot(path, criterion)``: attributes of the model after the steps so far, for callbacks that want it.
-    track_scores : bool, optional
-        What `will_track_scores` says; where it is not given, of as many atoms as rows.
+    size : int, optional
+        Number of atoms; as many as rows unless given.
 
     Returns
     -------
@@ -148,8 +139,7 @@ def run(
         An interrupt ends the path; see `fits` for what becomes of it. One before the first step is raised at once.
     """
     memory, most = plan_memory(data, basis, itemsize * len(atoms), settings.memory)
-    track_scores = will_track_scores(settings, data, len(data.rows), steps) if track_scores is None else track_scores
-    storage = storage_for(settings, worth_keeping, track_scores)
+    storage = storage_for(settings, worth_keeping, len(data.rows) if size is None else size)
     dictionaries = [make(max(1, memory // len(atoms)), storage) for make in atoms]
     for dictionary in dictionaries:
         limit_spare(dictionary, data.X)
@@ -157,15 +147,16 @@ def run(
         say(getattr(dictionary, "plan", ""))
     limit = [n_atoms(most, reason="memory")] if basis is None else []
     task = None if settings.fit_task is None else PursuitTask(settings.fit_task, steps, snapshot)
-    one_by_one = track_scores and (settings.weakness == 1 or settings.candidates is not None)
     earlier = settings.path if settings.journal is None else settings.journal.read_path(len(data.rows))
     ready = criterion(*dictionaries)
     if basis is not None and hasattr(ready, "reserve"):
         ready.reserve(basis)
     stop = first_of(*limit, *rules(ready))
+    all_atoms = looks_at_all(settings.candidates, len(ready.available))
+    one_by_one = all_atoms and (settings.weakness == 1 or settings.candidates is not None)
     with one_blas_of(dictionaries, ready) if one_by_one else nullcontext():
         try:
-            path = follow_criterion(ready, stop, settings, unit, earlier, task, track_scores)
+            path = follow_criterion(ready, stop, settings, unit, earlier, task)
         except OtherPath as error:
             file = None if settings.journal is None else settings.journal.name
             why = RESUMED if file is None else f"resume={file!r} is of another fit; delete it to fit anew"
@@ -199,7 +190,6 @@ def follow_criterion(
     unit: float = 1.0,
     earlier: Path | None = None,
     task: PursuitTask | None = None,
-    track_scores: bool = True,
 ) -> Path:
     """The loop itself, with its report. Use `run`, unless a criterion is to go on where another one ended.
 
@@ -218,7 +208,7 @@ def follow_criterion(
             report(path)
         return task is not None and task.step(path, criterion)
 
-    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier, track_scores)
+    path = pursue(criterion, stop, look, callback, "auto", weakness, earlier)
     if settings.verbose:
         say(f"stopped with {count(len(path), 'step')}: {path.sentence}")
     return path
@@ -265,11 +255,9 @@ def candidates_of(candidates: Any, rng: np.random.Generator, steps: Callable[[],
     The draws of a step depend on the state of `rng` here and on the number of steps before it, and on no other draw:
     so a path that goes on draws as one that was never interrupted.
     """
-    if candidates is None:
+    if looks_at_all(candidates, size):
         return everything
     sample, seed = sample_of(candidates), int(rng.integers(2**63))
-    if sample is not None and sample >= size:
-        return everything
 
     def draw(alive: np.ndarray) -> np.ndarray | None:
         own = np.random.default_rng([seed, steps()])
@@ -289,42 +277,18 @@ def sample_of(candidates: Any) -> int | None:
     return sample_size(*candidates) if isinstance(candidates, tuple) else candidates
 
 
-LARGE = 40  # a sample is large from one atom in so many on,
-TWICE = 2  # if the path looks at so many columns for each one of the matrix
-_TYPICAL = 200  # steps of a path whose number of atoms is not given
+def looks_at_all(candidates: Any, size: int) -> bool:
+    """Whether each step looks at all of `size` atoms."""
+    sample = size if candidates is None else sample_of(candidates)
+    return sample is not None and sample >= size
 
 
-def will_track_scores(
-    settings: Settings, data: TrainingData, size: int, steps: int | None, numbers: int | None = None
-) -> bool:
-    """Whether the scores of all `size` atoms may be kept: steps look at all, or at large samples if `memory` allows it.
-
-    The samples of the path must together be twice as many columns as the matrix has: fewer take less time than that.
-    `numbers` are kept for each step beside the matrix; as many as rows unless given. A ridge keeps one for each atom,
-    too, where running scores are kept.
-    """
-    if settings.candidates is None:
-        return True
-    sample, steps = sample_of(settings.candidates), _TYPICAL if steps is None else steps
-    if sample is None:
-        sample = ceil(START + RATE * steps / 2)
-    elif sample >= size:
-        return True
-    if LARGE * sample < size or sample * steps < TWICE * size or settings.memory == 0:
-        return False
-    if settings.memory is None:  # the dictionary knows how much is free
-        return True
-    beside = 8 * steps * (len(data.rows) if numbers is None else numbers)
-    return len(data.rows) * size * host_dtype(data.X).itemsize + beside <= settings.memory
-
-
-def storage_for(settings: Settings, worth_keeping: bool = True, track_scores: bool = False) -> str:
-    """Whether the kernel matrix is kept: "auto" if it fits into `memory`, "tiles" never.
+def storage_for(settings: Settings, worth_keeping: bool, size: int) -> str:
+    """Whether the kernel matrix of `size` atoms is kept: "auto" if it fits into `memory`, "tiles" never.
 
     A matrix of which only some columns are looked at is not kept, unless `memory` says how large it may be.
-    `track_scores` is the answer of `will_track_scores`.
     """
-    few = not (settings.candidates is None or track_scores) or not worth_keeping
+    few = not looks_at_all(settings.candidates, size) or not worth_keeping
     return "tiles" if settings.memory == 0 or (settings.memory is None and few) else "auto"
 
 
