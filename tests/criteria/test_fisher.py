@@ -167,7 +167,7 @@ def test_sampled_candidates_score_like_all(n_classes):
     assert sampled.passes <= 8 * looks / len(everyone) + 1e-9
     np.testing.assert_allclose(full.discriminants(8, 1e-8).axes, sampled.discriminants(8, 1e-8).axes, rtol=1e-5)
     run = Fisher(DenseDictionary(D), index)
-    path = pursue(run, n_atoms(5), random_subset(10, np.random.default_rng(0)), track_scores=False)
+    path = pursue(run, n_atoms(5), random_subset(10, np.random.default_rng(0)))
     samples = np.sum(~run.available)  # one for each step; another where atoms of one lie in the span
     assert len(path) == 5 and path.passes <= samples * 11 / D.shape[1] + 1e-9
 

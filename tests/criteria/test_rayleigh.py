@@ -183,7 +183,7 @@ def test_a_sample_takes_the_best_of_what_it_sees():
         seen.append(draw(alive))
         return seen[-1]
 
-    path = pursue(Rayleigh(dictionary(K)), n_atoms(10), look, track_scores=False)
+    path = pursue(Rayleigh(dictionary(K)), n_atoms(10), look)
     _, all_scores, _, _ = ref.deflation(K, 10, path=path.atoms.tolist())
     for step, J, scores in zip(path.steps, seen, all_scores, strict=True):
         assert step.atom == J[np.argmax(scores[J])]

@@ -392,7 +392,7 @@ def test_no_simulation_where_it_would_save_nothing():
     for name in FEW:  # moments do not run before all atoms were looked at
         assert criterion(name, "narrow").simulate(np.arange(10)) is None
         sample = random_subset(20, np.random.default_rng(0))
-        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4, track_scores=False)
+        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4)
         assert len(path) == 6 and path.passes < 2
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelpursuit import DenseDictionary, KMPClassifier, Rayleigh, Squares, pursue
-from kernelpursuit.pursuit import Step, growing_subset, n_atoms, random_subset
+from kernelpursuit import KMPClassifier, pursue
+from kernelpursuit.pursuit import Step, n_atoms
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -38,45 +38,3 @@ class Refuses:
 def test_a_round_without_progress_is_refused():
     with pytest.raises(RuntimeError, match=r"Refuses\.take refused atom 2"):
         pursue(Refuses(), n_atoms(2))
-
-
-def squares(K, y):
-    return Squares(DenseDictionary(K, gram=K), y)
-
-
-CRITERIA = {
-    "squares": squares,
-    "diagonal": lambda K, y: Rayleigh(DenseDictionary(K, gram=K), selection="diagonal"),
-    "rayleigh": lambda K, y: Rayleigh(DenseDictionary(K, gram=K)),
-}
-
-
-@pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("name", CRITERIA)
-def test_a_sample_is_drawn_once_a_step(name, known):
-    """Also where the scores of all atoms happen to be known, the best of a sample is compared with nobody else."""
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    K = np.exp(-np.sum((X[:, None] - X[None]) ** 2, axis=2))
-    run = CRITERIA[name](K, np.sin(X[:, 0]))
-    if known:
-        run.scores()
-    draws = []
-    draw = random_subset(5, np.random.default_rng(0))
-
-    def candidates(available):
-        draws.append(draw(available))
-        return draws[-1]
-
-    path = pursue(run, n_atoms(20), candidates)
-    assert len(draws) == len(path) == 20
-    for step, sample in zip(path.steps, draws, strict=True):
-        assert step.atom in sample
-
-
-def test_growing_samples_of_the_farthest_point():
-    """The farthest of each sample: nearer than the farthest of all, which has certificate 1."""
-    X = np.random.default_rng(1).normal(size=(400, 2))
-    K = np.exp(-np.sum((X[:, None] - X[None]) ** 2, axis=2))
-    run = Rayleigh(DenseDictionary(K, gram=K), selection="diagonal")
-    shares = [step.weakness for step in pursue(run, n_atoms(30), growing_subset(np.random.default_rng(0), 4)).steps]
-    assert len(shares) == 30 and min(shares) < 0.9 and max(shares) <= 1

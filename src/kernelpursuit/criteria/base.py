@@ -16,7 +16,6 @@ from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step, certified_weakness
 
 VARIANTS = ("prefit", "backfit", "basic")
-_NO_TIE = 0.05  # share of the best score by which another one is lower that is no tie, however uncertain both are
 
 
 class Criterion(ABC):
@@ -57,11 +56,6 @@ class Criterion(ABC):
     @abstractmethod
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix that is kept."""
-
-    @property
-    def can_track_cheaply(self) -> bool:
-        """Whether scores of all atoms, not tracked yet, could be by one pass over a kept matrix at each step."""
-        return self.in_memory and not self.tracks_all_scores
 
     @abstractmethod
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -128,13 +122,9 @@ class Criterion(ABC):
     def _certify(self, atom: int) -> tuple[float, float]:
         """Score of `atom` now, and its share of the best of all where that is known."""
         if not self.tracks_all_scores:
-            known = (self._sampled or {}).get(atom)
-            return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
+            return float(self.scores(np.array([atom]))[0]), 1.0
         scores = self.scores()
-        score, best = float(scores[atom]), float(scores.max())
-        if 0 <= self.baseline < best < np.inf and score < (1 - _NO_TIE) * best:
-            return score, max(score / best, 0.0)
-        return score, certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
+        return float(scores[atom]), certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
 
     def _forget_scores(self) -> None:
         self._scores = self._sampled = None

@@ -224,7 +224,6 @@ def pursue(
     lookahead: int | str = 1,
     weakness: float = 1.0,
     path: Path | None = None,
-    track_scores: bool = True,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
@@ -253,9 +252,6 @@ def pursue(
     path : Path, optional
         A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
         need not be looked for, so that this costs no pass over the data.
-    track_scores : bool
-        Whether the scores of all atoms may be kept where samples are so large that this is faster and a pass only reads
-        a matrix in memory. The atoms are the same; `Step.weakness` then says how good they are beside all others.
 
     Returns
     -------
@@ -297,7 +293,7 @@ def pursue(
         verdict = checked(stop(path))
         while verdict is None:
             before = len(path)
-            sample = available_sample(criterion, candidates, before if track_scores else None)
+            sample = available_sample(criterion, candidates)
             block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
             if not block:
                 why = why_none(path.atoms, criterion.available)
