@@ -25,9 +25,6 @@ class RemoteDeflation(Deflation):
     def _add_constant(self, column: Array) -> None:
         self.basis.begin(column, self.total_weight)
 
-    def _products_with_directions(self, J: np.ndarray, columns: Array) -> None:
-        """None: to read some of the products takes as long as to read all of them."""
-
 
 class LazyScalar(np.lib.mixins.NDArrayOperatorsMixin):
     """A number that is read when somebody asks for it, or comes along with what is read before.

@@ -11,7 +11,6 @@ from kernelpursuit.arrays import (
     Array,
     energies,
     eps,
-    gather,
     in_double,
     in_span_limit,
     namespace,
@@ -146,7 +145,6 @@ class Deflation:
         self._recomputed = 0  # norms computed from the definition again since the last pass
         self._set_aside = np.zeros(m, dtype=bool)  # atoms barred because float32 does not tell them from the span
         self._floor = np.zeros(0)  # squared norms at which atoms lie in the span
-        self._seen: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
         self._kept: KeptProducts | None = None  # from the first pool on
         self._first = np.zeros((0, m))  # products with the directions before that, where `keeps_first`
         self._pool: tuple[int, np.ndarray, np.ndarray] | None = None  # of the last pool: size, atoms, inner products
@@ -159,21 +157,16 @@ class Deflation:
 
     def columns(self, J: np.ndarray) -> Array:
         """Atoms `J`, weighted, in float64, without the constants of groups."""
-        seen, columns = self._seen
-        index = np.searchsorted(seen, J) if len(seen) else J
-        if len(seen) and np.array_equal(seen.take(index, mode="clip"), J):
-            columns = gather(columns, index, axis=1)  # computed when they were scored
-        else:
-            columns = exact_columns(self.D, J)
-        return self.centre(self.centre(self.scale_rows(columns)))  # once leaves eps of what was taken out
+        columns = self.scale_rows(exact_columns(self.D, J))
+        return self.centre(self.centre(columns))  # once leaves eps of what was taken out
 
     def centre(self, columns: Array) -> Array:
         """Weighted `columns` without the constants of groups, where there are groups."""
         return columns if self.groups is None else self.groups.centre(columns)
 
-    def deflate(self, J: np.ndarray, columns: Array | None = None) -> Deflated:
-        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known."""
-        columns, raw, centred = self._weighted(exact_columns(self.D, J) if columns is None else columns)
+    def deflate(self, J: np.ndarray) -> Deflated:
+        """Atoms `J` outside the span, from the definition."""
+        columns, raw, centred = self._weighted(exact_columns(self.D, J))
         tails = self._tails(J)
         rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
         penalty = np.sum(tails**2, axis=1) + rest
@@ -241,10 +234,7 @@ class Deflation:
         self, J: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Products and norms of atoms `J` from the definition; those in the span are barred."""
-        columns = exact_columns(self.D, J)
-        if np.all(np.diff(J) > 0):
-            self._seen = J, columns
-        part = self.deflate(J, columns)
+        part = self.deflate(J)
         self.bar_in_span(J, part)
         return products(part), part.squared if jointly else part.centred
 
@@ -415,9 +405,7 @@ class Deflation:
         """Directions that the atoms of `block` add one after the other. They wait until `choose` or `give_back`."""
         atoms = np.array(block)
         tails = np.zeros((len(block), 0)) if self.ridge is None else self.ridge.extend(atoms)
-        columns = self.columns(atoms)
-        known = self._products_with_directions(atoms, columns) if self.orthogonal else None
-        return self._directions.extend(block, columns, tails, known)
+        return self._directions.extend(block, self.columns(atoms), tails)
 
     def choose(self, atom: int) -> None:
         """Record that `atom` was taken, so that it is in the span now."""
@@ -488,23 +476,6 @@ class Deflation:
         if size != self.size or size != self.basis.size or not np.array_equal(J[np.minimum(index, len(J) - 1)], block):
             return None
         return PoolProducts(self._kept.at(np.array(block)), gram[np.ix_(index, index)], self._kept.all())
-
-    def _products_with_directions(self, J: np.ndarray, columns: Array) -> np.ndarray | None:
-        """Products of atoms `J`, given their columns, with the directions, most of them kept from earlier passes.
-
-        None where few were kept, or where a block waits behind the directions in use.
-        """
-        if self._kept is None or self.size != self.basis.size:
-            return None
-        missing = self._kept.missing(self.size)
-        if 2 * sum(rows.stop - rows.start for rows in missing) > self.size:
-            return None
-        products = self._kept.at(J)
-        inside = np.empty((self.size, len(J)))
-        inside[self._kept.first : self._kept.first + len(products)] = products
-        for rows in missing:
-            inside[rows] = self._with_tails([rows], J, [self.basis.directions[rows, :] @ columns])
-        return inside
 
     def _with_tails(self, ranges: list[slice], J: np.ndarray, inside: list[Array]) -> np.ndarray:
         """Products of atoms `J` with some ranges of the directions, given those over the rows."""
