@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import Array
+from kernelpursuit.arrays import Array, squared_rows
 from kernelpursuit.atoms.protocol import Dictionary
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
@@ -138,6 +138,7 @@ class OrthogonalCriterion(Criterion):
 
     deflation: type[Deflation] = Deflation
     atoms: Deflation
+    _jointly: bool = True  # whether scores divide by norms outside the span, not by those outside the constant
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
     _refreshed_at: float  # loss when these were last computed from the definition
 
@@ -193,6 +194,27 @@ class OrthogonalCriterion(Criterion):
         """State before the first atom."""
         return Step(atom=-1, loss=self._loss())
 
+    def _ratios(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores ‖a‖² / ‖d̃‖² of atoms `J` (None: all), a their products with what is left to explain.
+
+        They are those kept up to date, or else computed from the definition. ``-inf`` for atoms in the span.
+        """
+
+        def look(part: Deflated) -> tuple[np.ndarray, np.ndarray]:
+            return self._products(part), part.squared if self._jointly else part.centred
+
+        chosen = slice(None) if J is None else J
+        if self._a is None:
+            a, norms = self.atoms.look_at(J, look)
+        else:
+            assert self.atoms.norms is not None
+            norms = self.atoms.norms.squared if self._jointly else self.atoms.norms.centred
+            a, norms = self._a[chosen], norms[chosen]
+        gain = ratios(a, norms, self.available[chosen])
+        if not gain.max(initial=0) < np.inf:
+            raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
+        return gain
+
     def _prepare_first(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         """`_prepare` for criteria that take one atom at a time, because its step depends on the fit before."""
         directions = self.atoms.extend(block[:1])
@@ -229,3 +251,11 @@ def deflation_of_variant(
     if variant not in VARIANTS:
         raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
     return kind(dictionary, targets, orthogonal=variant != "basic", **options)
+
+
+def ratios(products: np.ndarray, norms: np.ndarray, possible: np.ndarray) -> np.ndarray:
+    """Scores ‖a‖² / norm of some atoms, a the rows of `products`; ``-inf`` where an atom is not `possible`."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # atoms that are not possible
+        gain = squared_rows(products) / norms
+    gain[~possible] = -np.inf
+    return gain

@@ -124,11 +124,11 @@ class Faces(OrthogonalCriterion):
         self._coordinates: np.ndarray  # of y and c along the directions, (k, 2), the constant first
         self._possible = self.atoms.available.copy()
         self._restart()
-        measured = self.atoms.measure_exactly(self._products_and_norms)
-        self._a, raw = measured[:, :2], np.sqrt(measured[:, 2])  # products of all atoms with r and c; norms
+        self._a = self.atoms.measure_exactly(self._products)  # products of all atoms with r and c
+        assert self.atoms.norms is not None
         self._possible = self.atoms.available.copy()
-        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * raw
-        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.centred, initial=0))
+        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * np.sqrt(self.atoms.norms.raw)
+        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.norms.centred, initial=0))
         self.scale = self.atoms.unit * float(longest)
         self.floor = self.atoms.unit * float(np.max(self._noise, initial=0))
         self.theta: list[float] = []
@@ -182,10 +182,6 @@ class Faces(OrthogonalCriterion):
         """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""
         g, omega = self._a[:, 0], self._a[:, 1]
         return g, omega, 1 - _sign(g) * omega
-
-    def _products_and_norms(self, part: Deflated) -> np.ndarray:
-        """Products of some atoms with r and c, and their squared norms."""
-        return np.concatenate([self._products(part), part.raw[:, None]], axis=1)
 
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(self._V, np.zeros((0, 2)))

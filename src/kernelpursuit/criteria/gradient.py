@@ -126,7 +126,7 @@ class Gradient(OrthogonalCriterion):
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure_exactly(self._products)
-        return self.atoms.scores(J, self._a, self._products, self._jointly)
+        return self._ratios(J)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         return self._prepare_first(block)  # the gradient after it is not known before it is fitted

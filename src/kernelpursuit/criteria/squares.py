@@ -8,9 +8,8 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, energies, from_host, in_double, padded, squared_norms, to_host
 from kernelpursuit.atoms.protocol import Dictionary
-from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant
+from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant, ratios
 from kernelpursuit.math.weights import WeightPath
-from kernelpursuit.pursuit.deflation import ratios
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side, tails_of
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step
@@ -129,7 +128,7 @@ class Squares(OrthogonalCriterion):
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
             self._finish_block()
-        return self.atoms.scores(J, self._a, self._products, self._jointly)
+        return self._ratios(J)
 
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(self._r, self._r_tail)
@@ -141,16 +140,17 @@ class Squares(OrthogonalCriterion):
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
-        assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self.atoms.squared[J]
+        assert self._a is not None and self.atoms.norms is not None, "moments run from the first call of scores() on"
+        return self._a[J], self.atoms.norms.squared[J]
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
-        if self._a is None:
+        running = self.atoms.norms
+        if self._a is None or running is None:
             return None
         gram, floor = self.atoms.pool_gram(J)
-        norms = self.atoms.squared[J] if self.atoms.orthogonal else self.atoms.centred[J]
-        divisors = None if self._jointly else self.atoms.centred[J]
+        norms = running.squared[J] if self.atoms.orthogonal else running.centred[J]
+        divisors = None if self._jointly else running.centred[J]
 
         def score(simulation: PoolSimulation, possible: np.ndarray) -> np.ndarray:
             assert simulation.products is not None
