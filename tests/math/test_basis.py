@@ -164,7 +164,7 @@ def test_full_pursuits_stay_orthogonal(kernel, kind, alpha, dtype):
 def test_full_pursuits_of_another_loss_stay_orthogonal(kind):
     X = features(kind)
     K = pairwise_kernels(X, metric="rbf", gamma=0.5)
-    run = Gradient(DenseDictionary(K, gram=K), np.sin(2 * X[:, 1]), huber(0.3), refit_every=5)
+    run = Gradient(DenseDictionary(K, gram=K), np.sin(2 * X[:, 1]), huber(0.3))
     pursue(run, n_atoms(25))
     assert orthogonality(whole(run.atoms.basis)) < 1e-12
 
