@@ -67,9 +67,9 @@ def test_a_block_ends_where_the_loss_is_low_enough(dtype):
 def test_a_rule_that_reads_more_than_the_loss_says_nothing_ahead():
     path = Path(Step(-1, loss=4.0), [Step(0, loss=2.0)])
     rule = first_of(n_atoms(5), loss_below(0.1), lowest_gcv(100, 2.0, patience=3))
-    assert rule.foresees(path, 5, np.nan) and rule.foresees(path, 2, 0.4)
-    assert not rule.foresees(path, 4, np.nan) and not rule.foresees(path, 4, 0.41)
-    assert not first_of(lowest_gcv(100, 2.0, patience=3)).foresees(path, 99, 0.0)
+    assert rule.ends(path, 5, np.nan) and rule.ends(path, 2, 0.4)
+    assert not rule.ends(path, 4, np.nan) and not rule.ends(path, 4, 0.41)
+    assert not first_of(lowest_gcv(100, 2.0, patience=3)).ends(path, 99, 0.0)
 
 
 def test_one_atom_that_is_left_is_not_simulated(monkeypatch):

@@ -80,7 +80,6 @@ class Squares(OrthogonalCriterion):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
-        leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
         options: dict[str, Any] = {
@@ -96,7 +95,7 @@ class Squares(OrthogonalCriterion):
         self._r = self.atoms.centre(self.atoms.scale_rows(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
+        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
         self._refreshed_at = self._fit_constant() if intercept else self._loss()
 

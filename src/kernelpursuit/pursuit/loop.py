@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, available_sample, everything, why_none
-from kernelpursuit.pursuit.lookahead import MOST, Enough, LookAhead, Simulation, enough_for
+from kernelpursuit.pursuit.lookahead import MOST, LookAhead, Simulation
 
 
 class Step(NamedTuple):
@@ -278,7 +279,7 @@ def pursue(
         raise ValueError(f"weakness must be above 0 and at most 1, got {weakness!r}")
     # Reading a matrix that is there for one vector is as cheap as a look into the pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
-    ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
+    ahead = LookAhead(criterion, stop, most, exact=weakness == 1) if most > 1 else None
     path = Path(start=criterion.initial_step()) if path is None else replay(criterion, path)
     began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
 
@@ -294,7 +295,7 @@ def pursue(
         while verdict is None:
             before = len(path)
             sample = available_sample(criterion, candidates)
-            block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
+            block = propose(criterion, sample, None if ahead is None else partial(ahead, path=path))
             if not block:
                 why = why_none(path.atoms, criterion.available)
                 verdict = Stop(len(path), "exhausted", f"{why} after {count(len(path), 'step')}")
@@ -357,20 +358,19 @@ def replay(criterion: CriterionProtocol, path: Path) -> Path:
 def propose(
     criterion: CriterionProtocol,
     sample: np.ndarray | None = None,
-    ahead: LookAhead | None = None,
-    enough: Enough | None = None,
+    ahead: Callable[[np.ndarray], list[int]] | None = None,
 ) -> list[int]:
-    """The atoms to take next: the best of `sample` (None: of all atoms), and with `ahead` those that would follow it.
+    """The atoms to take next: the best of `sample` (None: of all atoms), and those that ``ahead(scores)`` adds.
 
     Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
-    says so, all atoms are looked at. `ahead` is asked only where there is no sample, for no more than `enough` atoms.
+    says so, all atoms are looked at. `ahead` is asked only where there is no sample.
     """
     if not criterion.available.any():
         return []
     for look in [None] if sample is None else [sample, np.flatnonzero(criterion.available)]:
         scores = criterion.scores(look)
         if len(scores) and scores.max() > criterion.baseline:
-            block = [] if ahead is None or look is not None else ahead(criterion, scores, enough)
+            block = [] if ahead is None or look is not None else ahead(scores)
             if block:  # what was computed for the pool may have made scores more exact
                 scores = criterion.scores()
             tolerance = criterion.tie_tolerance

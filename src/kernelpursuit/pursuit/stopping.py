@@ -15,11 +15,19 @@ UsedShares = Callable[[int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class ForeseeingRule:
-    """A stop rule that knows some steps ahead whether it will end the path, so that no needless atoms are proposed."""
+class PredictableRule:
+    """A stop rule that may know beforehand that it will end the path, so that no needless atoms are proposed.
+
+    Attributes
+    ----------
+    rule : callable
+        The stop rule.
+    ends : callable
+        ``ends(path, steps, loss)``: whether so many steps, after which the loss is so much (nan: not known), end it.
+    """
 
     rule: StopRule
-    foresees: Callable[[Path, int, float], bool]  # (path, steps, loss): whether it ends with these; nan: not known
+    ends: Callable[[Path, int, float], bool]
 
     def __call__(self, path: Path) -> Stop | None:
         """The verdict of the rule now."""
@@ -34,21 +42,21 @@ def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
             return None
         return Stop(k, reason, f"{count(k, 'step')} {'was' if k == 1 else 'were'} taken, the most that {reason} allows")
 
-    return ForeseeingRule(rule, lambda path, steps, loss: steps >= k)
+    return PredictableRule(rule, lambda path, steps, loss: steps >= k)
 
 
 def loss_below(tol: float, floor: float = 0.0) -> StopRule:
     """Stop once the training loss is at most `tol` times the loss before the first atom, or at most `floor`."""
 
-    def foresees(path: Path, steps: int, loss: float) -> bool:
+    def ends(path: Path, steps: int, loss: float) -> bool:
         return loss <= max(tol * path.start.loss, floor)
 
     def rule(path: Path) -> Stop | None:
-        if foresees(path, len(path), path.steps[-1].loss if path.steps else path.start.loss):
+        if ends(path, len(path), path.steps[-1].loss if path.steps else path.start.loss):
             return Stop(len(path), "tolerance", f"the training loss fell to tol={tol:g} of what it was without atoms")
         return None
 
-    return ForeseeingRule(rule, foresees)
+    return PredictableRule(rule, ends)
 
 
 def lowest(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
@@ -212,5 +220,5 @@ def first_of(*rules: StopRule) -> StopRule:
         verdicts = [verdict for one in rules if (verdict := checked(one(path))) is not None]
         return min(verdicts, key=lambda verdict: verdict.keep) if verdicts else None
 
-    ahead = [one.foresees for one in rules if isinstance(one, ForeseeingRule)]
-    return ForeseeingRule(rule, lambda path, steps, loss: any(foresees(path, steps, loss) for foresees in ahead))
+    known = [one.ends for one in rules if isinstance(one, PredictableRule)]
+    return PredictableRule(rule, lambda path, steps, loss: any(ends(path, steps, loss) for ends in known))
