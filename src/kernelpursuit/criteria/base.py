@@ -221,7 +221,7 @@ class OrthogonalCriterion(Criterion):
         return [direction.atom for direction in directions], (directions, None)
 
     def _give_back(self, prepared: tuple[list[Direction], Any], taken: int) -> None:
-        self.atoms.give_back(prepared[0][taken:])
+        self.atoms.give_back(len(prepared[0]) - taken)
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         """Compute the running products of atoms `J` from the definition, given these atoms deflated."""

@@ -23,7 +23,7 @@ from kernelpursuit.pursuit.directions import Deflated, Direction, RawDirections,
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pool_matrices import KeptProducts, pairs_of_pieces
 from kernelpursuit.pursuit.ridge import Ridge
-from kernelpursuit.pursuit.rounding import RunningNorms
+from kernelpursuit.pursuit.rounding import RunningNorms, tie_tolerances
 from kernelpursuit.pursuit.row_weights import RowWeights
 
 _IN_SPAN_WITH_RIDGE = 1e-10  # share of ‖d‖² at which an atom counts as in the span where there is a penalty
@@ -116,6 +116,7 @@ class Deflation:
             self._add_constant(self.scale_rows(xp.ones((n, 1), dtype=wide.dtype, device=wide.device))[:, 0])
         self.size = self.basis.size
         self._directions = (SpanDirections if orthogonal else RawDirections)(self.basis)
+        self.give_back = self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.available = np.ones(m, dtype=bool)
         self.norms: RunningNorms | None = None
@@ -296,7 +297,7 @@ class Deflation:
         assert self.norms is not None
         self.D = in_float64(self.D)
         self._pass_in_precision_of(self.basis.directions)
-        self.norms.set_precision(self._limit, self.eps)
+        self.norms = RunningNorms(self.norms.squared, self.norms.centred, self.norms.raw, self._limit, self.eps)
         self._inside = self.kept_products = None
         self.available |= self._set_aside
         for J, part in self._recompute(np.flatnonzero(self.available)):
@@ -306,8 +307,12 @@ class Deflation:
 
     @property
     def tie_tolerance(self) -> Any:
-        """Relative difference under which scores are equal; one for each atom where running norms are kept."""
-        return self.narrowest_tie if self.norms is None else self.norms.ties(self.available, self.narrowest_tie)
+        """Relative difference under which scores are equal; one for each atom where running norms are kept.
+
+        A norm that has fallen to a share x of what it was is known 1/x times less well.
+        """
+        norms, least = self.norms, self.narrowest_tie
+        return least if norms is None else tie_tolerances(least * norms.raw, norms.squared, self.available, least)
 
     # -- directions of chosen atoms
 
@@ -322,10 +327,6 @@ class Deflation:
         if self.orthogonal:
             self.available[atom] = False
             self.size += 1
-
-    def give_back(self, directions: list[Direction]) -> None:
-        """Undo `extend` for its last `directions`."""
-        self._directions.give_back(len(directions))
 
     # -- inner products of a pool of atoms, for simulations
 

@@ -54,7 +54,7 @@ class Step(NamedTuple):
     seconds: float = 0.0
 
     def known(self) -> Step:
-        """Make a number of a left-out error that was not read yet, see `Later`."""
+        """The step, its left-out error a number: on remote rows that may not have been read yet."""
         return self._replace(leave_one_out=float(self.leave_one_out))
 
 
@@ -153,13 +153,6 @@ class Path:
             return replace(self)
         sentence = f"truncated to {k} of {count(len(taken), 'step')}"
         return replace(self, steps=taken[:k], discarded=taken[k:], reason="truncated", sentence=sentence)
-
-    def ended(self, verdict: Stop) -> Path:
-        """Path cut to what `verdict` keeps."""
-        self.start, *steps = (step.known() for step in [self.start, *self.steps])
-        self.steps, self.discarded = steps[: verdict.keep], steps[verdict.keep :]
-        self.reason, self.sentence = verdict.reason, verdict.sentence
-        return self
 
 
 StopRule = Callable[[Path], "Stop | None"]
@@ -316,7 +309,10 @@ def pursue(
     if (final := checked(stop(path))) is not None and final.keep < verdict.keep:
         verdict = verdict._replace(keep=final.keep, sentence=f"{verdict.sentence}; {final.sentence}")
     path.ending = False
-    return path.ended(verdict)
+    path.start, *steps = (step.known() for step in [path.start, *path.steps])
+    path.steps, path.discarded = steps[: verdict.keep], steps[verdict.keep :]
+    path.reason, path.sentence = verdict.reason, verdict.sentence
+    return path
 
 
 REPLAYED = 64  # atoms taken again at once

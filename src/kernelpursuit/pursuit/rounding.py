@@ -64,8 +64,10 @@ class RunningNorms:
         Squared norms with only the constant removed.
     raw : ndarray of shape (n_atoms,)
         Squared norms of the atoms as they are.
-    limit, eps : float
-        See `set_precision`.
+    limit : float
+        Share of `raw` below which an atom lies in the span.
+    eps : float
+        Unit roundoff of passes.
 
     Attributes
     ----------
@@ -82,12 +84,8 @@ class RunningNorms:
     def __init__(self, squared: np.ndarray, centred: np.ndarray, raw: np.ndarray, limit: float, eps: float):
         self.squared, self.centred, self.raw = squared, centred, raw
         self._exact = squared.copy()  # squared norms when they were last computed from the definition
-        self.set_precision(limit, eps)
-
-    def set_precision(self, limit: float, eps: float) -> None:
-        """Note the unit roundoff `eps` of passes, and the share of `raw` below which an atom lies in the span."""
         self._eps, self._single = eps, eps > 1e-10
-        self.floor = (max(limit, eps) if self._single else limit) * self.raw
+        self.floor = (max(limit, eps) if self._single else limit) * raw
 
     def downdate(self, products: np.ndarray, available: np.ndarray) -> np.ndarray:
         """Take unit directions out, given their `products` (n_atoms, b) with all atoms.
@@ -104,10 +102,3 @@ class RunningNorms:
     def replace(self, J: np.ndarray, squared: np.ndarray) -> None:
         """Set the norms of atoms `J`, computed from the definition."""
         self.squared[J] = self._exact[J] = squared
-
-    def ties(self, available: np.ndarray, least: float) -> np.ndarray:
-        """Relative difference under which the scores of atoms are equal, at `least` so much.
-
-        A norm that has fallen to a share x of what it was is known 1/x times less well.
-        """
-        return tie_tolerances(least * self.raw, self.squared, available, least)
