@@ -18,7 +18,7 @@ from kernelpursuit.arrays import (
     squared_norms,
     to_host,
 )
-from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
+from kernelpursuit.atoms.protocol import Dictionary, pieces
 from kernelpursuit.criteria.base import Criterion
 from kernelpursuit.math.basis import Basis
 from kernelpursuit.math.cholesky import PartialCholesky, pivot_limit
@@ -346,15 +346,10 @@ class CanonicalCorrelation(Criterion):
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Correlations; ``-inf`` for atoms in the span in either view."""
-        if J is None and self._running is None:
-            self._sweep()
         indices = np.arange(len(self.available)) if J is None else np.asarray(J)
-        if self._running is None:
-            parts = [self._look(tile) for tile in pieces(self._narrow, indices)]
-            self.passes += len(indices) / len(self.available)
-            moments = Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
-        else:
-            moments = self.running_moments(indices)
+        if J is None and self._running is None:
+            self._running = self._look_at(indices)
+        moments = self._look_at(indices) if self._running is None else self.running_moments(indices)
         return correlation_scores(moments, self.available[indices], self._signed)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Changes | None]:
@@ -421,7 +416,7 @@ class CanonicalCorrelation(Criterion):
         for row, view in enumerate(self._views):
             size[row] = view.shrink(size[row], lost[row], squared[row])
         self._refresh()
-        self._bar_in_span(np.arange(len(self.available)), self._running)
+        self.available &= outside(self._running, *self._limits)
 
     def _refresh(self) -> None:
         """Recompute atoms from the definition where cancellation has eaten half the digits."""
@@ -438,30 +433,20 @@ class CanonicalCorrelation(Criterion):
         self.passes += len(lost) / len(self.available)
 
     def _share_left(self) -> np.ndarray:
-        """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not alive."""
+        """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not available."""
         assert self._running is not None
         squared, norm = (np.where(self.available, part, 1.0) for part in (self._running.squared, self._running.norm))
         return np.maximum(squared / norm, self._limits[1])
 
-    def _look(self, J: np.ndarray) -> Moments:
-        """Moments of atoms `J` from the definition; those in the span are barred."""
-        part = self.moments(J)
-        self._bar_in_span(J, part)
-        return part
-
-    def _sweep(self) -> None:
-        """Make the running moments of all atoms, in one pass."""
-
-        def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
-            part = self._look(J)
-            return tuple(field.T for field in part)
-
-        self._running = Moments(*(field.T.copy() for field in sweep(self._narrow, tile)))
-        self.passes += 1
-
-    def _bar_in_span(self, J: np.ndarray, part: Moments) -> None:
-        """Bar those of atoms `J` that lie in the span in either view from being taken."""
-        self.available[J] &= outside(part, *self._limits)
+    def _look_at(self, J: np.ndarray) -> Moments:
+        """Moments of atoms `J` from the definition, tile by tile; those in the span are barred."""
+        parts = []
+        for tile in pieces(self._narrow, J):
+            part = self.moments(tile)
+            self.available[tile] &= outside(part, *self._limits)
+            parts.append(part)
+        self.passes += len(J) / len(self.available)
+        return Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
 
 class CorrelationSimulation:
@@ -537,8 +522,6 @@ def correlation_scores(part: Moments, possible: np.ndarray, signed: bool) -> np.
 
 def _inner(x: Array, y: Array) -> np.ndarray:
     """Inner products of the columns of two matrices."""
-    if namespace(x) is np:
-        return to_host(np.einsum("ij,ij->j", x, y))
     return to_host(namespace(x).sum(x * y, axis=0))
 
 
