@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.oracle.kmp as reference
-from kernelpursuit import DenseDictionary, Gradient, KMPRegressor, Rayleigh, SparseKernelFDA, Squares, pursue
+from kernelpursuit import (
+    DenseDictionary,
+    Gradient,
+    KernelDictionary,
+    KMPRegressor,
+    Rayleigh,
+    SparseKernelFDA,
+    Squares,
+    pursue,
+)
+from kernelpursuit.kernels import make_kernel
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.pursuit import everything, growing_subset, loss_below, n_atoms, random_subset, sample_size
 from tests.problems import classes, data
@@ -169,6 +179,36 @@ def test_growing_samples_of_the_farthest_point():
     run = rayleigh(reference.rbf(X, X, 1.0), None, selection="diagonal")
     shares = [step.weakness for step in pursue(run, n_atoms(30), growing_subset(np.random.default_rng(0), 4)).steps]
     assert len(shares) == 30 and min(shares) < 0.9 and max(shares) <= 1
+
+
+class Counted(KernelDictionary):
+    asked = 0
+
+    def columns(self, J):
+        self.asked += len(J)
+        return super().columns(J)
+
+    def exact_columns(self, J):
+        if self._itemsize < 8:
+            self.asked += len(J)
+        return super().exact_columns(J)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("variant", ["prefit", "backfit", "basic"])
+def test_a_step_computes_the_columns_of_its_sample_and_of_its_atom(variant, dtype, alpha):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 3)).astype(dtype), rng.normal(size=80).astype(dtype)
+    D = Counted(X, X, make_kernel("rbf", X, gamma=0.5), storage="tiles")
+    run = Squares(D, y, variant=variant, alpha=alpha, weights=rng.random(80) + 0.5)
+    path = pursue(run, n_atoms(6), random_subset(11, np.random.default_rng(1)))
+    assert D.asked == 6 * (11 + 1)
+    assert np.all(np.diff(path.values("loss")) <= 1e-12)
+    coef = run.coef()[:, 0]
+    atoms = list(dict.fromkeys(path.atoms.tolist()))
+    fitted = coef[0] + D.kernel.between(X, X[atoms]) @ coef[1:]
+    np.testing.assert_allclose(run.residual()[:, 0], y - fitted, atol=2e-5 if dtype == np.float32 else 1e-10)
 
 
 # ---------------------------------------------------------------------------------------------- estimators

@@ -3,13 +3,17 @@
 import array_api_strict
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
 
 import tests.oracle.kmp as ref
-from kernelpursuit import DenseDictionary, Gradient, Squares, pursue
+from kernelpursuit import DenseDictionary, Gradient, KMPClassifier, KMPRegressor, Squares, pursue
 from kernelpursuit.losses import LOSSES, huber
+from kernelpursuit.parameters import tolerance
 from kernelpursuit.pursuit import Path, Step, Stop, everything, n_atoms, random_subset
 from kernelpursuit.pursuit.loop import propose
 from tests.pairwise import pairwise
+from tests.problems import data, quiet_fit
 
 PROBLEMS = {name: (D, Y, G) for name, D, Y, G in ref.problems(1)}
 VARIANTS = ["prefit", "backfit", "basic"]
@@ -199,6 +203,53 @@ def test_nothing_to_do():
 def test_path_after_releases():
     path = Path(Step(-1), [Step(4), Step(2), Step(4), Step(7, released=(4,)), Step(4)])
     assert path.atoms.tolist() == [2, 7, 4]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_repeated_rows_in_float32_end(seed):
+    """Copies of an atom have scores that differ by rounding: the one that is proposed must be accepted."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 2)).astype("f4")[rng.integers(0, 60, 150)]
+    y = (np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=150) > 0).astype(int)
+    model = KMPClassifier(5, loss="log_loss").fit(X, y)
+    assert all(step.weakness == 1 for step in model.path_.steps)
+
+
+class Refuses:
+    """Takes nothing, and bars nothing."""
+
+    tie_tolerance, passes, in_memory, baseline = 1e-12, 0, True, 0.0
+
+    def __init__(self):
+        self.available = np.ones(3, dtype=bool)
+
+    def initial_step(self):
+        return Step(atom=-1)
+
+    def scores(self, J=None):
+        return np.arange(1.0, 4.0) if J is None else np.arange(1.0, 4.0)[J]
+
+    def take(self, block, weakness=1.0):
+        yield from ()
+
+
+def test_a_round_without_progress_is_refused():
+    with pytest.raises(RuntimeError, match=r"Refuses\.take refused atom 2"):
+        pursue(Refuses(), n_atoms(2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("variant", ["prefit", "backfit"])
+@pytest.mark.parametrize("alpha", [0.1, 10.0])
+def test_all_atoms_are_kernel_ridge(seed, variant, alpha):
+    X, Y = data(40, seed=seed, targets=2)
+    w = np.random.default_rng(seed).uniform(0.5, 2, len(X))
+    model = KMPRegressor(len(X), alpha=alpha, gamma=0.3, fit_intercept=False, stop=tolerance(0), variant=variant)
+    test = data(20, seed=9)[0]
+    for weights in (None, w):
+        expected = KernelRidge(alpha=alpha, kernel="rbf", gamma=0.3).fit(X, Y, sample_weight=weights).predict(test)
+        got = quiet_fit(clone(model), X, Y, sample_weight=weights).predict(test)
+        np.testing.assert_allclose(got, expected, atol=1e-6 * np.abs(Y).max())
 
 
 # ---------------------------------------------------------------------------------------------- namespaces

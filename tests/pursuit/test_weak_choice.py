@@ -1,12 +1,10 @@
-"""Fewer passes over the data: blocks of atoms for one pass, weak choice with certificates."""
+"""Weak choice and look-ahead of the estimators: atoms, certificates, passes."""
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone, is_classifier
 
 import kernelpursuit as kp
-from kernelpursuit.parameters import columns
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")  # paths are short here
 
@@ -91,28 +89,3 @@ def test_weak_choice_fits_nearly_as_well():
 def test_errors_name_the_parameter(pursuit, name, value):
     with pytest.raises(ValueError, match=name):
         fit(pursuit, **{name: value})
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_prediction_in_batches(dtype):
-    """Batches of rows, and of stages, change nothing but the last digits."""
-    X, y = data()
-    X = X.astype(dtype)
-    model = kp.KMPRegressor(30, kernel=["rbf", "laplacian", columns(lambda X: X[:, :1])]).fit(X, y)
-    whole, stages = model.predict(X), list(model.staged_predict(X))
-    assert whole.dtype == dtype and len(stages) == 30
-    with sklearn.config_context(working_memory=0.01):
-        np.testing.assert_allclose(model.predict(X), whole, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-4)
-        again = list(model.staged_predict(X))
-    np.testing.assert_allclose(np.stack(again), np.stack(stages), rtol=1e-3, atol=2e-3)
-    np.testing.assert_allclose(stages[-1], whole, rtol=1e-3, atol=1e-4)
-
-
-def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
-    X, y = data()
-    kp.KMPRegressor(5, verbose=1).fit(X, y)
-    first, *lines, last = capsys.readouterr().out.splitlines()
-    assert last.startswith("[kernelpursuit] stopped")
-    assert first.startswith("[kernelpursuit] kernel matrix kept")
-    assert len(lines) == 3 and all("passes" in line for line in lines)
-    assert float(lines[-1].split(",")[1].split()[0]) >= 1
