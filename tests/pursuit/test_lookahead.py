@@ -18,7 +18,6 @@ from kernelpursuit import (
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit import Path, Step, Stop, first_of, loss_below, lowest_gcv, n_atoms, random_subset
 from kernelpursuit.pursuit.loop import certified_weakness
-from kernelpursuit.pursuit.pool_matrices import LowRankDifference, pairs_of_pieces
 from tests.criteria.every import CRITERIA, FEW, PROBLEMS, SQUARES, begun, criterion, points, problem_data
 
 
@@ -345,35 +344,6 @@ def test_wrong_arguments_are_named():
             pursue(criterion("rayleigh", "narrow"), n_atoms(3), **option)
 
 
-def test_downdated_matrix():
-    rng = np.random.default_rng(0)
-    A, K, u, a = rng.normal(size=(6, 6)), rng.normal(size=(9, 6)), rng.normal(size=9), rng.normal(size=6)
-    x, y = rng.normal(size=(2, 6))
-    lazy = LowRankDifference(A.copy())
-    lazy.subtract(x, y)
-    lazy.subtract(y, x)
-    expected = A - np.outer(x, y) - np.outer(y, x)
-    form = LowRankDifference(K.T @ K)
-    form.subtract_form(a, K.T @ u, u @ u)
-    rest = K - np.outer(u, a)
-    for i in range(6):
-        np.testing.assert_allclose(lazy.column(i), expected[:, i])
-        np.testing.assert_allclose(lazy.row(i), expected[i])
-        np.testing.assert_allclose(form.column(i), rest.T @ rest[:, i])
-
-
-def test_pairs_cover_the_square_once():
-    J = np.array([3, 1, 4, 15, 9])
-    for width in (1, 2, 5, 9):
-        count = np.zeros((5, 5), dtype=int)
-        for one, two, mine, theirs in pairs_of_pieces(J, width, 1000, lambda part: part):
-            assert np.array_equal(mine, J[one]) and np.array_equal(theirs, J[two])
-            count[one, two] += 1
-            if one != two:
-                count[two, one] += 1
-        assert np.all(count == 1)
-
-
 @pytest.mark.parametrize("scores", [np.zeros(3), np.full(3, -np.inf), np.array([-np.inf, 0.0, -np.inf])])
 def test_where_no_score_is_positive_no_atom_has_a_share(scores):
     """Plain greedy choice ends there, and so must a block."""
@@ -391,18 +361,11 @@ def test_a_block_ends_where_the_fit_is_exact():
 
 
 class Watched(Squares):
-    """Notes the length of each block and the steps before it, and compares each certificate with its definition."""
+    """Notes the length of each block and the steps before it."""
 
     def take(self, block, weakness=1.0):
         self.__dict__.setdefault("blocks", []).append((len(block), len(self._steps)))
         return super().take(block, weakness)
-
-    def _certify(self, atom):
-        score, share = super()._certify(atom)
-        scores = self.scores()
-        assert score == scores[atom]
-        assert share == certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
-        return score, share
 
 
 def narrow_kernel(dtype=np.float64, n=300, seed=0):
@@ -451,19 +414,3 @@ def test_a_rule_that_reads_more_than_the_loss_says_nothing_ahead():
     assert rule.ends(path, 5, np.nan) and rule.ends(path, 2, 0.4)
     assert not rule.ends(path, 4, np.nan) and not rule.ends(path, 4, 0.41)
     assert not first_of(lowest_gcv(100, 2.0, patience=3)).ends(path, 99, 0.0)
-
-
-def test_one_atom_that_is_left_is_not_simulated(monkeypatch):
-    D, y = narrow_kernel()
-    monkeypatch.setattr(Squares, "simulate", None)  # not to be called
-    assert len(pursue(Squares(D, y), n_atoms(1), lookahead=16, weakness=0.5)) == 1
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_certificates_of_equal_atoms_are_those_of_the_definition(dtype):
-    rng = np.random.default_rng(1)
-    D = rng.normal(size=(40, 12)).astype(dtype)
-    D = np.concatenate([D, D + dtype(1e-4) * rng.normal(size=D.shape).astype(dtype), D], axis=1)
-    y = (D[:, :6] @ rng.normal(size=6)).astype(dtype)
-    path = pursue(Watched(DenseDictionary(D), y), n_atoms(8), lookahead=8, weakness=0.1)
-    assert len(path) == 8
