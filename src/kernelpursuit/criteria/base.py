@@ -36,7 +36,7 @@ class Criterion(ABC):
     ends_early_in_float32 : bool
         Whether float32 refuses atoms that float64 would still tell from the span.
     mostly_passes : bool
-        Whether a step does little else than a pass over the data, so that BLAS needs no threads beside it.
+        Whether a step does little but a pass over the data, so that BLAS needs no threads for the rest.
     """
 
     baseline = 0.0
@@ -186,7 +186,7 @@ class OrthogonalCriterion(Criterion):
         return self.atoms.passes
 
     def reserve(self, atoms: int) -> None:
-        """Make room for so many directions beside that of the constant and a block that waits."""
+        """Make room for so many directions, for that of the constant, and for a block that waits."""
         if self.atoms.orthogonal:
             self.atoms.basis.reserve(1 + atoms + MOST)
 

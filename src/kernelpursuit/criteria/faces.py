@@ -210,7 +210,8 @@ class Faces(OrthogonalCriterion):
         kept = np.arange(len(self.active))
         while len(kept):
             columns = np.concatenate([np.arange(offset), offset + kept])
-            weights = least_squares(R[:, columns], target)[offset:] * np.array(self._signs)[kept]
+            Q, triangle = np.linalg.qr(R[:, columns])
+            weights = solve_triangular(triangle, Q.T @ target)[offset:] * np.array(self._signs)[kept]
             zero = self._close * np.abs(weights).max()
             if weights.min() > zero:
                 break
@@ -264,18 +265,6 @@ class Faces(OrthogonalCriterion):
 
     def _loss(self) -> float:
         return float(squared_norms(self._V[:, :1])[0] / self.atoms.total_weight)
-
-
-def least_squares(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Coefficients of the least-squares fit by independent columns, on the host.
-
-    Examples
-    --------
-    >>> least_squares(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([2.0, 1.0, 3.0]))
-    array([1., 2.])
-    """
-    Q, R = np.linalg.qr(columns)
-    return solve_triangular(R, Q.T @ target)
 
 
 def _sign(values: Any) -> Any:

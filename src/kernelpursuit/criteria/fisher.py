@@ -23,7 +23,7 @@ from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
 from kernelpursuit.pursuit.rounding import stale, tie_tolerances
 
-_FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
+_FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter counts as zero
 _NO_TAIL = np.zeros((0, 1))
 
 Prepared = tuple[list[Direction], "Scattered"]

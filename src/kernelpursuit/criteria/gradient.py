@@ -54,7 +54,7 @@ class Gradient(OrthogonalCriterion):
         Share of the full step that the basic variant takes.
     curvature : float or ndarray of shape (n_targets,)
         Second derivative of the loss, about, or that of each target. Atoms are chosen as if it were this everywhere:
-        where it is small, a penalty is the larger beside it. Targets share the mean of what this comes to.
+        where it is small, a penalty counts for more. Targets share the mean of the penalties that this gives.
 
     References
     ----------
@@ -140,7 +140,7 @@ class Gradient(OrthogonalCriterion):
             while self._round_off() or self._sharpen():
                 self._refit()
         else:
-            self._converged = True  # as far as it was meant to
+            self._converged = True  # no weight is fitted again
             self._round_off()
         self.atoms.choose(atom)
         self._chosen.append(atom)
@@ -184,8 +184,7 @@ class Gradient(OrthogonalCriterion):
         """How far the shares of rows below and above the model are from those that a loss with a corner asks for.
 
         A number for each target; 0 where the difference is of no more rows than the model may go through, or where the
-        model fits all rows. Rows
-        with the same value, to which the model is near, are above and below in part.
+        model fits all rows. Rows of one value that the model comes near to are above and below in part.
         """
         sharp, rounded = (to_host(form.gradient(self._y, self._f)) for form in (self._sharp, self._form))
         tied = to_host(self._y), self._weights, _BALANCED * self.smaller_share() / 2

@@ -48,10 +48,10 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     """
 
     def candidates(available: np.ndarray) -> np.ndarray:
-        some, m = 4 * size, len(available)  # the order as far as it is needed, mostly
-        order = rng.integers(m, size=some) if some < m else rng.permutation(m)
+        few, m = 4 * size, len(available)  # draws that mostly hold enough different available atoms
+        order = rng.integers(m, size=few) if few < m else rng.permutation(m)
         found = first_available(order, available, size)
-        if len(found) < size and some < m:
+        if len(found) < size and few < m:
             found = first_available(np.concatenate([order, rng.permutation(m)]), available, size)
         return found
 

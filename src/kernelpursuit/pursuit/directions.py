@@ -18,7 +18,7 @@ class Deflated(NamedTuple):
     tails: np.ndarray  # (b, any), its penalty coordinates
     squared: np.ndarray  # squared norm of that part, penalty included
     centred: np.ndarray  # squared norm with only the constant removed
-    raw: np.ndarray  # squared norm of the atom as it is
+    raw: np.ndarray  # squared norm of the atom
 
     def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products, (b, t) on the host, with vectors that have sample parts (n_samples, t) and tails (any, t)."""

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 SMALLEST_POOL, LARGEST_POOL = 64, 1024
-MOST = 64  # atoms proposed for one pass, at most, where nobody says
+MOST = 64  # atoms proposed for one pass, at most, unless another number is given
 _START = 8  # atoms of the first block
 _ROUND = 8  # a product with 9 vectors takes as long as one with 16: blocks are multiples of this, from it on
 _EQUAL = 1e-9
 _SQUARES = 60  # inner products of a pool for each atom of the dictionary that cost as much as a pass on a processor
-_SEVERAL = 15  # the same for a second vector of a pass, and as much again for each 16 of them
+_SEVERAL = 15  # inner products that cost as much as a second vector of a pass, and again for each 16 vectors
 _LONGEST_REST = 64  # steps without a pool, at most, where pools did not pay
 _SURELY = 0.95  # share of what the scores of a simulation promise that is counted on
 
@@ -128,12 +128,12 @@ class LookAhead:
             paid = accepted >= self._cost
             self._rest = 1 if paid else min(2 * self._rest, _LONGEST_REST)
             self._resting = 0 if paid else self._rest
-        wanted = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
-        if self._size > 2 * _ROUND:  # a single atom that nobody tried out may have ended a long block
-            wanted = max(wanted, self._size // 2)
-        if wanted >= _ROUND:
-            wanted = _ROUND * -(-wanted // _ROUND)
-        self._size = min(max(wanted, 2), self._most)
+        length = 2 * self._size if accepted == proposed else accepted + accepted // 2 + 1
+        if self._size > 2 * _ROUND:  # a single atom that was in no pool may have ended a long block
+            length = max(length, self._size // 2)
+        if length >= _ROUND:
+            length = _ROUND * -(-length // _ROUND)
+        self._size = min(max(length, 2), self._most)
 
     def pool(self, scores: np.ndarray) -> np.ndarray:
         """Atoms to try out, sorted, given scores counted from the criterion's baseline."""

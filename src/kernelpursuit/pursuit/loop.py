@@ -89,8 +89,8 @@ class Path:
     sentence : str
         The same in words.
     passes : float
-        How often the data were read. To correlate all atoms with something counts 1. Where only some atoms are looked
-        at, because they are tried out, sampled or computed again, it counts their share of all atoms.
+        How often the data were read. Products of all atoms with some vectors count 1. Where only some atoms are looked
+        at, because they are tried out, sampled or computed again, their share of all atoms counts.
     ending : bool
         True once the path is over for another reason: the stop rule is then asked how much of it to keep.
     """
@@ -158,7 +158,7 @@ class Path:
 StopRule = Callable[[Path], "Stop | None"]
 
 
-def checked(verdict: Any) -> Stop | None:
+def checked_verdict(verdict: Any) -> Stop | None:
     """The verdict of a stop rule, which may be a user's; an error where it is neither None nor a `Stop`."""
     if verdict is None or (isinstance(verdict, Stop) and isinstance(verdict.keep, Integral) and verdict.keep >= 0):
         return verdict
@@ -270,21 +270,21 @@ def pursue(
         raise ValueError(f"lookahead must be 'auto' or an integer from 1 on, got {lookahead!r}")
     if not 0 < weakness <= 1:
         raise ValueError(f"weakness must be above 0 and at most 1, got {weakness!r}")
-    # Reading a matrix that is there for one vector is as cheap as a look into the pool.
+    # To read a kept matrix for one vector is as cheap as to try out a pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
     ahead = LookAhead(criterion, stop, most, exact=weakness == 1) if most > 1 else None
     path = Path(start=criterion.initial_step()) if path is None else replay(criterion, path)
     began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
 
-    def kept(step: Step) -> Stop | None:
+    def record(step: Step) -> Stop | None:
         path.steps.append(step._replace(seconds=time.perf_counter() - began))
-        verdict = checked(stop(path))  # which may note something on the step
+        verdict = checked_verdict(stop(path))  # a rule may add a number to the step
         if callback is not None and callback(path) and verdict is None:
             verdict = Stop(len(path), "callback", f"a callback ended it after {count(len(path), 'step')}")
         return verdict
 
     try:
-        verdict = checked(stop(path))
+        verdict = checked_verdict(stop(path))
         while verdict is None:
             before = len(path)
             sample = available_sample(criterion, candidates)
@@ -295,7 +295,7 @@ def pursue(
                 break
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
-                if (verdict := kept(step)) is not None:
+                if (verdict := record(step)) is not None:
                     break
             if len(path) == before and criterion.available[block[0]]:
                 name = type(criterion).__name__
@@ -306,7 +306,7 @@ def pursue(
         verdict = Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}")
     path.passes += criterion.passes
     path.ending = True
-    if (final := checked(stop(path))) is not None and final.keep < verdict.keep:
+    if (final := checked_verdict(stop(path))) is not None and final.keep < verdict.keep:
         verdict = verdict._replace(keep=final.keep, sentence=f"{verdict.sentence}; {final.sentence}")
     path.ending = False
     path.start, *steps = (step.known() for step in [path.start, *path.steps])
@@ -315,7 +315,7 @@ def pursue(
     return path
 
 
-REPLAYED = 64  # atoms taken again at once
+REPLAYED = 64  # atoms of a block that is taken again
 SAME_LOSS = 1e-6  # share of the loss without atoms by which a loss may differ from the one recorded
 
 

@@ -32,7 +32,7 @@ def tie_tolerances(
 def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:
     """Atoms whose running numbers must be computed from the definition again.
 
-    None as long as every atom has what is needed. If one has not, those that would follow soon come along: few large
+    None as long as every atom has what is needed. Otherwise those that would follow soon are computed, too: few large
     blocks cost less than many small ones.
 
     Parameters

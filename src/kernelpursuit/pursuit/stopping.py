@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
-from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked, count
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked_verdict, count
 
 UsedShares = Callable[[int], np.ndarray]
 
@@ -137,7 +137,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     n, charge, patience
         As in `lowest_gcv`.
     """
-    rates = noted("validation", lambda path: error_rate())
+    rates = recorded("validation", lambda path: error_rate())
 
     def rule(path: Path) -> Stop | None:
         known = rates(path)
@@ -146,10 +146,10 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         least = float(np.nanmin(known))
         lowest = float(np.clip(least, 1 / n, 0.5))
         error = np.sqrt((1 - lowest) / (lowest * n))  # relative standard error
-        near, far = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NEAR, _FAR))
-        keep = min(near, max(far, int(np.argmax(known <= least + _NEAR * error * lowest))))
+        narrow, wide = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NARROW, _WIDE))
+        keep = min(narrow, max(wide, int(np.argmax(known <= least + _NARROW * error * lowest))))
         taken = len(curve) - 1
-        if not path.ending and taken - best < patience and taken < _LOOK_ON * near + patience:
+        if not path.ending and taken - best < patience and taken < _BEYOND * narrow + patience:
             return None
         return Stop(keep, "gcv", f"gcv after {keep} of {count(taken, 'step')} is as low as error rates can tell")
 
@@ -157,8 +157,8 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
 
 
 _ROUNDING = 1e-12  # of leverages
-_NEAR, _FAR = 0.75, 4.5  # of the standard error: chosen on five sets of several classes, judged on eleven
-_LOOK_ON = 2  # times the steps of the narrower margin
+_NARROW, _WIDE = 0.75, 4.5  # of the standard error: chosen on five sets of several classes, judged on eleven
+_BEYOND = 2  # times the steps of the narrower margin: where the path ends at the latest
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:
@@ -180,23 +180,23 @@ def search_charge(targets: Array, weights: Array | None = None) -> float:
     centred = targets - from_host(to_host(xp.sum(weighed, axis=0)) / total, targets)[None, :]
     S = to_host((centred if weights is None else centred * weights[:, None]).T @ centred)
     trace = float(np.trace(S))
-    return 1.0 + float(np.sum((S / trace) ** 2)) if trace > 0 else 2.0  # squares of sizes as they are might overflow
+    return 1.0 + float(np.sum((S / trace) ** 2)) if trace > 0 else 2.0  # as shares: their squares do not overflow
 
 
 def lowest_validation(error: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of an error on data held out; `error(path)` is called once for each number of steps."""
-    return lowest(noted("validation", error), "validation", patience)
+    return lowest(recorded("validation", error), "validation", patience)
 
 
 def lowest_bound(bound: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of a bound on the error; `bound(path)` is called once for each number of steps."""
-    return lowest(noted("bound", bound), "bound", patience)
+    return lowest(recorded("bound", bound), "bound", patience)
 
 
-def noted(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.ndarray]:
+def recorded(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.ndarray]:
     """Values of a quantity that is computed after each step and kept in field `name` of the path's steps.
 
-    The path is all that a stop rule remembers, so a path that goes on elsewhere ends as it would have here.
+    A stop rule remembers nothing but the path, so a path that is resumed ends where it would have ended.
     """
 
     def values(path: Path) -> np.ndarray:
@@ -217,7 +217,7 @@ def first_of(*rules: StopRule) -> StopRule:
     """Stop as soon as one of several rules does. Of a path that is over, keep the fewest steps that any rule keeps."""
 
     def rule(path: Path) -> Stop | None:
-        verdicts = [verdict for one in rules if (verdict := checked(one(path))) is not None]
+        verdicts = [verdict for one in rules if (verdict := checked_verdict(one(path))) is not None]
         return min(verdicts, key=lambda verdict: verdict.keep) if verdicts else None
 
     known = [one.ends for one in rules if isinstance(one, PredictableRule)]
