@@ -98,7 +98,7 @@ def test_first_moments_are_those_of_the_definition(dtype, options, gamma):
     a, squared = run.running_moments(J)
     exact, norms = run.moments(J)
     limit = 1e-10 if dtype == np.float64 else 1e-5
-    scale = np.sqrt(run.atoms._raw[J])
+    scale = np.sqrt(run.atoms.norms.raw[J])
     np.testing.assert_allclose(a / scale[:, None], exact / scale[:, None], atol=limit * np.linalg.norm(y))
     np.testing.assert_allclose(squared / scale**2, norms / scale**2, atol=limit)
 

@@ -207,7 +207,6 @@ class OrthogonalCriterion(Criterion):
         if self._a is None:
             a, norms = self.atoms.look_at(J, look)
         else:
-            assert self.atoms.norms is not None
             norms = self.atoms.norms.squared if self._jointly else self.atoms.norms.centred
             a, norms = self._a[chosen], norms[chosen]
         gain = ratios(a, norms, self.available[chosen])

@@ -125,7 +125,6 @@ class Faces(OrthogonalCriterion):
         self._possible = self.atoms.available.copy()
         self._restart()
         self._a = self.atoms.measure_exactly(self._products)  # products of all atoms with r and c
-        assert self.atoms.norms is not None
         self._possible = self.atoms.available.copy()
         self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * np.sqrt(self.atoms.norms.raw)
         longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.norms.centred, initial=0))

@@ -131,9 +131,9 @@ class Fisher(OrthogonalCriterion):
 
         A norm or scatter that is a share x of ‖d‖² is known 1/x times less well.
         """
-        norms = self.atoms.norms
-        if norms is None:
+        if self._a is None:
             return self._narrowest_tie
+        norms = self.atoms.norms
         eta = np.maximum(self._eta, _FLOOR * norms.raw)
         left = np.minimum(eta, norms.squared)
         if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
@@ -147,7 +147,7 @@ class Fisher(OrthogonalCriterion):
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
-        assert self._a is not None and self.atoms.norms is not None, "moments run from the first call of scores() on"
+        assert self._a is not None, "moments run from the first call of scores() on"
         return self._a[J], self._eta[J], self.atoms.norms.squared[J]
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -160,7 +160,6 @@ class Fisher(OrthogonalCriterion):
             joined, raw = self.atoms.look_at(J, lambda part: (self._joined(part), part.raw))
             a, eta = joined[:, :-1], joined[:, -1]
         else:
-            assert self.atoms.norms is not None
             a, eta, raw = self._a[chosen], self._eta[chosen], self.atoms.norms.raw[chosen]
         available = self.available[chosen]
         ratio = fisher_ratio(a, eta, raw, available, self._noise)
@@ -206,8 +205,7 @@ class Fisher(OrthogonalCriterion):
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
-        norms = self.atoms.norms
-        if norms is None:
+        if self._a is None:
             return None
         p, D = len(J), self.atoms.D
         gram, scatter = np.empty((p, p)), np.empty((p, p))
@@ -221,7 +219,8 @@ class Fisher(OrthogonalCriterion):
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
             del mine, theirs
         self.atoms.passes += p / len(self.available)
-        raw, noise = norms.raw[J], self._noise
+        norms, noise = self.atoms.norms, self._noise
+        raw = norms.raw[J]
 
         def score(pool: PoolSimulation, possible: np.ndarray) -> np.ndarray:
             assert pool.products is not None and pool.energy is not None
@@ -271,8 +270,8 @@ class Fisher(OrthogonalCriterion):
 
     def _downdate(self, p: np.ndarray, g: np.ndarray, energy: float, squared: float, length: np.ndarray) -> None:
         """Take a direction q out of the running moments of all atoms; `energy` is qᵀw and `squared` is wᵀw."""
+        assert self._a is not None
         norms = self.atoms.norms
-        assert self._a is not None and norms is not None
         self._a -= p[:, None] * length[None, :]
         # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
         self._error += 2 * self.atoms.eps * np.sqrt(norms.raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))

@@ -82,14 +82,17 @@ class Squares(OrthogonalCriterion):
         shrinkage: float = 1.0,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        options: dict[str, Any] = {
-            "alpha": alpha,
-            "weights": weights,
-            "counts": counts,
-            "intercept": intercept,
-            "groups": groups,
-        }
-        self.atoms = deflation_of_variant(variant, dictionary, targets, kind=self.deflation, **options)
+        self.atoms = deflation_of_variant(
+            variant,
+            dictionary,
+            targets,
+            kind=self.deflation,
+            alpha=alpha,
+            weights=weights,
+            counts=counts,
+            intercept=intercept,
+            groups=groups,
+        )
         self._jointly = variant == "prefit"
         self._shrinkage = shrinkage
         self._r = self.atoms.centre(self.atoms.scale_rows(in_double(targets)))
@@ -139,17 +142,17 @@ class Squares(OrthogonalCriterion):
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
-        assert self._a is not None and self.atoms.norms is not None, "moments run from the first call of scores() on"
+        assert self._a is not None, "moments run from the first call of scores() on"
         return self._a[J], self.atoms.norms.squared[J]
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
-        running = self.atoms.norms
-        if self._a is None or running is None:
+        if self._a is None:
             return None
         gram, floor = self.atoms.pool_gram(J)
-        norms = running.squared[J] if self.atoms.orthogonal else running.centred[J]
-        divisors = None if self._jointly else running.centred[J]
+        squared, centred = self.atoms.norms.squared[J], self.atoms.norms.centred[J]
+        norms = squared if self.atoms.orthogonal else centred
+        divisors = None if self._jointly else centred
 
         def score(simulation: PoolSimulation, possible: np.ndarray) -> np.ndarray:
             assert simulation.products is not None

@@ -60,8 +60,8 @@ class Deflation:
     ----------
     available : ndarray of bool, shape (n_atoms,)
         Atoms that are not chosen and do not lie in the span.
-    norms : RunningNorms or None
-        Squared norms of all deflated atoms, from `measure` or `measure_exactly` on.
+    norms : RunningNorms
+        Squared norms of all deflated atoms, from `measure` or `measure_exactly` on; empty before.
     size : int
         Directions in use, that of the constant included. Those of a block wait behind them until its atoms are taken.
     eps : float
@@ -119,7 +119,7 @@ class Deflation:
         self.give_back = self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.available = np.ones(m, dtype=bool)
-        self.norms: RunningNorms | None = None
+        self.norms = RunningNorms(np.zeros(0), np.zeros(0), np.zeros(0), self._limit, self.eps)
         self._recomputed = 0  # norms computed from the definition again since the last pass
         self._set_aside = np.zeros(m, dtype=bool)  # atoms barred because float32 does not tell them from the span
         self._inside: np.ndarray | None = None  # products of all atoms with the directions, from `measure` to a step
@@ -251,7 +251,6 @@ class Deflation:
         Yields, tile by tile, the atoms whose norms were computed from the definition again, so that the caller can do
         as much for its own running numbers.
         """
-        assert self.norms is not None
         self._inside = None
         if self.kept_products is not None and self.orthogonal:
             self.kept_products.append(products)
@@ -260,7 +259,6 @@ class Deflation:
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
-        assert self.norms is not None
         for J, part in each_piece(self.D, self.deflate, atoms):
             self.norms.replace(J, part.squared)
             yield J, part
@@ -269,7 +267,6 @@ class Deflation:
 
     def _bar_in_span(self) -> None:
         """Bar atoms whose running norm is too small from being taken; in float32 only until passes are in float64."""
-        assert self.norms is not None
         low = self.available & (self.norms.squared <= self.norms.floor)
         self.available &= ~low
         if self.single:
@@ -294,7 +291,6 @@ class Deflation:
 
         Yields all atoms that may be taken, tile by tile, as `downdate` does those whose norms were computed again.
         """
-        assert self.norms is not None
         self.D = in_float64(self.D)
         self._pass_in_precision_of(self.basis.directions)
         self.norms = RunningNorms(self.norms.squared, self.norms.centred, self.norms.raw, self._limit, self.eps)
@@ -312,7 +308,7 @@ class Deflation:
         A norm that has fallen to a share x of what it was is known 1/x times less well.
         """
         norms, least = self.norms, self.narrowest_tie
-        return least if norms is None else tie_tolerances(least * norms.raw, norms.squared, self.available, least)
+        return tie_tolerances(least * norms.raw, norms.squared, self.available, least) if len(norms.raw) else least
 
     # -- directions of chosen atoms
 
@@ -337,7 +333,6 @@ class Deflation:
         for all atoms when the directions were taken, and are kept from the first pool on. In float32 an atom of which
         little is left counts as in the span of the pool.
         """
-        assert self.norms is not None
         n, dtype = self.D.shape[0], np.dtype(np.float32 if self.single else np.float64)
         spare = getattr(self.D, "spare", 0)
         if self.kept_products is None:
