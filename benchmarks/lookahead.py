@@ -78,7 +78,7 @@ def race(folder: str, name: str, rows: int, atoms: int, repeat: int, weaknesses:
         peer, coef = seconds(lambda: orthogonal_mp(K, y, n_nonzero_coefs=atoms, precompute=False))
         goal = float(np.mean((y - K @ coef) ** 2))
         for weakness in weaknesses:
-            run = Squares(dictionary, y.astype(np.float32), leaves_out=False)  # no more does orthogonal_mp
+            run = Squares(dictionary, y.astype(np.float32))
             run.reserve(2 * atoms)  # as estimators do
             path = pursue(run, first_of(n_atoms(2 * atoms), loss_below(0.0, goal)), lookahead="auto", weakness=weakness)
             took = path.steps[-1].seconds if path.steps[-1].loss <= goal else np.nan
@@ -123,9 +123,9 @@ def left_out(folder: str, name: str, rows: int, weaknesses: list[float]) -> list
     for out in (fourth == part for part in range(4)):
         fitted, known = single[~out], target[~out]
         dictionary = KernelDictionary(fitted, fitted, kernel, storage="dense")
-        goal = pursue(Squares(dictionary, known, leaves_out=False), n_atoms(200)).steps[-1].loss
+        goal = pursue(Squares(dictionary, known), n_atoms(200)).steps[-1].loss
         for weakness in weaknesses:
-            run = Squares(dictionary, known, leaves_out=False)
+            run = Squares(dictionary, known)
             path = pursue(run, first_of(n_atoms(600), loss_below(0.0, goal)), lookahead="auto", weakness=weakness)
             coef = run.coef()[:, 0]
             values = coef[0] + kernel.between(single[out], fitted[path.atoms]) @ coef[1:]

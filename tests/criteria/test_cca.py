@@ -4,26 +4,13 @@ import numpy as np
 import pytest
 
 import tests.oracle.cca as ref
-from kernelpursuit import CanonicalCorrelation, DenseDictionary, KernelDictionary, pursue
-from kernelpursuit.kernels import make_kernel
+from kernelpursuit import CanonicalCorrelation, DenseDictionary, pursue
 from kernelpursuit.pursuit import n_atoms, random_subset
 from kernelpursuit.pursuit.loop import propose
 from tests.pairwise import pairwise
 
 PROBLEMS = {f"{name}-{seed}": (Kx, Ky) for seed in (0, 1) for name, Kx, Ky in ref.kernels(seed)}
 RANKS = {"quadratic": 15, "linear": 4, "linear-duplicates": 4, "mixed": 5}
-
-
-class Counting(DenseDictionary):
-    """Records how wide each product was."""
-
-    def __init__(self, matrix):
-        super().__init__(matrix)
-        self.widths = []
-
-    def correlate(self, V):
-        self.widths.append(V.shape[1])
-        return super().correlate(V)
 
 
 def criterion(Kx, Ky, **options):
@@ -90,95 +77,16 @@ def test_definition_is_that_of_the_overwritten_matrices(problem, deflation):
     np.testing.assert_allclose(part.size, [ref.size(X, deflation)[J], ref.size(Y, deflation)[J]], rtol=1e-8)
 
 
-@pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-def test_one_product_of_two_vectors_for_each_atom_and_view(deflation):
-    x, y = (Counting(K.copy()) for K in PROBLEMS["narrow-0"])
-    for dictionary in (x, y):
-        dictionary.matrix.setflags(write=False)  # nothing is written
-    run = CanonicalCorrelation(x, y, deflation=deflation)
-    path = pursue(run, n_atoms(12))
-    assert len(path) == 12
-    assert x.widths == y.widths == [2] * 12
-    assert path.passes == pytest.approx(13)  # and one to begin with
-
-
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-@pytest.mark.parametrize("problem", ["rbf-0", "duplicates-0", "linear-1"])
-def test_sampled_candidates_score_like_all(problem, deflation, signed):
-    Kx, Ky = PROBLEMS[problem]
-    full = criterion(Kx, Ky, deflation=deflation, signed=signed)
-    sampled = criterion(Kx, Ky, deflation=deflation, signed=signed)
-    everyone = np.arange(len(Kx))
-    for _ in range(6):
-        np.testing.assert_allclose(sampled.scores(everyone), full.scores(), rtol=1e-6)
-        assert np.array_equal(sampled.available, full.available)
-        if not (block := propose(full)):
-            break
-        (one,), (two,) = full.take(block), sampled.take(block)
-        assert one.score == pytest.approx(two.score)
-    looks = len(everyone) + 1  # and once more at the atom that is taken
-    assert sampled.passes <= 6 * looks / len(everyone) + 1e-9
-
-
 def test_random_candidates_end_with_the_rank():
     Kx, Ky = PROBLEMS["linear-0"]
     path = pursue(criterion(Kx, Ky), n_atoms(40), random_subset(5, np.random.default_rng(0)))
     assert len(path) == 4 and path.reason == "exhausted"
 
 
-@pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-@pytest.mark.parametrize("memory", [60 * 8 * 4, 60 * 8 * 4 * 7, 2**20])
-def test_tiles_do_not_change_a_choice(memory, deflation):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    Y = X + rng.normal(size=(60, 3))
-    X[50:], Y[50:] = X[:10], Y[:10]
-    dictionaries = [KernelDictionary(A, A, make_kernel("rbf", A), memory=memory, storage="tiles") for A in (X, Y)]
-    path = pursue(CanonicalCorrelation(*dictionaries, deflation=deflation), n_atoms(20))
-    whole = [DenseDictionary(make_kernel("rbf", A).between(A, A)) for A in (X, Y)]
-    expected = pursue(CanonicalCorrelation(*whole, deflation=deflation), n_atoms(20))
-    assert path.atoms.tolist() == expected.atoms.tolist()
-    assert path.atoms.max() < 50  # twins: the lower index
-
-
-@pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-def test_negative_correlations(deflation):
-    """Signed choice still takes atoms that are anticorrelated; unsigned choice takes them first."""
-    Kx = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
-    Ky = np.array([[2.0, -1.9, 0.0], [-1.9, 2.0, 0.3], [0.0, 0.3, 1.0]])
-    Ly = Ky @ Ky  # positive definite
-    for signed in (True, False):
-        path = pursue(criterion(Kx, Ly, deflation=deflation, signed=signed), n_atoms(3))
-        oracle = ref.sparse_cca(Kx, Ly, 3, deflation=deflation, signed=signed)
-        assert path.atoms.tolist() == oracle.atoms and len(path) == 3
-        np.testing.assert_allclose([step.score for step in path.steps], oracle.rho, atol=1e-9)
-
-
-def test_blocks_end_at_the_first_that_is_not_best():
-    Kx, Ky = PROBLEMS["narrow-1"]
-    atoms = pursue(criterion(Kx, Ky), n_atoms(4)).atoms.tolist()
-    run = criterion(Kx, Ky)
-    run.scores()
-    assert [step.atom for step in run.take(atoms[:3])] == atoms[:3]
-    worst = int(np.argmin(np.where(run.available, run.scores(), np.inf)))
-    assert list(run.take([worst])) == []
-    (step,) = run.take([worst], weakness=0.0)
-    assert 0 < step.weakness < 1
-
-
 def test_float32():
     Kx, Ky = (K.astype(np.float32) for K in PROBLEMS["narrow-0"])
     path = pursue(criterion(Kx, Ky), n_atoms(10))
     assert path.atoms.tolist() == pursue(criterion(*PROBLEMS["narrow-0"]), n_atoms(10)).atoms.tolist()
-
-
-def test_other_namespaces():
-    strict = pytest.importorskip("array_api_strict")
-    Kx, Ky = PROBLEMS["narrow-0"]
-    for deflation in ("symmetric", "projection"):
-        path = pursue(criterion(strict.asarray(Kx), strict.asarray(Ky), deflation=deflation), n_atoms(6))
-        assert path.atoms.tolist() == pursue(criterion(Kx, Ky, deflation=deflation), n_atoms(6)).atoms.tolist()
 
 
 def test_wrong_arguments_are_named():

@@ -174,9 +174,9 @@ def test_memory_and_tiles_change_nothing():
 
 def test_the_matrix_is_kept_only_where_it_pays():
     def storage(worth_keeping=True, **settings):
-        return storage_for(Settings(np.random.default_rng(0), **settings), worth_keeping)
+        return storage_for(Settings(np.random.default_rng(0), **settings), worth_keeping, size=100)
 
-    assert storage() == "auto"
+    assert storage() == storage(candidates=100) == "auto"
     assert storage(worth_keeping=False) == storage(candidates=59) == storage(candidates=(0.05, 0.95)) == "tiles"
     assert storage(candidates=10, memory=10**6) == "auto"
     assert storage(memory=0) == "tiles"

@@ -164,6 +164,23 @@ def test_full_pursuits_stay_orthogonal(kernel, kind, alpha, dtype):
 def test_full_pursuits_of_another_loss_stay_orthogonal(kind):
     X = features(kind)
     K = pairwise_kernels(X, metric="rbf", gamma=0.5)
-    run = Gradient(DenseDictionary(K, gram=K), np.sin(2 * X[:, 1]), huber(0.3), refit_every=5)
+    run = Gradient(DenseDictionary(K, gram=K), np.sin(2 * X[:, 1]), huber(0.3))
     pursue(run, n_atoms(25))
     assert orthogonality(whole(run.atoms.basis)) < 1e-12
+
+
+@pytest.mark.parametrize("left", [1.0, 1e-3, 1e-5])
+@pytest.mark.parametrize("ridge", [False, True])
+def test_blocks_of_nearly_dependent_columns(left, ridge):
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(200, 4))
+    columns = common @ rng.normal(size=(4, 24)) + left * rng.normal(size=(200, 24))
+    columns[:, :4] = common
+    tails = 0.1 * rng.normal(size=(24, 3)) if ridge else np.zeros((24, 0))
+    basis = Basis(columns[:, :1])
+    for start in range(0, 24, 6):
+        assert basis.extend(columns[:, start : start + 6], tails[start : start + 6]) == 6
+    Q = np.hstack([basis.directions, basis.tails[:, : tails.shape[1]]])
+    assert orthogonality(Q) < 1e-12
+    given = np.hstack([columns.T, tails])
+    np.testing.assert_allclose(basis.R.T @ Q, given, atol=1e-12 * np.abs(given).max() * 24)

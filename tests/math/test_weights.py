@@ -7,10 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import kernelpursuit as kp
-from kernelpursuit import DenseDictionary, Gradient, pursue
 from kernelpursuit.losses import LOSSES
 from kernelpursuit.math.weights import KeptWeights, WeightPath
-from kernelpursuit.pursuit import n_atoms
 from kernelpursuit.pursuit.loop import propose
 
 RNG = np.random.default_rng(0)
@@ -49,7 +47,7 @@ def test_kept_weights_are_padded():
 @pytest.mark.parametrize("options", [{"variant": variant} for variant in ("prefit", "backfit", "basic")])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_weights_of_other_losses_are_those_of_their_directions(options, intercept):
-    """After every step, refitted or not, the kept weights are the coordinates of the fit, solved for."""
+    """After every step the kept weights are the coordinates of the fit, solved for."""
     X = RNG.normal(size=(60, 3))
     Y = np.column_stack([np.sign(X[:, 0]), np.sign(X[:, 1] - 0.3)])
     D = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -65,18 +63,6 @@ def test_weights_of_other_losses_are_those_of_their_directions(options, intercep
         assert not np.any(coef[len(wanted) :])
     half = run.weight_path(7).truncate(4).times(2.0)
     np.testing.assert_allclose(half.last()[: len(expected[4])], 2 * expected[4], rtol=1e-10, atol=1e-12)
-
-
-def test_steps_without_a_refit_are_kept_small():
-    """Ten targets: a step that adds one direction keeps a number for each atom, not ten."""
-    D = RNG.normal(size=(120, 80))
-    Y = np.where(RNG.integers(10, size=120)[:, None] == np.arange(10), 1.0, -1.0)
-    sizes = {}
-    for every in (1, 5, None):
-        run = Gradient(DenseDictionary(D), Y, LOSSES["log_loss"], alpha=1.0, refit_every=every)
-        pursue(run, n_atoms(60))
-        sizes[every] = len(pickle.dumps(run.weight_path(60)))
-    assert sizes[5] < 0.35 * sizes[1] and sizes[None] < 0.2 * sizes[1]
 
 
 MODELS = [

@@ -7,7 +7,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelpursuit import KMPRegressor
-from kernelpursuit.atoms.threads import one_blas_thread
+from kernelpursuit.atoms.threads import _of_scipy, one_blas_thread
 from kernelpursuit.fitting.pipeline import ONE_THREAD_ROWS, threads_for
 from kernelpursuit.parameters import columns
 
@@ -59,3 +59,25 @@ def test_fits_that_overlap_give_threads_back_when_the_last_one_ends():
         assert threads() == {1} and not one_blas_thread.held
         second.__exit__(None, None, None)
         assert threads() == before
+
+
+def threads_of(scipys):
+    return {
+        one["num_threads"]
+        for one in threadpool_info()
+        if one["user_api"] == "blas" and _of_scipy(one["filepath"]) == scipys
+    }
+
+
+def test_scipys_threads_may_stay_and_all_are_given_back_in_any_order():
+    with threadpool_limits(2, user_api="blas"):
+        before = threads_of(True), threads_of(False)
+        numpys, everything = one_blas_thread(scipy_too=False), one_blas_thread()
+        numpys.__enter__()
+        assert (threads_of(True), threads_of(False)) == (before[0], {1})
+        everything.__enter__()
+        assert threads_of(True) <= {1} and threads_of(False) == {1}
+        numpys.__exit__(None, None, None)
+        assert threads_of(True) <= {1} and threads_of(False) == {1}
+        everything.__exit__(None, None, None)
+        assert (threads_of(True), threads_of(False)) == before

@@ -8,82 +8,17 @@ import pytest
 from kernelpursuit import (
     CanonicalCorrelation,
     DenseDictionary,
+    Fisher,
     KernelDictionary,
     Rayleigh,
     Squares,
     StackedDictionary,
     pursue,
 )
-from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.pursuit import n_atoms, random_subset
-from kernelpursuit.pursuit.loop import Stop, certified_weakness
-from kernelpursuit.pursuit.pool_matrices import LowRankDifference, pairs_of_pieces
-
-PROBLEMS = ("wide", "narrow", "linear", "duplicates")
-
-
-@cache
-def points(n=90, duplicates=0, seed=0):
-    """Points, a second view of them, targets and classes."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    X[n - duplicates :] = X[:duplicates]
-    Z = np.tanh(X @ rng.normal(size=(4, 5))) + 0.4 * rng.normal(size=(n, 5))
-    Z[n - duplicates :] = Z[:duplicates]
-    f = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] * X[:, 2], np.cos(X).sum(axis=1)])
-    Y = f + 0.1 * rng.normal(size=f.shape)
-    return X, Z, Y, np.digitize(Y[:, 2], np.quantile(Y[:, 2], [0.3, 0.7]))
-
-
-def kernel_matrix(A, problem):
-    if problem == "linear":
-        return np.einsum("ia,ja->ij", A, A)
-    gamma = {"wide": 0.03, "narrow": 1.0, "duplicates": 0.2}[problem]
-    return np.exp(-gamma * ((A[:, None] - A[None]) ** 2).sum(axis=2))
-
-
-@cache
-def problem_data(problem, n=90, dtype=np.float64):
-    """Kernel matrices of the two views, targets and classes."""
-    X, Z, Y, classes = points(n, n // 4 if problem == "duplicates" else 0)
-    return *(kernel_matrix(A, problem).astype(dtype) for A in (X, Z)), Y.astype(dtype), classes
-
-
-def squares(variant, alpha, weighted, targets, intercept):
-    def make(x, y, Y, classes):
-        w = np.random.default_rng(1).uniform(0.3, 3.0, len(Y)).astype(Y.dtype) if weighted else None
-        return Squares(x, Y[:, :targets], variant=variant, alpha=alpha, weights=w, intercept=intercept)
-
-    return make
-
-
-SQUARES = {
-    f"{variant}-{name}": squares(variant, *setting)
-    for variant in ("prefit", "backfit", "basic")
-    for name, setting in {
-        "plain": (0.0, False, 1, True),
-        "raw": (0.0, True, 1, False),
-        "ridge": (0.1, True, 3, True),
-        "ridge-raw": (0.1, False, 1, False),
-    }.items()
-}
-OTHERS = {
-    "rayleigh": lambda x, y, Y, classes: Rayleigh(x),
-    "fisher-2": lambda x, y, Y, classes: Fisher(x, np.minimum(classes, 1)),
-    "fisher-3": lambda x, y, Y, classes: Fisher(x, classes, labels="raw"),
-    "cca-symmetric": lambda x, y, Y, classes: CanonicalCorrelation(x, y),
-    "cca-projection": lambda x, y, Y, classes: CanonicalCorrelation(x, y, deflation="projection"),
-    "cca-unsigned": lambda x, y, Y, classes: CanonicalCorrelation(x, y, signed=False),
-    "cca-both": lambda x, y, Y, classes: CanonicalCorrelation(x, y, deflation="projection", signed=False),
-}
-CRITERIA = SQUARES | OTHERS
-FEW = ["prefit-plain", "prefit-ridge", "backfit-raw", "basic-ridge", *OTHERS]
-
-
-def criterion(name, problem, n=90, dtype=np.float64):
-    Kx, Ky, Y, classes = problem_data(problem, n, dtype)
-    return CRITERIA[name](DenseDictionary(Kx, gram=Kx), DenseDictionary(Ky, gram=Ky), Y, classes)
+from kernelpursuit.pursuit import Path, Step, Stop, first_of, loss_below, lowest_gcv, n_atoms, random_subset
+from kernelpursuit.pursuit.loop import certified_weakness
+from tests.criteria.every import CRITERIA, FEW, PROBLEMS, SQUARES, begun, criterion, points, problem_data
 
 
 def length(name, problem):
@@ -123,15 +58,8 @@ def assert_running(run):
         elif place == 0 and mine.ndim == 2:  # so may products with residuals or codes
             scale = scale + 1e-11 * run.largest
         elif isinstance(run, Fisher) and place == 1:
-            scale = np.maximum(scale, 1e-6 * 1e-12 * run._raw[J])
+            scale = np.maximum(scale, 1e-6 * 1e-12 * run.atoms.norms.raw[J])
         assert np.all(np.abs(mine - theirs) <= scale), (place, np.max(np.abs(mine - theirs) / scale))
-
-
-def begun(run):
-    """The criterion with running moments, and the size of its products when it began."""
-    run.scores()
-    run.largest = np.abs(run.running_moments(np.arange(len(run.available)))[0]).max()
-    return run
 
 
 def in_blocks(name, problem, weakness):
@@ -392,7 +320,7 @@ def test_no_simulation_where_it_would_save_nothing():
     for name in FEW:  # moments do not run before all atoms were looked at
         assert criterion(name, "narrow").simulate(np.arange(10)) is None
         sample = random_subset(20, np.random.default_rng(0))
-        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4, track_scores=False)
+        path = pursue(criterion(name, "narrow"), n_atoms(6), sample, lookahead=4)
         assert len(path) == 6 and path.passes < 2
 
 
@@ -416,35 +344,6 @@ def test_wrong_arguments_are_named():
             pursue(criterion("rayleigh", "narrow"), n_atoms(3), **option)
 
 
-def test_downdated_matrix():
-    rng = np.random.default_rng(0)
-    A, K, u, a = rng.normal(size=(6, 6)), rng.normal(size=(9, 6)), rng.normal(size=9), rng.normal(size=6)
-    x, y = rng.normal(size=(2, 6))
-    lazy = LowRankDifference(A.copy())
-    lazy.subtract(x, y)
-    lazy.subtract(y, x)
-    expected = A - np.outer(x, y) - np.outer(y, x)
-    form = LowRankDifference(K.T @ K)
-    form.subtract_form(a, K.T @ u, u @ u)
-    rest = K - np.outer(u, a)
-    for i in range(6):
-        np.testing.assert_allclose(lazy.column(i), expected[:, i])
-        np.testing.assert_allclose(lazy.row(i), expected[i])
-        np.testing.assert_allclose(form.column(i), rest.T @ rest[:, i])
-
-
-def test_pairs_cover_the_square_once():
-    J = np.array([3, 1, 4, 15, 9])
-    for width in (1, 2, 5, 9):
-        count = np.zeros((5, 5), dtype=int)
-        for one, two, mine, theirs in pairs_of_pieces(J, width, 1000, lambda part: part):
-            assert np.array_equal(mine, J[one]) and np.array_equal(theirs, J[two])
-            count[one, two] += 1
-            if one != two:
-                count[two, one] += 1
-        assert np.all(count == 1)
-
-
 @pytest.mark.parametrize("scores", [np.zeros(3), np.full(3, -np.inf), np.array([-np.inf, 0.0, -np.inf])])
 def test_where_no_score_is_positive_no_atom_has_a_share(scores):
     """Plain greedy choice ends there, and so must a block."""
@@ -456,3 +355,62 @@ def test_a_block_ends_where_the_fit_is_exact():
     run = Squares(D, np.array([1.0, 0.0, 0.0]), intercept=False)
     run.scores()
     assert atoms_of_steps(run.take([0, 1])) == [0]
+
+
+# ---------------------------------------------------------------------------------------------- ends of blocks
+
+
+class Watched(Squares):
+    """Notes the length of each block and the steps before it."""
+
+    def take(self, block, weakness=1.0):
+        self.__dict__.setdefault("blocks", []).append((len(block), len(self._steps)))
+        return super().take(block, weakness)
+
+
+def narrow_kernel(dtype=np.float64, n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).astype(dtype)
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)).astype(dtype)
+    return KernelDictionary(X, X, make_kernel("rbf", X, gamma=0.3)), y
+
+
+def unpredictable(rule):
+    """A rule of which nothing is known before it is asked."""
+    return lambda path: rule(path)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weakness", [0.2, 0.5, 1.0])
+@pytest.mark.parametrize("options", [{}, {"alpha": 1e-3}, {"variant": "backfit"}, {"variant": "basic"}])
+def test_no_more_atoms_are_proposed_than_the_rule_takes(dtype, weakness, options):
+    D, y = narrow_kernel(dtype)
+    run, blind = Watched(D, y, **options), Watched(D, y, **options)
+    path = pursue(run, first_of(n_atoms(21), loss_below(0.0)), lookahead=16, weakness=weakness)
+    other = pursue(blind, unpredictable(n_atoms(21)), lookahead=16, weakness=weakness)
+    np.testing.assert_array_equal(path.atoms, other.atoms)
+    assert len(path) == 21 and path.reason == "n_atoms"
+    assert all(length <= 22 - taken for length, taken in run.blocks)  # the best atom may have been in no pool
+    assert sum(length for length, _ in run.blocks) <= sum(length for length, _ in blind.blocks)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_block_ends_where_the_loss_is_low_enough(dtype):
+    D, y = narrow_kernel(dtype)
+    losses = [step.loss for step in pursue(Squares(D, y), n_atoms(60), lookahead=64, weakness=0.2).steps]
+    goal = losses[40]
+    run, blind = Watched(D, y), Watched(D, y)
+    path = pursue(run, loss_below(0.0, goal), lookahead=64, weakness=0.2)
+    other = pursue(blind, unpredictable(loss_below(0.0, goal)), lookahead=64, weakness=0.2)
+    np.testing.assert_array_equal(path.atoms, other.atoms)
+    assert path.steps[-1].loss <= goal < path.steps[-2].loss
+    (length, taken), (longer, _) = run.blocks[-1], blind.blocks[-1]
+    assert length < longer and length <= len(path) - taken + 2
+
+
+def test_a_rule_that_reads_more_than_the_loss_says_nothing_ahead():
+    path = Path(Step(-1, loss=4.0), [Step(0, loss=2.0)])
+    rule = first_of(n_atoms(5), loss_below(0.1), lowest_gcv(100, 2.0, patience=3))
+    assert rule.ends(path, 5, np.nan) and rule.ends(path, 2, 0.4)
+    assert not rule.ends(path, 4, np.nan) and not rule.ends(path, 4, 0.41)
+    assert not first_of(lowest_gcv(100, 2.0, patience=3)).ends(path, 99, 0.0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelpursuit import DenseDictionary, Gradient, KernelDictionary, KMPRegressor, Squares, StackedDictionary, pursue
+from kernelpursuit.arrays import squared_norms
 from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.losses import LOSSES
@@ -154,3 +155,12 @@ def test_a_matrix_in_float32_is_taken_as_it_is(alpha):
     target = y.astype(np.float32).astype(float)
     coef = np.linalg.lstsq(A.T @ A + alpha * G, A.T @ target, rcond=None)[0]
     np.testing.assert_allclose(A @ run.coef()[1:, 0], A @ coef, rtol=0, atol=1e-5)
+
+
+def test_long_sums_in_float32_keep_their_digits():
+    """A large entry first: a float32 sum that has reached 2²⁴ does not see quarters any more."""
+    for width in (1, 3):
+        column = np.full(100_000, 0.5, dtype=np.float32)
+        column[0] = 2.0**12
+        found = squared_norms(np.repeat(column[:, None], width, axis=1))
+        np.testing.assert_allclose(found, 2.0**24 + 0.25 * 99_999, rtol=1e-4)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import Array
+from kernelpursuit.arrays import Array, squared_rows
 from kernelpursuit.atoms.protocol import Dictionary
 from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
@@ -16,7 +16,6 @@ from kernelpursuit.pursuit.lookahead import MOST
 from kernelpursuit.pursuit.loop import Step, certified_weakness
 
 VARIANTS = ("prefit", "backfit", "basic")
-_NO_TIE = 0.05  # share of the best score by which another one is lower that is no tie, however uncertain both are
 
 
 class Criterion(ABC):
@@ -37,7 +36,7 @@ class Criterion(ABC):
     ends_early_in_float32 : bool
         Whether float32 refuses atoms that float64 would still tell from the span.
     mostly_passes : bool
-        Whether a step does little else than a pass over the data, so that BLAS needs no threads beside it.
+        Whether a step does little but a pass over the data, so that BLAS needs no threads for the rest.
     """
 
     baseline = 0.0
@@ -57,11 +56,6 @@ class Criterion(ABC):
     @abstractmethod
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix that is kept."""
-
-    @property
-    def can_track_cheaply(self) -> bool:
-        """Whether scores of all atoms, not tracked yet, could be by one pass over a kept matrix at each step."""
-        return self.in_memory and not self.tracks_all_scores
 
     @abstractmethod
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
@@ -128,13 +122,9 @@ class Criterion(ABC):
     def _certify(self, atom: int) -> tuple[float, float]:
         """Score of `atom` now, and its share of the best of all where that is known."""
         if not self.tracks_all_scores:
-            known = (self._sampled or {}).get(atom)
-            return float(self.scores(np.array([atom]))[0]) if known is None else known, 1.0
+            return float(self.scores(np.array([atom]))[0]), 1.0
         scores = self.scores()
-        score, best = float(scores[atom]), float(scores.max())
-        if 0 <= self.baseline < best < np.inf and score < (1 - _NO_TIE) * best:
-            return score, max(score / best, 0.0)
-        return score, certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
+        return float(scores[atom]), certified_weakness(scores, self.tie_tolerance, atom, self.baseline)
 
     def _forget_scores(self) -> None:
         self._scores = self._sampled = None
@@ -148,6 +138,7 @@ class OrthogonalCriterion(Criterion):
 
     deflation: type[Deflation] = Deflation
     atoms: Deflation
+    _jointly: bool = True  # whether scores divide by norms outside the span, not by those outside the constant
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
     _refreshed_at: float  # loss when these were last computed from the definition
 
@@ -195,7 +186,7 @@ class OrthogonalCriterion(Criterion):
         return self.atoms.passes
 
     def reserve(self, atoms: int) -> None:
-        """Make room for so many directions beside that of the constant and a block that waits."""
+        """Make room for so many directions, for that of the constant, and for a block that waits."""
         if self.atoms.orthogonal:
             self.atoms.basis.reserve(1 + atoms + MOST)
 
@@ -203,13 +194,33 @@ class OrthogonalCriterion(Criterion):
         """State before the first atom."""
         return Step(atom=-1, loss=self._loss())
 
+    def _ratios(self, J: np.ndarray | None) -> np.ndarray:
+        """Scores ‖a‖² / ‖d̃‖² of atoms `J` (None: all), a their products with what is left to explain.
+
+        They are those kept up to date, or else computed from the definition. ``-inf`` for atoms in the span.
+        """
+
+        def look(part: Deflated) -> tuple[np.ndarray, np.ndarray]:
+            return self._products(part), part.squared if self._jointly else part.centred
+
+        chosen = slice(None) if J is None else J
+        if self._a is None:
+            a, norms = self.atoms.look_at(J, look)
+        else:
+            norms = self.atoms.norms.squared if self._jointly else self.atoms.norms.centred
+            a, norms = self._a[chosen], norms[chosen]
+        gain = ratios(a, norms, self.available[chosen])
+        if not gain.max(initial=0) < np.inf:
+            raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
+        return gain
+
     def _prepare_first(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         """`_prepare` for criteria that take one atom at a time, because its step depends on the fit before."""
         directions = self.atoms.extend(block[:1])
         return [direction.atom for direction in directions], (directions, None)
 
     def _give_back(self, prepared: tuple[list[Direction], Any], taken: int) -> None:
-        self.atoms.give_back(prepared[0][taken:])
+        self.atoms.give_back(len(prepared[0]) - taken)
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         """Compute the running products of atoms `J` from the definition, given these atoms deflated."""
@@ -239,3 +250,11 @@ def deflation_of_variant(
     if variant not in VARIANTS:
         raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
     return kind(dictionary, targets, orthogonal=variant != "basic", **options)
+
+
+def ratios(products: np.ndarray, norms: np.ndarray, possible: np.ndarray) -> np.ndarray:
+    """Scores ‖a‖² / norm of some atoms, a the rows of `products`; ``-inf`` where an atom is not `possible`."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # atoms that are not possible
+        gain = squared_rows(products) / norms
+    gain[~possible] = -np.inf
+    return gain

@@ -18,7 +18,7 @@ from kernelpursuit.arrays import (
     squared_norms,
     to_host,
 )
-from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
+from kernelpursuit.atoms.protocol import Dictionary, pieces
 from kernelpursuit.criteria.base import Criterion
 from kernelpursuit.math.basis import Basis
 from kernelpursuit.math.cholesky import PartialCholesky, pivot_limit
@@ -27,14 +27,6 @@ from kernelpursuit.pursuit.pool_matrices import LowRankDifference, PoolSimulatio
 from kernelpursuit.pursuit.rounding import stale, tie_tolerances
 
 DEFLATIONS = ("symmetric", "projection")
-
-
-def known_column_limit(x: Array) -> float:
-    """Share of its squared norm that must be left of a kernel column, so that three digits of it are known.
-
-    The entries of K − UUᵀ are wrong by about eps times those of K, and so is their norm: (1000 eps)².
-    """
-    return (1000 * eps(x)) ** 2
 
 
 class DeflatedColumns(NamedTuple):
@@ -50,9 +42,9 @@ class DeflatedColumns(NamedTuple):
 class View(ABC):
     """A square kernel matrix K deflated by the atoms taken, K̃.
 
-    Taking an atom with direction u changes column j of K̃ by −a_j u. The two kinds of deflation differ in the
-    coefficients a, and in what counts as the size of a column. The directions of a block of atoms wait until their
-    atoms are accepted: before that K̃ does not know of them.
+    Taking an atom with direction u changes column j of K̃ by −a_j u. The two kinds of deflation, `FeatureSpace` and
+    `OutputSpace`, differ in the coefficients a, and in what counts as the size of a column. The directions of a block
+    of atoms wait until their atoms are accepted: before that K̃ does not know of them.
 
     Parameters
     ----------
@@ -96,14 +88,6 @@ class View(ABC):
         For each pair K̃ is what it will be when its turn comes: all directions before u are accepted then.
         """
 
-    @abstractmethod
-    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """Coefficients by which each column of K̃ loses the directions `own`, given its products with these."""
-
-    @abstractmethod
-    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Sizes of all columns after a step, given the sizes before and the new squared norms."""
-
     def waiting(self, count: int) -> Array:
         """The first `count` directions that wait, (n, count)."""
         return self._directions[self._taken : self._taken + count, :].T
@@ -121,14 +105,16 @@ class FeatureSpace(View):
     """Symmetric deflation K̃ ← K̃ − τ τᵀ / τ_i with τ = K̃ e_i, which keeps K̃ = K − U Uᵀ, U a partial Cholesky factor.
 
     The size of a column is the diagonal of K̃: the squared distance of the point to the span of the points taken.
-    Directions are columns of U, u = τ / √τ_i.
+    Directions are columns of U, u = τ / √τ_i, and the coefficients a are the entries of u.
     """
 
     _factor: PartialCholesky
 
     def __init__(self, dictionary: Dictionary):
         super().__init__(dictionary)
-        self.limit, self.norm_limit = pivot_limit(eps(self._like)), known_column_limit(self._like)
+        self.limit = pivot_limit(eps(self._like))
+        # Entries of K − UUᵀ are wrong by eps times those of K, and so are norms: three digits of a column are known.
+        self.norm_limit = (1000 * eps(self._like)) ** 2
         self._factor = PartialCholesky(self._like)
 
     @property
@@ -161,19 +147,11 @@ class FeatureSpace(View):
         explained = [self._factor.explained(V, self._taken) for V in (own, other)]
         return products[:, :b] - explained[0], products[:, b:] - explained[1]
 
-    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """Entries of the new columns of the factor."""
-        return to_host(own)
-
-    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Diagonal of K − UUᵀ."""
-        return size - coefficients**2
-
 
 class OutputSpace(View):
     """Projection K̃ ← (I − τ τᵀ / τᵀτ) K̃ with τ = K̃ e_i, which keeps K̃ = (I − U Uᵀ) K, U orthonormal.
 
-    The size of a column is its squared norm. Directions are unit vectors along τ.
+    The size of a column is its squared norm. Directions are unit vectors along τ, and the coefficients a are K̃ᵀu.
     """
 
     _factor: Basis
@@ -207,14 +185,6 @@ class OutputSpace(View):
         other = other - U.T @ from_host(np.triu(to_host(U @ other), 1 - self._taken), U)
         products = self.D.correlate(namespace(own).concat([own, other], axis=1))
         return products[:, :b], products[:, b:]
-
-    def coefficients(self, own: Array, products: np.ndarray) -> np.ndarray:
-        """Parts of the columns along the new directions."""
-        return products
-
-    def shrink(self, size: np.ndarray, coefficients: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Squared norms."""
-        return squared
 
 
 class Moments(NamedTuple):
@@ -295,7 +265,8 @@ class CanonicalCorrelation(Criterion):
             raise ValueError(f"deflation must be one of {DEFLATIONS}, got {deflation!r}")
         if not x.shape[0] == x.shape[1] == y.shape[0] == y.shape[1]:
             raise ValueError(f"the two kernel matrices must be square and of one size, got {x.shape} and {y.shape}")
-        kind = FeatureSpace if deflation == "symmetric" else OutputSpace
+        self._symmetric = deflation == "symmetric"
+        kind = FeatureSpace if self._symmetric else OutputSpace
         self._views: tuple[View, View] = (kind(x), kind(y))
         self._signed = signed
         like = x.columns(np.array([0]))
@@ -346,15 +317,10 @@ class CanonicalCorrelation(Criterion):
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Correlations; ``-inf`` for atoms in the span in either view."""
-        if J is None and self._running is None:
-            self._sweep()
         indices = np.arange(len(self.available)) if J is None else np.asarray(J)
-        if self._running is None:
-            parts = [self._look(tile) for tile in pieces(self._narrow, indices)]
-            self.passes += len(indices) / len(self.available)
-            moments = Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
-        else:
-            moments = self.running_moments(indices)
+        if J is None and self._running is None:
+            self._running = self._look_at(indices)
+        moments = self._look_at(indices) if self._running is None else self.running_moments(indices)
         return correlation_scores(moments, self.available[indices], self._signed)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Changes | None]:
@@ -393,9 +359,8 @@ class CanonicalCorrelation(Criterion):
             cross[two, one] = to_host(theirs[0].T @ mine[1])
             del mine, theirs
         self.passes += p / len(self.available)
-        symmetric = isinstance(self._views[0], FeatureSpace)
-        moments = self.running_moments(J)
-        return CorrelationSimulation(own, inside if symmetric else None, cross, moments, self._limits, self._signed)
+        diagonal, moments = inside if self._symmetric else None, self.running_moments(J)
+        return CorrelationSimulation(own, diagonal, cross, moments, self._limits, self._signed)
 
     def _changes(self, count: int) -> Changes | None:
         """Changes of the moments of all atoms by the next `count` directions, where moments are kept: one pass."""
@@ -405,7 +370,7 @@ class CanonicalCorrelation(Criterion):
         (own_x, other_x), (own_y, other_y) = self._views[0].products(u, v), self._views[1].products(v, u)
         self.passes += 1
         own = np.stack([own_x, own_y])
-        lost = np.stack([view.coefficients(w, part) for view, w, part in zip(self._views, (u, v), own, strict=True)])
+        lost = np.stack([to_host(u), to_host(v)]) if self._symmetric else own
         return Changes(lost, own, np.stack([other_x, other_y]), np.stack([_inner(u, u), _inner(v, v)]), _inner(u, v))
 
     def _downdate(self, changes: Changes, index: int) -> None:
@@ -418,10 +383,9 @@ class CanonicalCorrelation(Criterion):
         # Products with u are wrong by about eps ‖k‖ ‖u‖.
         norms = np.sqrt(np.where(self.available, self._running.norm, np.inf))
         self._error += 2 * self._eps * np.abs(lost) / norms * np.sqrt(changes.energy[:, index, None])
-        for row, view in enumerate(self._views):
-            size[row] = view.shrink(size[row], lost[row], squared[row])
+        size[:] = size - lost**2 if self._symmetric else squared
         self._refresh()
-        self._bar_in_span(np.arange(len(self.available)), self._running)
+        self.available &= outside(self._running, *self._limits)
 
     def _refresh(self) -> None:
         """Recompute atoms from the definition where cancellation has eaten half the digits."""
@@ -438,30 +402,20 @@ class CanonicalCorrelation(Criterion):
         self.passes += len(lost) / len(self.available)
 
     def _share_left(self) -> np.ndarray:
-        """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not alive."""
+        """Share of ‖k‖² that is left of all atoms in both views, positive; 1 for atoms that are not available."""
         assert self._running is not None
         squared, norm = (np.where(self.available, part, 1.0) for part in (self._running.squared, self._running.norm))
         return np.maximum(squared / norm, self._limits[1])
 
-    def _look(self, J: np.ndarray) -> Moments:
-        """Moments of atoms `J` from the definition; those in the span are barred."""
-        part = self.moments(J)
-        self._bar_in_span(J, part)
-        return part
-
-    def _sweep(self) -> None:
-        """Make the running moments of all atoms, in one pass."""
-
-        def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
-            part = self._look(J)
-            return tuple(field.T for field in part)
-
-        self._running = Moments(*(field.T.copy() for field in sweep(self._narrow, tile)))
-        self.passes += 1
-
-    def _bar_in_span(self, J: np.ndarray, part: Moments) -> None:
-        """Bar those of atoms `J` that lie in the span in either view from being taken."""
-        self.available[J] &= outside(part, *self._limits)
+    def _look_at(self, J: np.ndarray) -> Moments:
+        """Moments of atoms `J` from the definition, tile by tile; those in the span are barred."""
+        parts = []
+        for tile in pieces(self._narrow, J):
+            part = self.moments(tile)
+            self.available[tile] &= outside(part, *self._limits)
+            parts.append(part)
+        self.passes += len(J) / len(self.available)
+        return Moments(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
 
 class CorrelationSimulation:
@@ -537,8 +491,6 @@ def correlation_scores(part: Moments, possible: np.ndarray, signed: bool) -> np.
 
 def _inner(x: Array, y: Array) -> np.ndarray:
     """Inner products of the columns of two matrices."""
-    if namespace(x) is np:
-        return to_host(np.einsum("ij,ij->j", x, y))
     return to_host(namespace(x).sum(x * y, axis=0))
 
 

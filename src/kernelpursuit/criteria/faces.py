@@ -124,11 +124,10 @@ class Faces(OrthogonalCriterion):
         self._coordinates: np.ndarray  # of y and c along the directions, (k, 2), the constant first
         self._possible = self.atoms.available.copy()
         self._restart()
-        measured = self.atoms.measure_exactly(self._products_and_norms)
-        self._a, raw = measured[:, :2], np.sqrt(measured[:, 2])  # products of all atoms with r and c; norms
+        self._a = self.atoms.measure_exactly(self._products)  # products of all atoms with r and c
         self._possible = self.atoms.available.copy()
-        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * raw
-        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.centred, initial=0))
+        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * np.sqrt(self.atoms.norms.raw)
+        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.norms.centred, initial=0))
         self.scale = self.atoms.unit * float(longest)
         self.floor = self.atoms.unit * float(np.max(self._noise, initial=0))
         self.theta: list[float] = []
@@ -183,10 +182,6 @@ class Faces(OrthogonalCriterion):
         g, omega = self._a[:, 0], self._a[:, 1]
         return g, omega, 1 - _sign(g) * omega
 
-    def _products_and_norms(self, part: Deflated) -> np.ndarray:
-        """Products of some atoms with r and c, and their squared norms."""
-        return np.concatenate([self._products(part), part.raw[:, None]], axis=1)
-
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(self._V, np.zeros((0, 2)))
 
@@ -214,7 +209,8 @@ class Faces(OrthogonalCriterion):
         kept = np.arange(len(self.active))
         while len(kept):
             columns = np.concatenate([np.arange(offset), offset + kept])
-            weights = least_squares(R[:, columns], target)[offset:] * np.array(self._signs)[kept]
+            Q, triangle = np.linalg.qr(R[:, columns])
+            weights = solve_triangular(triangle, Q.T @ target)[offset:] * np.array(self._signs)[kept]
             zero = self._close * np.abs(weights).max()
             if weights.min() > zero:
                 break
@@ -268,18 +264,6 @@ class Faces(OrthogonalCriterion):
 
     def _loss(self) -> float:
         return float(squared_norms(self._V[:, :1])[0] / self.atoms.total_weight)
-
-
-def least_squares(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Coefficients of the least-squares fit by independent columns, on the host.
-
-    Examples
-    --------
-    >>> least_squares(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([2.0, 1.0, 3.0]))
-    array([1., 2.])
-    """
-    Q, R = np.linalg.qr(columns)
-    return solve_triangular(R, Q.T @ target)
 
 
 def _sign(values: Any) -> Any:

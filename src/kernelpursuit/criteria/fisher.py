@@ -15,7 +15,7 @@ from kernelpursuit.arrays import (
     squared_norms,
     to_host,
 )
-from kernelpursuit.atoms.protocol import Dictionary, pieces, sweep
+from kernelpursuit.atoms.protocol import Dictionary, pieces
 from kernelpursuit.criteria.base import OrthogonalCriterion
 from kernelpursuit.math.discriminants import LABELS, Discriminants, Within, check_index, class_codes
 from kernelpursuit.pursuit.directions import Deflated, Direction
@@ -23,7 +23,7 @@ from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
 from kernelpursuit.pursuit.rounding import stale, tie_tolerances
 
-_FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter is no longer told from zero
+_FLOOR = 1e-12  # share of ‖d‖² under which a within-class scatter counts as zero
 _NO_TAIL = np.zeros((0, 1))
 
 Prepared = tuple[list[Direction], "Scattered"]
@@ -107,8 +107,8 @@ class Fisher(OrthogonalCriterion):
         self.within = self.scatter(index, self._codes, counts)
         self._u = self._codes
         self._narrowest_tie = narrowest_tie(like)
-        # Running d̃ᵀBd̃ with a bound on its rounding error, and ‖d‖²; `_a` is d̃ᵀũ, (n_atoms, T).
-        self._eta = self._error = self._raw = np.zeros(0)
+        # Running d̃ᵀBd̃ with a bound on its rounding error; `_a` is d̃ᵀũ, (n_atoms, T).
+        self._eta = self._error = np.zeros(0)
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
         self._energy = float(np.sum(squared_norms(self._codes)))
@@ -133,35 +133,35 @@ class Fisher(OrthogonalCriterion):
         """
         if self._a is None:
             return self._narrowest_tie
-        eta = np.maximum(self._eta, _FLOOR * self._raw)
-        left = np.minimum(eta, self.atoms.squared)
+        norms = self.atoms.norms
+        eta = np.maximum(self._eta, _FLOOR * norms.raw)
+        left = np.minimum(eta, norms.squared)
         if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
             return tie_tolerances(self._error, left, self.available, self._narrowest_tie, most=1e-3)
-        return tie_tolerances(self._narrowest_tie * self._raw, left, self.available, self._narrowest_tie)
+        return tie_tolerances(self._narrowest_tie * norms.raw, left, self.available, self._narrowest_tie)
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Definition of the running numbers of atoms `J`: d̃ᵀũ, (len(J), T), d̃ᵀBd̃ and ‖d̃‖²."""
         part = self.atoms.deflate(J)
-        joined = self._joined(part)
-        return joined[:, :-2], joined[:, -2], part.squared
+        return self._products(part), self.within.forms(part.columns), part.squared
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
         assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self._eta[J], self.atoms.squared[J]
+        return self._a[J], self._eta[J], self.atoms.norms.squared[J]
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
-            self._begin()
+            joined = self.atoms.measure_exactly(self._joined)
+            self._a, self._eta, self._error = joined[:, :-1].copy(), joined[:, -1].copy(), np.zeros(len(joined))
+        chosen = slice(None) if J is None else J
         if self._a is None:
-            assert J is not None
-            a, eta, raw = sweep(self.atoms.D, self._look, J)
-            self.atoms.passes += len(J) / len(self.available)
+            joined, raw = self.atoms.look_at(J, lambda part: (self._joined(part), part.raw))
+            a, eta = joined[:, :-1], joined[:, -1]
         else:
-            which = slice(None) if J is None else J
-            a, eta, raw = self._a[which], self._eta[which], self._raw[which]
-        available = self.available if J is None else self.available[J]
+            a, eta, raw = self._a[chosen], self._eta[chosen], self.atoms.norms.raw[chosen]
+        available = self.available[chosen]
         ratio = fisher_ratio(a, eta, raw, available, self._noise)
         if not np.all(np.isfinite(ratio[available])):
             raise ValueError(
@@ -219,14 +219,15 @@ class Fisher(OrthogonalCriterion):
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
             del mine, theirs
         self.atoms.passes += p / len(self.available)
-        raw, noise = self._raw[J], self._noise
+        norms, noise = self.atoms.norms, self._noise
+        raw = norms.raw[J]
 
         def score(pool: PoolSimulation, possible: np.ndarray) -> np.ndarray:
             assert pool.products is not None and pool.energy is not None
             return fisher_ratio(pool.products, pool.energy, raw, possible, noise)
 
         a, eta, squared = self.running_moments(J)
-        return PoolSimulation(gram, squared, self.atoms.floor(J), score, products=a, form=scatter, energy=eta)
+        return PoolSimulation(gram, squared, norms.floor[J], score, products=a, form=scatter, energy=eta)
 
     def discriminants(self, n_steps: int, alpha: float) -> Discriminants:
         """Discriminant analysis in the span of the first `n_steps` atoms, see `Discriminants.in_span`."""
@@ -243,24 +244,11 @@ class Fisher(OrthogonalCriterion):
         )
 
     def _joined(self, part: Deflated) -> np.ndarray:
-        """Products with the codes, scatter and ‖d‖² side by side, (b, T + 2)."""
-        return np.column_stack([self._products(part), self.within.forms(part.columns), part.raw])
+        """Products with the codes and scatter side by side, (b, T + 1)."""
+        return np.column_stack([self._products(part), self.within.forms(part.columns)])
 
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(self._u, _NO_TAIL)
-
-    def _begin(self) -> None:
-        """Make the running numbers of all atoms, in one pass."""
-        joined = self.atoms.measure_exactly(self._joined)
-        self._a, self._eta, self._raw = joined[:, :-2].copy(), joined[:, -2].copy(), joined[:, -1].copy()
-        self._error = np.zeros_like(self._eta)
-
-    def _look(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Products, scatter and ‖d‖² of atoms `J` from the definition; those in the span are barred."""
-        part = self.atoms.deflate(J)
-        self.atoms.bar_in_span(J, part)
-        joined = self._joined(part)
-        return joined[:, :-2], joined[:, -2], joined[:, -1]
 
     def _scatter(self, directions: list[Direction], before: int) -> list[Array]:
         """Vectors w = (I − QQᵀ)Bq of the directions q behind the first `before`. Q are all directions before q."""
@@ -283,13 +271,14 @@ class Fisher(OrthogonalCriterion):
     def _downdate(self, p: np.ndarray, g: np.ndarray, energy: float, squared: float, length: np.ndarray) -> None:
         """Take a direction q out of the running moments of all atoms; `energy` is qᵀw and `squared` is wᵀw."""
         assert self._a is not None
+        norms = self.atoms.norms
         self._a -= p[:, None] * length[None, :]
         # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
-        self._error += 2 * self.atoms.eps * np.sqrt(self._raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))
+        self._error += 2 * self.atoms.eps * np.sqrt(norms.raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))
         self._eta = np.maximum(self._eta - 2 * p * g + energy * p * p, 0)
         for J, part in self.atoms.downdate(p):
             self._recompute(J, part)
-        allowed = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * self._raw)
+        allowed = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * norms.raw)
         lost = stale(allowed, np.where(self.available, self._error, 0))
         for J in pieces(self.atoms.D, lost):
             self._recompute(J, self.atoms.deflate(J))
@@ -297,8 +286,7 @@ class Fisher(OrthogonalCriterion):
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         assert self._a is not None
-        joined = self._joined(part)
-        self._a[J], self._eta[J], self._error[J] = joined[:, :-2], joined[:, -2], 0
+        self._a[J], self._eta[J], self._error[J] = self._products(part), self.within.forms(part.columns), 0
 
     def _loss(self) -> float:
         return float(np.sum(squared_norms(self._u)) / self.atoms.total_weight)

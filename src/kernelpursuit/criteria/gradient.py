@@ -1,4 +1,4 @@
-"""Any differentiable loss: matching pursuit on its gradient, with a full refit every few steps."""
+"""Any differentiable loss: matching pursuit on its gradient, all weights fitted again after each step."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Gradient(OrthogonalCriterion):
     - ``"backfit"``: ‖d̃ᵀg‖² / ‖d‖²;
     - ``"basic"``: ‖dᵀg‖² / ‖d‖², d deflated by the constant only, weights never refitted, atoms may be chosen again.
 
-    A step is a line search along d̃ (basic: along d), and every `refit_every` steps all weights are fitted again. Both
-    begin at the current model; for a loss that is not convex at least squares too, and the lower end is taken. For the
-    squared loss this is `Squares` at a higher price. A loss with a corner that can be `rounded` is rounded off by the
-    spread of the residuals, again each time that this has halved, and less where the shares of rows below and above
-    are not those that the corner asks for; losses of steps are then the rounded ones.
+    A step is a line search along d̃ (basic: along d), and then a fit of all weights. Both begin at the current model;
+    for a loss that is not convex at least squares too, and the lower end is taken. For the squared loss this is
+    `Squares` at a higher price. A loss with a corner that can be `rounded` is rounded off by the spread of the
+    residuals, again each time that this has halved, and less where the shares of rows below and above are not those
+    that the corner asks for; losses of steps are then the rounded ones.
 
     A step costs one column, one ``correlate`` of 1 + n_targets vectors, and O(n k) for each iteration of the optimiser.
 
@@ -45,8 +45,6 @@ class Gradient(OrthogonalCriterion):
         Labels are -1 and +1 for the losses of margins.
     loss : Loss
     variant : {"prefit", "backfit", "basic"}
-    refit_every : int or None
-        Steps from one refit of all weights to the next; None never refits.
     alpha, weights, intercept
         As in `Squares`; the objective is ``sum(w * L(y, f)) + alpha * cᵀGc``. An array of `alpha` has the ridge of each
         target.
@@ -56,7 +54,7 @@ class Gradient(OrthogonalCriterion):
         Share of the full step that the basic variant takes.
     curvature : float or ndarray of shape (n_targets,)
         Second derivative of the loss, about, or that of each target. Atoms are chosen as if it were this everywhere:
-        where it is small, a penalty is the larger beside it. Targets share the mean of what this comes to.
+        where it is small, a penalty counts for more. Targets share the mean of the penalties that this gives.
 
     References
     ----------
@@ -80,7 +78,6 @@ class Gradient(OrthogonalCriterion):
         loss: Loss,
         *,
         variant: str = "backfit",
-        refit_every: int | None = 1,
         alpha: float | np.ndarray = 0.0,
         weights: Array | None = None,
         intercept: bool = True,
@@ -96,7 +93,6 @@ class Gradient(OrthogonalCriterion):
         self.atoms = deflation_of_variant(variant, dictionary, targets, kind=self.deflation, **options)
         targets = in_double(targets)
         self._jointly = variant == "prefit"
-        self._refit_every = refit_every if self.atoms.orthogonal else None
         self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage
         self._y = targets
         self._f = namespace(targets).zeros_like(targets)
@@ -126,7 +122,7 @@ class Gradient(OrthogonalCriterion):
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
             self._a = self.atoms.measure_exactly(self._products)
-        return self.atoms.scores(J, self._a, self._products, self._jointly)
+        return self._ratios(J)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         return self._prepare_first(block)  # the gradient after it is not known before it is fitted
@@ -139,12 +135,12 @@ class Gradient(OrthogonalCriterion):
         length = self._shrinkage * length
         self._move(sample[None, :], tail[None, :], length)
         self._theta = np.concatenate([self._theta, length])
-        if self._refit_every and (len(self._chosen) + 1) % self._refit_every == 0:
+        if self.atoms.orthogonal:
             self._refit()
             while self._round_off() or self._sharpen():
                 self._refit()
         else:
-            self._converged = True  # as far as it was meant to
+            self._converged = True  # no weight is fitted again
             self._round_off()
         self.atoms.choose(atom)
         self._chosen.append(atom)
@@ -157,18 +153,12 @@ class Gradient(OrthogonalCriterion):
     def weight_path(self, n_steps: int) -> WeightPath | KeptWeights:
         """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
         thetas, atoms = self._thetas[: n_steps + 1], self._chosen[:n_steps]
+        if self.atoms.orthogonal:
+            return KeptWeights([self.atoms.solve(atoms[:k], theta) for k, theta in enumerate(thetas)])
         directions = self.atoms.coefficients(atoms)
-        if not self._refit_every:
-            start = thetas[0] if self.atoms.intercept else np.zeros((1, self._y.shape[1]))
-            lengths = np.concatenate([start, *(theta[-1:] for theta in thetas[1:])])
-            return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
-        stages: list[np.ndarray | tuple[np.ndarray, np.ndarray]] = []
-        for k, theta in enumerate(thetas):
-            if k % self._refit_every == 0:  # all weights changed
-                stages.append(self.atoms.solve(atoms[:k], theta))
-            else:
-                stages.append((directions[: k + 1, k].copy(), theta[-1]))
-        return KeptWeights(stages)
+        start = thetas[0] if self.atoms.intercept else np.zeros((1, self._y.shape[1]))
+        lengths = np.concatenate([start, *(theta[-1:] for theta in thetas[1:])])
+        return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
 
     def coef(self) -> np.ndarray:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
@@ -194,8 +184,7 @@ class Gradient(OrthogonalCriterion):
         """How far the shares of rows below and above the model are from those that a loss with a corner asks for.
 
         A number for each target; 0 where the difference is of no more rows than the model may go through, or where the
-        model fits all rows. Rows
-        with the same value, to which the model is near, are above and below in part.
+        model fits all rows. Rows of one value that the model comes near to are above and below in part.
         """
         sharp, rounded = (to_host(form.gradient(self._y, self._f)) for form in (self._sharp, self._form))
         tied = to_host(self._y), self._weights, _BALANCED * self.smaller_share() / 2

@@ -282,16 +282,13 @@ class Rayleigh(Criterion):
 
     def _norms(self, J: np.ndarray | None) -> np.ndarray:
         """‖K⁽ᵗ⁾eᵢ‖² of atoms `J`: kept up to date once all were asked for, from the definition before that."""
-        if J is None and self._h is None:
-            (self._h,) = sweep(self.D, lambda tile: self.moments(tile)[:1])
-            self._reference = self._h.copy()
-            self.passes += 1
-        if self._h is not None:
-            return self._h if J is None else self._h[J]
-        assert J is not None
-        self.passes += len(J) / len(self.available)
-        (norms,) = sweep(self.D, lambda tile: self.moments(tile)[:1], J)
-        return norms
+        if self._h is None:
+            (norms,) = sweep(self.D, lambda tile: self.moments(tile)[:1], J)
+            self.passes += len(norms) / len(self.available)
+            if J is not None:
+                return norms
+            self._h, self._reference = norms, norms.copy()
+        return self._h if J is None else self._h[J]
 
     def _deflate(self, J: np.ndarray) -> Array:
         """Columns `J` of what is left of K, (n, len(J)), in the namespace of the dictionary."""

@@ -8,9 +8,8 @@ import numpy as np
 
 from kernelpursuit.arrays import Array, energies, from_host, in_double, padded, squared_norms, to_host
 from kernelpursuit.atoms.protocol import Dictionary
-from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant
+from kernelpursuit.criteria.base import OrthogonalCriterion, deflation_of_variant, ratios
 from kernelpursuit.math.weights import WeightPath
-from kernelpursuit.pursuit.deflation import ratios
 from kernelpursuit.pursuit.directions import Deflated, Direction, side_by_side, tails_of
 from kernelpursuit.pursuit.left_out import leave_out
 from kernelpursuit.pursuit.loop import Step
@@ -81,23 +80,25 @@ class Squares(OrthogonalCriterion):
         intercept: bool = True,
         groups: np.ndarray | None = None,
         shrinkage: float = 1.0,
-        leaves_out: bool = True,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        options: dict[str, Any] = {
-            "alpha": alpha,
-            "weights": weights,
-            "counts": counts,
-            "intercept": intercept,
-            "groups": groups,
-        }
-        self.atoms = deflation_of_variant(variant, dictionary, targets, kind=self.deflation, **options)
+        self.atoms = deflation_of_variant(
+            variant,
+            dictionary,
+            targets,
+            kind=self.deflation,
+            alpha=alpha,
+            weights=weights,
+            counts=counts,
+            intercept=intercept,
+            groups=groups,
+        )
         self._jointly = variant == "prefit"
         self._shrinkage = shrinkage
         self._r = self.atoms.centre(self.atoms.scale_rows(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if leaves_out and self.atoms.orthogonal else None
+        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
         self._refreshed_at = self._fit_constant() if intercept else self._loss()
 
@@ -129,7 +130,7 @@ class Squares(OrthogonalCriterion):
         if J is None and self._a is None:
             self._a = self.atoms.measure(self._r, self._r_tail)
             self._finish_block()
-        return self.atoms.scores(J, self._a, self._products, self._jointly)
+        return self._ratios(J)
 
     def _products(self, part: Deflated) -> np.ndarray:
         return part.products(self._r, self._r_tail)
@@ -142,15 +143,16 @@ class Squares(OrthogonalCriterion):
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
         assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self.atoms.squared[J]
+        return self._a[J], self.atoms.norms.squared[J]
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
         if self._a is None:
             return None
         gram, floor = self.atoms.pool_gram(J)
-        norms = self.atoms.squared[J] if self.atoms.orthogonal else self.atoms.centred[J]
-        divisors = None if self._jointly else self.atoms.centred[J]
+        squared, centred = self.atoms.norms.squared[J], self.atoms.norms.centred[J]
+        norms = squared if self.atoms.orthogonal else centred
+        divisors = None if self._jointly else centred
 
         def score(simulation: PoolSimulation, possible: np.ndarray) -> np.ndarray:
             assert simulation.products is not None

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelpursuit.arrays import Array, eps, from_host, in_span_limit
-from kernelpursuit.math.basis import LARGEST_INSIDE, Basis
+from kernelpursuit.math.basis import Basis
 from kernelpursuit.math.cholesky import leading, pivot_limit, pivots
+
+LARGEST_INSIDE = 0.1  # largest inner product of columns made orthonormal by known products, for these to be trusted
 
 
 class FirstRound(NamedTuple):

@@ -15,18 +15,40 @@ from kernelpursuit.pursuit.directions import Direction
 _FALLEN = 1e-3  # share of the energy from which on differences have lost too many digits
 
 
+class PoolProducts(NamedTuple):
+    """Inner products of some atoms of the last pool."""
+
+    inside: np.ndarray  # (size, b), with the directions
+    gram: np.ndarray  # (b, b), with each other, outside the span
+    kept: np.ndarray  # (size, n_atoms), those of all atoms with the directions
+
+
 class RemoteDeflation(Deflation):
-    """A `Deflation` of remote rows."""
+    """A `Deflation` of remote rows, which remembers the inner products of the last pool."""
 
     basis: RemoteBasis
     basis_type = RemoteBasis
-    keeps_first = True
+    _pool: tuple[int, np.ndarray, np.ndarray] | None = None  # directions then, atoms, inner products
 
     def _add_constant(self, column: Array) -> None:
         self.basis.begin(column, self.total_weight)
 
-    def _products_with_directions(self, J: np.ndarray, columns: Array) -> None:
-        """None: to read some of the products takes as long as to read all of them."""
+    def pool_gram(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As of `Deflation`."""
+        gram, floor = super().pool_gram(J)
+        self._pool = self.size, J, gram.copy()  # a simulation changes its own
+        return gram, floor
+
+    def products_of_pool(self, block: list[int]) -> PoolProducts | None:
+        """Inner products of the atoms of `block` that the last pool has brought; None where it has not brought all."""
+        kept = None if self.kept_products is None else self.kept_products.all_of(self.size)
+        if self._pool is None or kept is None:
+            return None
+        size, J, gram = self._pool
+        index = np.searchsorted(J, block)
+        if size != self.size or size != self.basis.size or not np.array_equal(J[np.minimum(index, len(J) - 1)], block):
+            return None
+        return PoolProducts(kept[:, block], gram[np.ix_(index, index)], kept)
 
 
 class LazyScalar(np.lib.mixins.NDArrayOperatorsMixin):

@@ -28,7 +28,7 @@ DESCRIPTIONS = {
         the best share g of all with probability at least ``1 - (1 - g)**s``, whatever the data. A pair gives the size
         with which the best atom is above that quantile with probability 1 - epsilon: (0.05, 0.95) is 59. "growing"
         begins with 59 and adds 1.7 in each step, because late atoms are harder to find. Samples need no kernel matrix;
-        if the matrix fits into memory, None is faster than samples of more than a tenth of the atoms.""",
+        if the matrix fits into memory, None is faster than samples of more than a fiftieth of the atoms.""",
     "weakness": """weakness : float, default=1
         Lowest score that an atom may have, as a share of the best score of all atoms at that moment. 1 takes exactly
         the atoms of greedy choice. 0.5 saves most passes over the data. ``path_.steps[i].weakness`` certifies the share

@@ -94,43 +94,33 @@ class WeightPath:
 
 @dataclass(frozen=True, eq=False)
 class KeptWeights:
-    """Weights after 0, 1, ... steps of a path on which some steps fit all weights again.
+    """Weights after 0, 1, ... steps of a path on which each step fits all weights again.
 
     A refit gives every atom a new weight for each target. Those numbers follow from nothing smaller than the training
-    data, so a path with a refit at every step keeps them all. Between refits a step keeps its direction and lengths.
+    data, so all of them are kept.
 
     Parameters
     ----------
-    stages : list of ndarray or (ndarray, ndarray)
-        For 0, 1, ... steps: all weights, (1 + n_atoms, n_targets), the intercept first; or the change by a step, a
-        direction (1 + n_atoms,) and its length for each target.
+    stages : sequence of ndarray
+        For 0, 1, ... steps: all weights, (1 + n_atoms, n_targets), the intercept first.
 
     Examples
     --------
     >>> import numpy as np
-    >>> added = np.array([0.5, 2.0]), np.array([3.0])
-    >>> path = KeptWeights([np.array([[1.0]]), added, np.array([[1.0], [5.0], [7.0]])])
+    >>> path = KeptWeights([np.array([[1.0]]), np.array([[2.0], [5.0]])])
     >>> [coef[:, 0].tolist() for coef in path]
-    [[1.0, 0.0, 0.0], [2.5, 6.0, 0.0], [1.0, 5.0, 7.0]]
+    [[1.0, 0.0], [2.0, 5.0]]
     """
 
-    stages: Sequence[np.ndarray | tuple[np.ndarray, np.ndarray]]
+    stages: Sequence[np.ndarray]
 
     def __len__(self) -> int:
         return len(self.stages) - 1
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Weights after 0, 1, ... steps, (1 + n_atoms, n_targets), the intercept first."""
-        width = max(len(stage[0]) if isinstance(stage, tuple) else len(stage) for stage in self.stages)
-        coef = np.zeros((width, 0))
-        for stage in self.stages:
-            if isinstance(stage, tuple):
-                direction, length = stage
-                coef = coef.copy()
-                coef[: len(direction)] += direction[:, None] * length
-            else:
-                coef = padded(stage, width)
-            yield coef
+        width = max(map(len, self.stages))
+        return (padded(stage, width) for stage in self.stages)
 
     def last(self) -> np.ndarray:
         """Weights after all steps."""
@@ -143,10 +133,7 @@ class KeptWeights:
 
     def times(self, unit: float, zero: np.ndarray | float = 0.0) -> KeptWeights:
         """The weights for targets in another unit, with `zero` added to the intercept."""
-
-        def changed(stage: np.ndarray) -> np.ndarray:
-            weights = stage * unit
-            weights[0] += zero
-            return weights
-
-        return KeptWeights([(s[0], s[1] * unit) if isinstance(s, tuple) else changed(s) for s in self.stages])
+        stages = [stage * unit for stage in self.stages]
+        for stage in stages:
+            stage[0] += zero
+        return KeptWeights(stages)

@@ -1,10 +1,11 @@
 """Pursuit: the loop and its record, the atoms outside the span, and the rules of candidates and of stopping.
 
-Begin with loop.py: `pursue` asks a criterion for scores, takes the atom of the highest one, and notes a `Step` in the
+Begin with loop.py: `pursue` asks a criterion for scores, takes the atom of the highest one, and adds a `Step` to the
 `Path`; ties are broken in `propose`, and an interrupt is caught in `pursue`. candidates.py and stopping.py are the
 rules. deflation.py keeps the atoms outside the span, with row weights (row_weights.py), the ridge (ridge.py) and
-groups (groups.py), which no other file knows of. left_out.py has the exact leave-one-out residuals. lookahead.py
-takes several atoms at one pass over the data.
+groups (groups.py), which no other file knows of; rounding.py says which of its running numbers have lost their digits.
+left_out.py has the exact leave-one-out residuals. lookahead.py takes several atoms at one pass over the data, tried out
+on the small matrices of pool_matrices.py.
 """
 
 from kernelpursuit.pursuit.candidates import everything, growing_subset, random_subset, sample_size

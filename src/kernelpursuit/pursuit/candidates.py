@@ -11,7 +11,6 @@ import numpy as np
 
 Candidates = Callable[[np.ndarray], "np.ndarray | None"]
 START, RATE = 59, 1.7  # of `growing_subset`
-FIXED = 8  # what a look at an atom costs beside its products with the directions, in these
 
 
 def everything(available: np.ndarray) -> None:
@@ -19,32 +18,14 @@ def everything(available: np.ndarray) -> None:
     return None
 
 
-def is_large(sample: int, n_atoms: int, directions: int) -> bool:
-    """Whether a look at so many atoms takes longer than to keep the scores of all up to date, by a matrix in memory.
-
-    Each atom of a sample is made orthogonal to all directions; the matrix is read once.
-
-    Examples
-    --------
-    >>> is_large(50, 1000, 0), is_large(50, 1000, 100), is_large(150, 1000, 0)
-    (False, True, True)
-    """
-    return sample * (FIXED + directions) >= n_atoms
-
-
-def available_sample(criterion: Any, candidates: Candidates, taken: int | None = None) -> np.ndarray | None:
+def available_sample(criterion: Any, candidates: Candidates) -> np.ndarray | None:
     """A sample of atoms, drawn again until none of them turns out to lie in the span; None: all atoms.
 
-    So a sample depends on the steps before it, and not on which atoms earlier samples happened to hold. From the first
-    large sample on the scores of all atoms are kept, unless `taken`, the number of steps before, is None.
+    So a sample depends on the steps before it, and not on which atoms earlier samples happened to hold.
     """
     while criterion.available.any() and (sample := candidates(criterion.available)) is not None:
         before = criterion.available[sample]
-        if taken is not None and getattr(criterion, "can_track_cheaply", False):
-            directions = min(taken, int(np.sum(~criterion.available)))  # those taken that may be taken again are none
-            if is_large(len(sample), len(criterion.available), directions):
-                criterion.scores()
-        criterion.scores(sample)
+        criterion.scores(sample)  # an atom in the span is no longer available then
         if np.array_equal(before, criterion.available[sample]):
             return sample
     return None
@@ -67,10 +48,10 @@ def random_subset(size: int, rng: np.random.Generator) -> Candidates:
     """
 
     def candidates(available: np.ndarray) -> np.ndarray:
-        some, m = 4 * size, len(available)  # the order as far as it is needed, mostly
-        order = rng.integers(m, size=some) if some < m else rng.permutation(m)
+        few, m = 4 * size, len(available)  # draws that mostly hold enough different available atoms
+        order = rng.integers(m, size=few) if few < m else rng.permutation(m)
         found = first_available(order, available, size)
-        if len(found) < size and some < m:
+        if len(found) < size and few < m:
             found = first_available(np.concatenate([order, rng.permutation(m)]), available, size)
         return found
 

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import (
-    Array,
-    energies,
-    eps,
-    gather,
-    in_double,
-    in_span_limit,
-    namespace,
-    narrowest_tie,
-    squared_rows,
-    to_host,
-)
+from kernelpursuit.arrays import Array, energies, eps, in_double, in_span_limit, namespace, narrowest_tie, to_host
 from kernelpursuit.atoms.protocol import (
     Dictionary,
     each_piece,
@@ -33,21 +22,12 @@ from kernelpursuit.pursuit.directions import Deflated, Direction, RawDirections,
 from kernelpursuit.pursuit.groups import Groups
 from kernelpursuit.pursuit.pool_matrices import KeptProducts, pairs_of_pieces
 from kernelpursuit.pursuit.ridge import Ridge
-from kernelpursuit.pursuit.rounding import stale, tie_tolerances
+from kernelpursuit.pursuit.rounding import RunningNorms, tie_tolerances
 from kernelpursuit.pursuit.row_weights import RowWeights
 
 _IN_SPAN_WITH_RIDGE = 1e-10  # share of ‖d‖² at which an atom counts as in the span where there is a penalty
 _MANY = 0.1  # share of the norms; where more are computed again after a pass, passes go over to float64
-_PASS_ERROR = 0.05  # times eps ‖d‖ ‖v‖: error of a product dᵀv of float32 numbers, about
 _LEAST_IN_POOL = 3e-5  # share of ‖d‖² below which inner products of a pool in float32 may be wrong by a percent
-
-
-class PoolProducts(NamedTuple):
-    """Inner products of some atoms of the last pool."""
-
-    inside: np.ndarray  # (size, b), with the directions
-    gram: np.ndarray  # (b, b), with each other, outside the span
-    kept: np.ndarray  # (size, n_atoms), those of all atoms with the directions
 
 
 class Deflation:
@@ -79,12 +59,14 @@ class Deflation:
     ----------
     available : ndarray of bool, shape (n_atoms,)
         Atoms that are not chosen and do not lie in the span.
-    squared : ndarray of shape (n_atoms,)
-        Running squared norms of the deflated atoms.
-    centred : ndarray of shape (n_atoms,)
-        Squared norms of the atoms with only the constant removed.
+    norms : RunningNorms
+        Squared norms of all deflated atoms, from `measure` or `measure_exactly` on; empty before.
     size : int
         Directions in use, that of the constant included. Those of a block wait behind them until its atoms are taken.
+    eps : float
+        Unit roundoff of a pass over the data.
+    single : bool
+        Whether passes are made in float32.
     passes : float
         Passes over the data so far.
 
@@ -96,7 +78,6 @@ class Deflation:
     """
 
     basis_type: type[Basis] = Basis
-    keeps_first = False  # whether products with the directions before the first pass are kept: they cost no read
 
     def __init__(
         self,
@@ -119,12 +100,8 @@ class Deflation:
         self.D = dictionary
         self.orthogonal = orthogonal
         self.intercept = intercept
-        self.eps = eps(like)
         self.passes = 0.0
-        self._dtype = like.dtype  # of a pass; all else is float64
-        self.single = self.eps > 1e-10
-        self._narrowest_tie = narrowest_tie(like)
-        self._tie_tolerances: np.ndarray | None = None  # of each atom, until the next step
+        self._pass_in_precision_of(like)
         wide = xp.empty((n, 0), dtype=xp.float64, device=like.device)
         # Penalty coordinates come from differences of squared norms, so they carry half as many digits as columns do.
         self._limit = _IN_SPAN_WITH_RIDGE if alpha > 0 else in_span_limit(wide)
@@ -138,17 +115,14 @@ class Deflation:
             self._add_constant(self.scale_rows(xp.ones((n, 1), dtype=wide.dtype, device=wide.device))[:, 0])
         self.size = self.basis.size
         self._directions = (SpanDirections if orthogonal else RawDirections)(self.basis)
+        self.give_back = self._directions.give_back
         self.solve, self.coefficients = self._directions.solve, self._directions.coefficients
         self.available = np.ones(m, dtype=bool)
-        self.squared = self.centred = self._raw = np.zeros(0)
-        self._reference = np.zeros(0)  # squared norms when they were last computed from the definition
+        self.norms = RunningNorms(np.zeros(0), np.zeros(0), np.zeros(0), self._limit, self.eps)
         self._recomputed = 0  # norms computed from the definition again since the last pass
         self._set_aside = np.zeros(m, dtype=bool)  # atoms barred because float32 does not tell them from the span
-        self._floor = np.zeros(0)  # squared norms at which atoms lie in the span
-        self._seen: tuple[np.ndarray, Any] = (np.zeros(0, dtype=np.intp), None)  # a sample of atoms, ascending
-        self._kept: KeptProducts | None = None  # from the first pool on
-        self._first = np.zeros((0, m))  # products with the directions before that, where `keeps_first`
-        self._pool: tuple[int, np.ndarray, np.ndarray] | None = None  # of the last pool: size, atoms, inner products
+        self._inside: np.ndarray | None = None  # products of all atoms with the directions, from `measure` to a step
+        self.kept_products: KeptProducts | None = None  # from the first pool on
 
     def _add_constant(self, column: Array) -> None:
         """Make the constant, weighted, the first direction."""
@@ -158,21 +132,16 @@ class Deflation:
 
     def columns(self, J: np.ndarray) -> Array:
         """Atoms `J`, weighted, in float64, without the constants of groups."""
-        seen, columns = self._seen
-        index = np.searchsorted(seen, J) if len(seen) else J
-        if len(seen) and np.array_equal(seen.take(index, mode="clip"), J):
-            columns = gather(columns, index, axis=1)  # computed when they were scored
-        else:
-            columns = exact_columns(self.D, J)
-        return self.centre(self.centre(self.scale_rows(columns)))  # once leaves eps of what was taken out
+        columns = self.scale_rows(exact_columns(self.D, J))
+        return self.centre(self.centre(columns))  # once leaves eps of what was taken out
 
     def centre(self, columns: Array) -> Array:
         """Weighted `columns` without the constants of groups, where there are groups."""
         return columns if self.groups is None else self.groups.centre(columns)
 
-    def deflate(self, J: np.ndarray, columns: Array | None = None) -> Deflated:
-        """Atoms `J` outside the span, from the definition; `columns` are the atoms where they are known."""
-        columns, raw, centred = self._weighted(exact_columns(self.D, J) if columns is None else columns)
+    def deflate(self, J: np.ndarray) -> Deflated:
+        """Atoms `J` outside the span, from the definition."""
+        columns, raw, centred = self._weighted(exact_columns(self.D, J))
         tails = self._tails(J)
         rest = np.zeros(len(J)) if self.ridge is None else self.ridge.rest(J, tails)
         penalty = np.sum(tails**2, axis=1) + rest
@@ -198,87 +167,25 @@ class Deflation:
     def _tails(self, J: np.ndarray) -> np.ndarray:
         return np.zeros((len(J), 0)) if self.ridge is None else self.ridge.tails(J)
 
-    def bar_in_span(self, J: np.ndarray, part: Deflated) -> None:
-        """Bar those of atoms `J` that lie in the span from being taken, given these atoms deflated."""
-        self.available[J] &= part.squared > self._limit * part.raw
+    def look_at(self, J: np.ndarray | None, f: Callable[[Deflated], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+        """Numbers ``f(part)`` of atoms `J` (None: all), deflated tile by tile; those in the span are barred."""
 
-    # -- scores
+        def tile(some: np.ndarray) -> tuple[np.ndarray, ...]:
+            part = self.deflate(some)
+            self.available[some] &= part.squared > self._limit * part.raw
+            return f(part)
 
-    def scores(
-        self,
-        J: np.ndarray | None,
-        running: np.ndarray | None,
-        products: Callable[[Deflated], np.ndarray],
-        jointly: bool,
-    ) -> np.ndarray:
-        """Squared products of atoms `J` (None: all) over their squared norms; ``-inf`` for atoms in the span.
+        self.passes += (len(self.available) if J is None else len(J)) / len(self.available)
+        return sweep(self.D, tile, J)
 
-        Parameters
-        ----------
-        J : ndarray or None
-        running : ndarray of shape (n_atoms, t) or None
-            Products of all atoms, where they are kept up to date.
-        products : callable
-            Their definition, used where they are not.
-        jointly : bool
-            Whether to divide by the norm of the part outside the span. If not, by that outside the constant only.
-        """
-        if running is None:
-            assert J is not None
-            a, norms = sweep(self.D, lambda tile: self._products_and_norms(tile, products, jointly), J)
-            self.passes += len(J) / len(self.available)
-        else:
-            a, norms = running, self.squared if jointly else self.centred
-            if J is not None:
-                a, norms = a[J], norms[J]
-        gain = ratios(a, norms, self.available if J is None else self.available[J])
-        if not gain.max(initial=0) < np.inf:
-            raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
-        return gain
-
-    def _products_and_norms(
-        self, J: np.ndarray, products: Callable[[Deflated], np.ndarray], jointly: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Products and norms of atoms `J` from the definition; those in the span are barred."""
-        columns = exact_columns(self.D, J)
-        if np.all(np.diff(J) > 0):
-            self._seen = J, columns
-        part = self.deflate(J, columns)
-        self.bar_in_span(J, part)
-        return products(part), part.squared if jointly else part.centred
-
-    @property
-    def tie_tolerance(self) -> Any:
-        """Relative difference under which scores are equal; one for each atom where running norms are kept.
-
-        A norm that has fallen to a share x of what it was is known 1/x times less well.
-        """
-        if not len(self.squared):
-            return self._narrowest_tie
-        if self._tie_tolerances is None:
-            error = self._narrowest_tie * self._raw
-            self._tie_tolerances = tie_tolerances(error, self.squared, self.available, self._narrowest_tie)
-        return self._tie_tolerances
-
-    def floor(self, J: np.ndarray) -> np.ndarray:
-        """The squared norm at which each of atoms `J` counts as lying in the span."""
-        return self._floor[J]
-
-    # -- running norms of all atoms
+    # -- passes over all atoms, and running norms
 
     def measure_exactly(self, products: Callable[[Deflated], np.ndarray]) -> np.ndarray:
         """Make the running norms of all atoms from the definition and return `products` of all of them, in one pass."""
-
-        def tile(J: np.ndarray) -> tuple[np.ndarray, ...]:
-            part = self.deflate(J)
-            self.bar_in_span(J, part)
-            return products(part), part.squared, part.centred, part.raw
-
-        joined, self.squared, self.centred, self._raw = sweep(self.D, tile)
-        self._set_floor()
-        self._tie_tolerances = None
-        self._reference = self.squared.copy()
-        self.passes += 1
+        joined, squared, centred, raw = self.look_at(
+            None, lambda part: (products(part), part.squared, part.centred, part.raw)
+        )
+        self.norms = RunningNorms(squared, centred, raw, self._limit, self.eps)
         return joined
 
     def measure(self, samples: Array, tails: np.ndarray) -> np.ndarray:
@@ -315,17 +222,14 @@ class Deflation:
                     width = min(own.shape[1], len(other))
                     products[J, columns] += own[:, :width] @ other[:width]
                 penalty[J] = np.sum(own**2, axis=1) + self.ridge.rest(J, own)
-        self._raw, squared = raw + penalty, squared + penalty
-        self._set_floor()
-        inside = products[:, :size]
-        self.centred = squared - (inside[:, 0] ** 2 if self.intercept else 0.0)
-        self.squared, self._reference = squared.copy(), squared.copy()
+        inside, a = products[:, :size], products[:, size:].copy()
+        centred = squared + penalty - (inside[:, 0] ** 2 if self.intercept else 0.0)
+        self.norms = RunningNorms(squared + penalty, centred, raw + penalty, self._limit, self.eps)
         self.passes += 1
-        a = products[:, size:].copy()
-        if self.keeps_first:
-            self._first = inside.T.copy()
-        for J, part in self._downdate(inside):
-            self.centred[J], a[J] = part.centred, part.products(samples, tails)
+        self._inside = inside.T
+        for J, part in self._recompute(self.norms.downdate(inside, self.available)):
+            self.norms.centred[J], a[J] = part.centred, part.products(samples, tails)
+        self._bar_in_span()
         return a
 
     def correlate(self, samples: Array, tails: np.ndarray) -> np.ndarray:
@@ -346,44 +250,35 @@ class Deflation:
         Yields, tile by tile, the atoms whose norms were computed from the definition again, so that the caller can do
         as much for its own running numbers.
         """
-        if self._kept is not None and self.orthogonal:
-            self._kept.append(products)
-        yield from self._downdate(products[:, None])
-
-    def _downdate(self, products: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
-        """Take several directions out of the running norms, given their products (n_atoms, b) with all atoms."""
-        self.squared -= squared_rows(products)
-        self._tie_tolerances = None
-        known = np.where(self.available, self.squared, np.inf)
-        needed = np.sqrt(self.eps) * self._reference
-        if self.single:  # products are wrong by a share of eps ‖d‖, however little is left of d
-            needed = _PASS_ERROR * np.sqrt(self.eps) * np.sqrt(self._raw) * np.sqrt(self._reference)
-            needed = np.maximum(needed, self._floor)  # no atom is barred before its norm was computed in float64
-        lost = stale(known, needed)
-        self._recomputed += len(lost)
-        yield from self._recompute(lost)
-        self._bar_below_floor()
-
-    def _bar_below_floor(self) -> None:
-        """Bar atoms whose running norm is too small from being taken; in float32 only until passes are in float64."""
-        low = self.available & (self.squared <= self._floor)
-        self.available &= ~low
-        if self.single:
-            self._set_aside |= low
+        self._inside = None
+        if self.kept_products is not None and self.orthogonal:
+            self.kept_products.append(products)
+        yield from self._recompute(self.norms.downdate(products[:, None], self.available))
+        self._bar_in_span()
 
     def _recompute(self, atoms: np.ndarray) -> Iterator[tuple[np.ndarray, Deflated]]:
         """Norms of some atoms from the definition, tile by tile."""
         for J, part in each_piece(self.D, self.deflate, atoms):
-            self.squared[J] = self._reference[J] = part.squared
+            self.norms.replace(J, part.squared)
             yield J, part
-        self._tie_tolerances = None
+        self._recomputed += len(atoms)
         self.passes += len(atoms) / len(self.available)
 
-    def _set_floor(self) -> None:
-        """Note at which squared norm each atom counts as lying in the span, in the precision of passes."""
-        self._floor = (max(self._limit, self.eps) if self.single else self._limit) * self._raw
+    def _bar_in_span(self) -> None:
+        """Bar atoms whose running norm is too small from being taken; in float32 only until passes are in float64."""
+        low = self.available & (self.norms.squared <= self.norms.floor)
+        self.available &= ~low
+        if self.single:
+            self._set_aside |= low
 
     # -- precision of passes
+
+    def _pass_in_precision_of(self, like: Array) -> None:
+        self._dtype, self.eps, self.narrowest_tie = like.dtype, eps(like), narrowest_tie(like)
+        self.single = self.eps > 1e-10
+
+    def _in_precision_of_passes(self, vectors: Array) -> Array:
+        return vectors if vectors.dtype == self._dtype else self._xp.astype(vectors, self._dtype)
 
     @property
     def needs_float64(self) -> bool:
@@ -395,18 +290,24 @@ class Deflation:
 
         Yields all atoms that may be taken, tile by tile, as `downdate` does those whose norms were computed again.
         """
-        self.D, self._dtype, self.single = in_float64(self.D), self._xp.float64, False
-        like = self.basis.directions
-        self.eps, self._narrowest_tie, self._kept = eps(like), narrowest_tie(like), None
-        self._set_floor()
+        self.D = in_float64(self.D)
+        self._pass_in_precision_of(self.basis.directions)
+        self.norms = RunningNorms(self.norms.squared, self.norms.centred, self.norms.raw, self._limit, self.eps)
+        self._inside = self.kept_products = None
         self.available |= self._set_aside
         for J, part in self._recompute(np.flatnonzero(self.available)):
-            self.centred[J] = part.centred
+            self.norms.centred[J] = part.centred
             yield J, part
-        self._bar_below_floor()
+        self._bar_in_span()
 
-    def _in_precision_of_passes(self, vectors: Array) -> Array:
-        return vectors if vectors.dtype == self._dtype else self._xp.astype(vectors, self._dtype)
+    @property
+    def tie_tolerance(self) -> Any:
+        """Relative difference under which scores are equal; one for each atom where running norms are kept.
+
+        A norm that has fallen to a share x of what it was is known 1/x times less well.
+        """
+        norms, least = self.norms, self.narrowest_tie
+        return tie_tolerances(least * norms.raw, norms.squared, self.available, least) if len(norms.raw) else least
 
     # -- directions of chosen atoms
 
@@ -414,19 +315,13 @@ class Deflation:
         """Directions that the atoms of `block` add one after the other. They wait until `choose` or `give_back`."""
         atoms = np.array(block)
         tails = np.zeros((len(block), 0)) if self.ridge is None else self.ridge.extend(atoms)
-        columns = self.columns(atoms)
-        known = self._products_with_directions(atoms, columns) if self.orthogonal else None
-        return self._directions.extend(block, columns, tails, known)
+        return self._directions.extend(block, self.columns(atoms), tails)
 
     def choose(self, atom: int) -> None:
         """Record that `atom` was taken, so that it is in the span now."""
         if self.orthogonal:
             self.available[atom] = False
             self.size += 1
-
-    def give_back(self, directions: list[Direction]) -> None:
-        """Undo `extend` for its last `directions`."""
-        self._directions.give_back(len(directions))
 
     # -- inner products of a pool of atoms, for simulations
 
@@ -437,90 +332,45 @@ class Deflation:
         for all atoms when the directions were taken, and are kept from the first pool on. In float32 an atom of which
         little is left counts as in the span of the pool.
         """
-        if self._kept is None:
-            self._kept = self._room_for_products()
-        spare, itemsize = getattr(self.D, "spare", 0), np.dtype(np.float32 if self.single else np.float64).itemsize
+        n, dtype = self.D.shape[0], np.dtype(np.float32 if self.single else np.float64)
+        spare = getattr(self.D, "spare", 0)
+        if self.kept_products is None:
+            memory = max(2 * self.D.tile * n * dtype.itemsize, spare // 2)
+            first = np.zeros((0, len(self.available))) if self._inside is None else self._inside
+            self.kept_products = KeptProducts(self.size, first, dtype, memory, self.basis.capacity)
         # Columns of a pool that is cut are made again for each pair.
-        width = max(self.D.tile, spare // (4 * self.D.shape[0] * itemsize))
-        missing = self._kept.missing(self.size)
+        width = max(self.D.tile, spare // (4 * n * dtype.itemsize))
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
-        rest = np.empty((sum(rows.stop - rows.start for rows in missing), len(J)))
-        found = []  # read when all of it is under way
-        for part, other, columns, others in pairs_of_pieces(J, width, self.D.shape[0], self._columns_of_pool):
-            own = missing if other == part else []
-            inside = [self._in_precision_of_passes(self.basis.directions[rows, :]) @ columns for rows in own]
-            found.append((part, other, inner_products(columns, others), inside))
-            del columns, others  # before the next ones are made
-        for part, other, inner, inside in found:
+        inside = np.empty((self.size, len(J)))
+        for part, other, columns, others in pairs_of_pieces(J, width, n, self._columns_of_pass):
+            inner = inner_products(columns, others)  # where reading is slow, it is read with those below
+            if part == other:
+                own = self._products_with_directions(J[part], columns)
+                inside[:, part] = self.kept_products.completed(J[part], self.size, own)
             products = to_host(inner)
             gram[part, other] += products
-            if other == part:
-                rest[:, part] = self._with_tails(missing, J[part], inside)
-            else:
+            if part != other:
                 gram[other, part] += products.T
-        for products in (self._kept.at(J), rest):
-            gram -= products.T @ products
+            del columns, others  # before the next ones are made
+        gram -= inside.T @ inside
         self.passes += len(J) / len(self.available)
-        self._pool = self.size, J, gram.copy()  # a simulation changes its own
-        little = self.squared[J] < (_LEAST_IN_POOL if self.single else 0.0) * self._raw[J]
-        return gram, np.where(little, np.inf, self._floor[J])
+        little = self.norms.squared[J] < (_LEAST_IN_POOL if self.single else 0.0) * self.norms.raw[J]
+        return gram, np.where(little, np.inf, self.norms.floor[J])
 
-    def _columns_of_pool(self, J: np.ndarray) -> Array:
+    def _columns_of_pass(self, J: np.ndarray) -> Array:
+        """Atoms `J`, weighted and centred, in the precision of passes."""
         return self._in_precision_of_passes(self.centre(self.scale_rows(self.D.columns(J))))
 
-    def _room_for_products(self) -> KeptProducts:
-        """Where products of all atoms with the directions from now on are kept, as far as there is memory."""
-        dtype = np.dtype(np.float32 if self.single else np.float64)
-        memory = max(2 * self.D.tile * self.D.shape[0] * dtype.itemsize, getattr(self.D, "spare", 0) // 2)
-        first = self._first if len(self._first) == self.size else self._first[:0]
-        kept = KeptProducts(self.size - len(first), len(self.available), dtype, memory, self.basis.capacity)
-        for products in first:
-            kept.append(products)
-        return kept
-
-    def products_of_pool(self, block: list[int]) -> PoolProducts | None:
-        """Inner products of the atoms of `block` that the last pool has brought; None where it has not brought all."""
-        if self._pool is None or self._kept is None or self._kept.missing(self.size):
-            return None
-        size, J, gram = self._pool
-        index = np.searchsorted(J, block)
-        if size != self.size or size != self.basis.size or not np.array_equal(J[np.minimum(index, len(J) - 1)], block):
-            return None
-        return PoolProducts(self._kept.at(np.array(block)), gram[np.ix_(index, index)], self._kept.all())
-
-    def _products_with_directions(self, J: np.ndarray, columns: Array) -> np.ndarray | None:
-        """Products of atoms `J`, given their columns, with the directions, most of them kept from earlier passes.
-
-        None where few were kept, or where a block waits behind the directions in use.
-        """
-        if self._kept is None or self.size != self.basis.size:
-            return None
-        missing = self._kept.missing(self.size)
-        if 2 * sum(rows.stop - rows.start for rows in missing) > self.size:
-            return None
-        products = self._kept.at(J)
-        inside = np.empty((self.size, len(J)))
-        inside[self._kept.first : self._kept.first + len(products)] = products
-        for rows in missing:
-            inside[rows] = self._with_tails([rows], J, [self.basis.directions[rows, :] @ columns])
-        return inside
-
-    def _with_tails(self, ranges: list[slice], J: np.ndarray, inside: list[Array]) -> np.ndarray:
-        """Products of atoms `J` with some ranges of the directions, given those over the rows."""
+    def _products_with_directions(self, J: np.ndarray, columns: Array) -> Callable[[slice], np.ndarray]:
+        """Function of a range of directions: their products with atoms `J`, given the `columns` of these."""
         tails = self._tails(J)
         T = self.basis.tails[:, : tails.shape[1]]
-        products = [
-            to_host(part) + T[rows] @ tails[:, : T.shape[1]].T for rows, part in zip(ranges, inside, strict=True)
-        ]
-        return np.concatenate([np.zeros((0, len(J))), *products])
 
+        def products(rows: slice) -> np.ndarray:
+            Q = self._in_precision_of_passes(self.basis.directions[rows, :])
+            return to_host(Q @ columns) + T[rows] @ tails[:, : T.shape[1]].T
 
-def ratios(products: np.ndarray, norms: np.ndarray, possible: np.ndarray) -> np.ndarray:
-    """Scores ‖a‖² / norm of some atoms, a the rows of `products`; ``-inf`` where an atom is not `possible`."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # atoms that are not possible
-        gain = squared_rows(products) / norms
-    gain[~possible] = -np.inf
-    return gain
+        return products
 
 
 def _check_finite(norms: np.ndarray) -> None:

@@ -18,7 +18,7 @@ class Deflated(NamedTuple):
     tails: np.ndarray  # (b, any), its penalty coordinates
     squared: np.ndarray  # squared norm of that part, penalty included
     centred: np.ndarray  # squared norm with only the constant removed
-    raw: np.ndarray  # squared norm of the atom as it is
+    raw: np.ndarray  # squared norm of the atom
 
     def products(self, samples: Array, tails: np.ndarray) -> np.ndarray:
         """Products, (b, t) on the host, with vectors that have sample parts (n_samples, t) and tails (any, t)."""
@@ -61,9 +61,7 @@ class SpanDirections:
         self._basis = basis
         self._constants = basis.size  # directions before the first atom: 1 with an intercept
 
-    def extend(
-        self, block: list[int], columns: Array, tails: np.ndarray, known: np.ndarray | None = None
-    ) -> list[Direction]:
+    def extend(self, block: list[int], columns: Array, tails: np.ndarray) -> list[Direction]:
         """Directions that the atoms of `block` add one after the other. The first that adds none ends the block.
 
         Parameters
@@ -72,11 +70,9 @@ class SpanDirections:
         columns : array of shape (n_samples, b)
         tails : ndarray of shape (b, any)
             Penalty coordinates.
-        known : ndarray of shape (size, b), optional
-            Products of these atoms with the directions, if they are known: see `Basis.extend`.
         """
         basis, before = self._basis, self._basis.size
-        taken = basis.extend(columns, tails, known)
+        taken = basis.extend(columns, tails)
         return [
             Direction(atom, basis.directions[row, :], basis.tails[row, : tails.shape[1]])
             for row, atom in enumerate(block[:taken], start=before)
@@ -119,9 +115,7 @@ class RawDirections:
         self._basis = basis
         self._taken: list[tuple[int, float, float]] = []  # atom, its length, its part along the constant
 
-    def extend(
-        self, block: list[int], columns: Array, tails: np.ndarray, known: np.ndarray | None = None
-    ) -> list[Direction]:
+    def extend(self, block: list[int], columns: Array, tails: np.ndarray) -> list[Direction]:
         """Unit vectors along the atoms of `block`."""
         rest, _, inside = self._basis.complement(columns, np.zeros((len(block), 0)))
         lengths = np.sqrt(squared_norms(rest) + np.sum(tails**2, axis=1))

@@ -15,7 +15,7 @@ class Groups:
         sum over pairs i < j of (e_i - e_j)² = m · sum over i of (e_i - mean e)²
 
     and with weights w that sum to W, of ``w_i w_j (e_i - e_j)²`` it is W times the weighted sum of squares about the
-    weighted mean. Rows are multiplied by the roots of their weights elsewhere, so here the constant is these roots.
+    weighted mean. Rows come multiplied by the roots of their weights (`RowWeights`), so the constant is these roots.
 
     Parameters
     ----------

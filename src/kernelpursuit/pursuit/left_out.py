@@ -36,13 +36,13 @@ class RowsLeftOut:
         self._residual = residual
         self._leverage = leverage
         self._gap = namespace(residual).ones_like(residual[:, 0])  # 1 - h
-        self._seen: Array | None = None  # residual with the row, to be divided by the gap when somebody asks
+        self._undivided: Array | None = None  # residual with the row, still to be divided by the gap
 
     @property
     def residual(self) -> Array:
         """Residuals of the rows left out, (n_samples, n_targets)."""
-        if self._seen is not None:
-            self._residual, self._seen = self._seen / self._gap[:, None], None
+        if self._undivided is not None:
+            self._residual, self._undivided = self._undivided / self._gap[:, None], None
         return self._residual
 
     def move(self, sample: Array, length: np.ndarray, residual: Array) -> None:
@@ -50,7 +50,7 @@ class RowsLeftOut:
         xp = namespace(residual)
         gap = self._gap - self._leverage(sample)
         if xp is np and np.min(gap, initial=1.0) > DETERMINED:
-            self._gap, self._seen = gap, residual
+            self._gap, self._undivided = gap, residual
             return
         before, self._gap = self.residual, gap
         # A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from kernelpursuit.pursuit.candidates import Candidates, available_sample, everything, why_none
-from kernelpursuit.pursuit.lookahead import MOST, Enough, LookAhead, Simulation, enough_for
+from kernelpursuit.pursuit.lookahead import MOST, LookAhead, Simulation
 
 
 class Step(NamedTuple):
@@ -53,7 +54,7 @@ class Step(NamedTuple):
     seconds: float = 0.0
 
     def known(self) -> Step:
-        """Make a number of a left-out error that was not read yet, see `Later`."""
+        """The step, its left-out error a number: on remote rows that may not have been read yet."""
         return self._replace(leave_one_out=float(self.leave_one_out))
 
 
@@ -88,8 +89,8 @@ class Path:
     sentence : str
         The same in words.
     passes : float
-        How often the data were read. To correlate all atoms with something counts 1. Where only some atoms are looked
-        at, because they are tried out, sampled or computed again, it counts their share of all atoms.
+        How often the data were read. Products of all atoms with some vectors count 1. Where only some atoms are looked
+        at, because they are tried out, sampled or computed again, their share of all atoms counts.
     ending : bool
         True once the path is over for another reason: the stop rule is then asked how much of it to keep.
     """
@@ -153,18 +154,11 @@ class Path:
         sentence = f"truncated to {k} of {count(len(taken), 'step')}"
         return replace(self, steps=taken[:k], discarded=taken[k:], reason="truncated", sentence=sentence)
 
-    def ended(self, verdict: Stop) -> Path:
-        """Path cut to what `verdict` keeps."""
-        self.start, *steps = (step.known() for step in [self.start, *self.steps])
-        self.steps, self.discarded = steps[: verdict.keep], steps[verdict.keep :]
-        self.reason, self.sentence = verdict.reason, verdict.sentence
-        return self
-
 
 StopRule = Callable[[Path], "Stop | None"]
 
 
-def checked(verdict: Any) -> Stop | None:
+def checked_verdict(verdict: Any) -> Stop | None:
     """The verdict of a stop rule, which may be a user's; an error where it is neither None nor a `Stop`."""
     if verdict is None or (isinstance(verdict, Stop) and isinstance(verdict.keep, Integral) and verdict.keep >= 0):
         return verdict
@@ -224,7 +218,6 @@ def pursue(
     lookahead: int | str = 1,
     weakness: float = 1.0,
     path: Path | None = None,
-    track_scores: bool = True,
 ) -> Path:
     """Greedy pursuit: the loop of every method here.
 
@@ -253,9 +246,6 @@ def pursue(
     path : Path, optional
         A path on the same atoms to go on with. Its steps are taken again, those too that a stop rule discarded. They
         need not be looked for, so that this costs no pass over the data.
-    track_scores : bool
-        Whether the scores of all atoms may be kept where samples are so large that this is faster and a pass only reads
-        a matrix in memory. The atoms are the same; `Step.weakness` then says how good they are beside all others.
 
     Returns
     -------
@@ -280,32 +270,32 @@ def pursue(
         raise ValueError(f"lookahead must be 'auto' or an integer from 1 on, got {lookahead!r}")
     if not 0 < weakness <= 1:
         raise ValueError(f"weakness must be above 0 and at most 1, got {weakness!r}")
-    # Reading a matrix that is there for one vector is as cheap as a look into the pool.
+    # To read a kept matrix for one vector is as cheap as to try out a pool.
     most = (1 if criterion.in_memory and weakness == 1 else MOST) if lookahead == "auto" else int(lookahead)
-    ahead = LookAhead(most, weakness == 1, criterion.in_memory) if most > 1 else None
+    ahead = LookAhead(criterion, stop, most, exact=weakness == 1) if most > 1 else None
     path = Path(start=criterion.initial_step()) if path is None else replay(criterion, path)
     began = time.perf_counter() - (path.steps[-1].seconds if path.steps else 0.0)
 
-    def kept(step: Step) -> Stop | None:
+    def record(step: Step) -> Stop | None:
         path.steps.append(step._replace(seconds=time.perf_counter() - began))
-        verdict = checked(stop(path))  # which may note something on the step
+        verdict = checked_verdict(stop(path))  # a rule may add a number to the step
         if callback is not None and callback(path) and verdict is None:
             verdict = Stop(len(path), "callback", f"a callback ended it after {count(len(path), 'step')}")
         return verdict
 
     try:
-        verdict = checked(stop(path))
+        verdict = checked_verdict(stop(path))
         while verdict is None:
             before = len(path)
-            sample = available_sample(criterion, candidates, before if track_scores else None)
-            block = propose(criterion, sample, ahead, enough_for(stop, path, criterion))
+            sample = available_sample(criterion, candidates)
+            block = propose(criterion, sample, None if ahead is None else partial(ahead, path=path))
             if not block:
                 why = why_none(path.atoms, criterion.available)
                 verdict = Stop(len(path), "exhausted", f"{why} after {count(len(path), 'step')}")
                 break
             # The best of a sample is taken whatever lies outside the sample.
             for step in criterion.take(block, weakness if sample is None else 0.0):
-                if (verdict := kept(step)) is not None:
+                if (verdict := record(step)) is not None:
                     break
             if len(path) == before and criterion.available[block[0]]:
                 name = type(criterion).__name__
@@ -316,13 +306,16 @@ def pursue(
         verdict = Stop(len(path), "interrupted", f"interrupted after {count(len(path), 'step')}")
     path.passes += criterion.passes
     path.ending = True
-    if (final := checked(stop(path))) is not None and final.keep < verdict.keep:
+    if (final := checked_verdict(stop(path))) is not None and final.keep < verdict.keep:
         verdict = verdict._replace(keep=final.keep, sentence=f"{verdict.sentence}; {final.sentence}")
     path.ending = False
-    return path.ended(verdict)
+    path.start, *steps = (step.known() for step in [path.start, *path.steps])
+    path.steps, path.discarded = steps[: verdict.keep], steps[verdict.keep :]
+    path.reason, path.sentence = verdict.reason, verdict.sentence
+    return path
 
 
-REPLAYED = 64  # atoms taken again at once
+REPLAYED = 64  # atoms of a block that is taken again
 SAME_LOSS = 1e-6  # share of the loss without atoms by which a loss may differ from the one recorded
 
 
@@ -361,20 +354,19 @@ def replay(criterion: CriterionProtocol, path: Path) -> Path:
 def propose(
     criterion: CriterionProtocol,
     sample: np.ndarray | None = None,
-    ahead: LookAhead | None = None,
-    enough: Enough | None = None,
+    ahead: Callable[[np.ndarray], list[int]] | None = None,
 ) -> list[int]:
-    """The atoms to take next: the best of `sample` (None: of all atoms), and with `ahead` those that would follow it.
+    """The atoms to take next: the best of `sample` (None: of all atoms), and those that ``ahead(scores)`` adds.
 
     Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
-    says so, all atoms are looked at. `ahead` is asked only where there is no sample, for no more than `enough` atoms.
+    says so, all atoms are looked at. `ahead` is asked only where there is no sample.
     """
     if not criterion.available.any():
         return []
     for look in [None] if sample is None else [sample, np.flatnonzero(criterion.available)]:
         scores = criterion.scores(look)
         if len(scores) and scores.max() > criterion.baseline:
-            block = [] if ahead is None or look is not None else ahead(criterion, scores, enough)
+            block = [] if ahead is None or look is not None else ahead(scores)
             if block:  # what was computed for the pool may have made scores more exact
                 scores = criterion.scores()
             tolerance = criterion.tie_tolerance

@@ -174,9 +174,10 @@ class KeptProducts:
 
     Parameters
     ----------
-    first : int
-        Number of directions before the first that is kept.
-    n_atoms : int
+    size : int
+        Directions so far.
+    products : ndarray of shape (any, n_atoms)
+        Products with all of these, or none.
     dtype : dtype
     memory : int
         Bytes.
@@ -184,11 +185,13 @@ class KeptProducts:
         Directions that there may be: room for them is made at once, as memory that is not used costs nothing.
     """
 
-    def __init__(self, first: int, n_atoms: int, dtype: Any, memory: int, expected: int = 0):
-        self.first = first  # directions before it
+    def __init__(self, size: int, products: np.ndarray, dtype: Any, memory: int, expected: int = 0):
+        self._first = size - len(products)  # directions before those kept
         self._count = 0
-        self._most = memory // (np.dtype(dtype).itemsize * n_atoms)
-        self._rows = np.empty((min(expected, self._most), n_atoms), dtype=dtype)
+        self._most = memory // (np.dtype(dtype).itemsize * products.shape[1])
+        self._rows = np.empty((min(expected, self._most), products.shape[1]), dtype=dtype)
+        for row in products:
+            self.append(row)
 
     def append(self, products: np.ndarray) -> None:
         """Keep the products with the next direction if there is room."""
@@ -201,15 +204,16 @@ class KeptProducts:
         self._rows[self._count] = products
         self._count += 1
 
-    def at(self, J: np.ndarray) -> np.ndarray:
-        """Products of atoms `J` with the directions kept, (count, len(J))."""
-        return self._rows[: self._count, J]
+    def all_of(self, size: int) -> np.ndarray | None:
+        """Products of all atoms with the first `size` directions, (size, n_atoms); None where some are not kept."""
+        return self._rows[:size] if self._first == 0 and self._count >= size else None
 
-    def all(self) -> np.ndarray:
-        """Products of all atoms with the directions kept, (count, n_atoms)."""
-        return self._rows[: self._count]
+    def completed(self, J: np.ndarray, size: int, compute: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """Products of atoms `J` with the first `size` directions, (size, len(J)).
 
-    def missing(self, size: int) -> list[slice]:
-        """Ranges of the first `size` directions that are not kept."""
-        ranges = slice(0, self.first), slice(self.first + self._count, size)
-        return [rows for rows in ranges if rows.stop > rows.start]
+        Those with a range of directions that are not kept are ``compute(range)``.
+        """
+        kept, end = self._rows[: self._count, J], self._first + self._count
+        before = [compute(slice(self._first))] if self._first else []
+        after = [compute(slice(end, size))] if end < size else []
+        return np.concatenate([*before, kept, *after])

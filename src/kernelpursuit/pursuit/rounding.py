@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.arrays import WIDEST_TIE
+from kernelpursuit.arrays import WIDEST_TIE, squared_rows
+
+_PASS_ERROR = 0.05  # times eps ‖d‖ ‖v‖: error of a product dᵀv of float32 numbers, about
 
 
 def tie_tolerances(
@@ -30,7 +32,7 @@ def tie_tolerances(
 def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:
     """Atoms whose running numbers must be computed from the definition again.
 
-    None as long as every atom has what is needed. If one has not, those that would follow soon come along: few large
+    None as long as every atom has what is needed. Otherwise those that would follow soon are computed, too: few large
     blocks cost less than many small ones.
 
     Parameters
@@ -46,3 +48,57 @@ def stale(known: np.ndarray, needed: np.ndarray) -> np.ndarray:
     if not np.any(known < needed):
         return np.zeros(0, dtype=np.intp)
     return np.flatnonzero(np.atleast_2d(known < 4 * needed).any(axis=0))
+
+
+class RunningNorms:
+    """Squared norms of all atoms outside the span, and which of them have lost too many digits.
+
+    A norm is reduced step by step, and so keeps the rounding error of what it was. One that has lost half of its digits
+    is to be computed from the definition again (LAPACK's rule for pivoted QR).
+
+    Parameters
+    ----------
+    squared : ndarray of shape (n_atoms,)
+        Squared norms outside the span.
+    centred : ndarray of shape (n_atoms,)
+        Squared norms with only the constant removed.
+    raw : ndarray of shape (n_atoms,)
+        Squared norms of the atoms as they are.
+    limit : float
+        Share of `raw` below which an atom lies in the span.
+    eps : float
+        Unit roundoff of passes.
+
+    Attributes
+    ----------
+    floor : ndarray of shape (n_atoms,)
+        Squared norm at which each atom counts as lying in the span.
+
+    Examples
+    --------
+    >>> norms = RunningNorms(np.array([4.0, 4.0]), np.array([4.0, 4.0]), np.array([4.0, 4.0]), limit=1e-14, eps=2e-16)
+    >>> norms.downdate(np.array([[1.0], [2.0 - 1e-9]]), available=np.ones(2, dtype=bool))  # the second has lost them
+    array([1])
+    """
+
+    def __init__(self, squared: np.ndarray, centred: np.ndarray, raw: np.ndarray, limit: float, eps: float):
+        self.squared, self.centred, self.raw = squared, centred, raw
+        self._exact = squared.copy()  # squared norms when they were last computed from the definition
+        self._eps, self._single = eps, eps > 1e-10
+        self.floor = (max(limit, eps) if self._single else limit) * raw
+
+    def downdate(self, products: np.ndarray, available: np.ndarray) -> np.ndarray:
+        """Take unit directions out, given their `products` (n_atoms, b) with all atoms.
+
+        Returns those of the `available` atoms whose norms must be computed from the definition again.
+        """
+        self.squared -= squared_rows(products)
+        needed = np.sqrt(self._eps) * self._exact
+        if self._single:  # products are wrong by a share of eps ‖d‖, however little is left of d
+            needed = _PASS_ERROR * np.sqrt(self._eps) * np.sqrt(self.raw) * np.sqrt(self._exact)
+            needed = np.maximum(needed, self.floor)  # no atom is barred before its norm was computed in float64
+        return stale(np.where(available, self.squared, np.inf), needed)
+
+    def replace(self, J: np.ndarray, squared: np.ndarray) -> None:
+        """Set the norms of atoms `J`, computed from the definition."""
+        self.squared[J] = self._exact[J] = squared

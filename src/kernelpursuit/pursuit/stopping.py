@@ -9,17 +9,25 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.arrays import Array, from_host, namespace, to_host
-from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked, count
+from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked_verdict, count
 
 UsedShares = Callable[[int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class ForeseeingRule:
-    """A stop rule that knows some steps ahead whether it will end the path, so that no needless atoms are proposed."""
+class PredictableRule:
+    """A stop rule that may know beforehand that it will end the path, so that no needless atoms are proposed.
+
+    Attributes
+    ----------
+    rule : callable
+        The stop rule.
+    ends : callable
+        ``ends(path, steps, loss)``: whether so many steps, after which the loss is so much (nan: not known), end it.
+    """
 
     rule: StopRule
-    foresees: Callable[[Path, int, float], bool]  # (path, steps, loss): whether it ends with these; nan: not known
+    ends: Callable[[Path, int, float], bool]
 
     def __call__(self, path: Path) -> Stop | None:
         """The verdict of the rule now."""
@@ -34,21 +42,21 @@ def n_atoms(k: int, reason: str = "n_atoms") -> StopRule:
             return None
         return Stop(k, reason, f"{count(k, 'step')} {'was' if k == 1 else 'were'} taken, the most that {reason} allows")
 
-    return ForeseeingRule(rule, lambda path, steps, loss: steps >= k)
+    return PredictableRule(rule, lambda path, steps, loss: steps >= k)
 
 
 def loss_below(tol: float, floor: float = 0.0) -> StopRule:
     """Stop once the training loss is at most `tol` times the loss before the first atom, or at most `floor`."""
 
-    def foresees(path: Path, steps: int, loss: float) -> bool:
+    def ends(path: Path, steps: int, loss: float) -> bool:
         return loss <= max(tol * path.start.loss, floor)
 
     def rule(path: Path) -> Stop | None:
-        if foresees(path, len(path), path.steps[-1].loss if path.steps else path.start.loss):
+        if ends(path, len(path), path.steps[-1].loss if path.steps else path.start.loss):
             return Stop(len(path), "tolerance", f"the training loss fell to tol={tol:g} of what it was without atoms")
         return None
 
-    return ForeseeingRule(rule, foresees)
+    return PredictableRule(rule, ends)
 
 
 def lowest(values: Callable[[Path], np.ndarray], reason: str, patience: int, margin: float = 0.0) -> StopRule:
@@ -129,7 +137,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
     n, charge, patience
         As in `lowest_gcv`.
     """
-    rates = noted("validation", lambda path: error_rate())
+    rates = recorded("validation", lambda path: error_rate())
 
     def rule(path: Path) -> Stop | None:
         known = rates(path)
@@ -138,10 +146,10 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         least = float(np.nanmin(known))
         lowest = float(np.clip(least, 1 / n, 0.5))
         error = np.sqrt((1 - lowest) / (lowest * n))  # relative standard error
-        near, far = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NEAR, _FAR))
-        keep = min(near, max(far, int(np.argmax(known <= least + _NEAR * error * lowest))))
+        narrow, wide = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NARROW, _WIDE))
+        keep = min(narrow, max(wide, int(np.argmax(known <= least + _NARROW * error * lowest))))
         taken = len(curve) - 1
-        if not path.ending and taken - best < patience and taken < _LOOK_ON * near + patience:
+        if not path.ending and taken - best < patience and taken < _BEYOND * narrow + patience:
             return None
         return Stop(keep, "gcv", f"gcv after {keep} of {count(taken, 'step')} is as low as error rates can tell")
 
@@ -149,8 +157,8 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
 
 
 _ROUNDING = 1e-12  # of leverages
-_NEAR, _FAR = 0.75, 4.5  # of the standard error: chosen on five sets of several classes, judged on eleven
-_LOOK_ON = 2  # times the steps of the narrower margin
+_NARROW, _WIDE = 0.75, 4.5  # of the standard error: chosen on five sets of several classes, judged on eleven
+_BEYOND = 2  # times the steps of the narrower margin: where the path ends at the latest
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:
@@ -172,23 +180,23 @@ def search_charge(targets: Array, weights: Array | None = None) -> float:
     centred = targets - from_host(to_host(xp.sum(weighed, axis=0)) / total, targets)[None, :]
     S = to_host((centred if weights is None else centred * weights[:, None]).T @ centred)
     trace = float(np.trace(S))
-    return 1.0 + float(np.sum((S / trace) ** 2)) if trace > 0 else 2.0  # squares of sizes as they are might overflow
+    return 1.0 + float(np.sum((S / trace) ** 2)) if trace > 0 else 2.0  # as shares: their squares do not overflow
 
 
 def lowest_validation(error: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of an error on data held out; `error(path)` is called once for each number of steps."""
-    return lowest(noted("validation", error), "validation", patience)
+    return lowest(recorded("validation", error), "validation", patience)
 
 
 def lowest_bound(bound: Callable[[Path], float], patience: int) -> StopRule:
     """Minimum of a bound on the error; `bound(path)` is called once for each number of steps."""
-    return lowest(noted("bound", bound), "bound", patience)
+    return lowest(recorded("bound", bound), "bound", patience)
 
 
-def noted(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.ndarray]:
+def recorded(name: str, current: Callable[[Path], float]) -> Callable[[Path], np.ndarray]:
     """Values of a quantity that is computed after each step and kept in field `name` of the path's steps.
 
-    The path is all that a stop rule remembers, so a path that goes on elsewhere ends as it would have here.
+    A stop rule remembers nothing but the path, so a path that is resumed ends where it would have ended.
     """
 
     def values(path: Path) -> np.ndarray:
@@ -209,8 +217,8 @@ def first_of(*rules: StopRule) -> StopRule:
     """Stop as soon as one of several rules does. Of a path that is over, keep the fewest steps that any rule keeps."""
 
     def rule(path: Path) -> Stop | None:
-        verdicts = [verdict for one in rules if (verdict := checked(one(path))) is not None]
+        verdicts = [verdict for one in rules if (verdict := checked_verdict(one(path))) is not None]
         return min(verdicts, key=lambda verdict: verdict.keep) if verdicts else None
 
-    ahead = [one.foresees for one in rules if isinstance(one, ForeseeingRule)]
-    return ForeseeingRule(rule, lambda path, steps, loss: any(foresees(path, steps, loss) for foresees in ahead))
+    known = [one.ends for one in rules if isinstance(one, PredictableRule)]
+    return PredictableRule(rule, lambda path, steps, loss: any(ends(path, steps, loss) for ends in known))

@@ -1,15 +1,10 @@
-"""Fewer passes over the data: blocks of atoms for one pass, weak choice with certificates, growing samples."""
-
-import tracemalloc
+"""Weak choice and look-ahead of the estimators: atoms, certificates, passes."""
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone, is_classifier
 
 import kernelpursuit as kp
-from kernelpursuit.parameters import columns
-from kernelpursuit.pursuit.candidates import growing_subset
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best number of atoms is max_atoms")  # paths are short here
 
@@ -86,23 +81,6 @@ def test_weak_choice_fits_nearly_as_well():
     assert weak.score(X, y) > 0.9 * plain.score(X, y)
 
 
-@pytest.mark.parametrize("name", [name for name in PURSUITS if not name.endswith("-cv")])
-def test_growing_candidates(name):
-    one, two = (fit(name, candidates="growing", random_state=1) for _ in range(2))
-    np.testing.assert_array_equal(one.path_.atoms, two.path_.atoms)
-    assert len(one.path_) > 0
-
-
-def test_growing_samples_grow():
-    draw = growing_subset(np.random.default_rng(0))
-    alive = np.ones(400, dtype=bool)
-    alive[:50] = False
-    drawn = [draw(alive) for _ in range(300)]
-    sizes = [len(J) for J in drawn]
-    assert sizes[:3] == [59, 61, 63] and sizes == sorted(sizes) and sizes[-1] == 350
-    assert all(J.min() >= 50 and len(set(J.tolist())) == len(J) for J in drawn)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("memory", -1), ("weakness", 0.0), ("weakness", 1.5), ("weakness", "weak"), ("candidates", "shrinking")],
@@ -111,41 +89,3 @@ def test_growing_samples_grow():
 def test_errors_name_the_parameter(pursuit, name, value):
     with pytest.raises(ValueError, match=name):
         fit(pursuit, **{name: value})
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_prediction_in_batches(dtype):
-    """Batches of rows, and of stages, change nothing but the last digits."""
-    X, y = data()
-    X = X.astype(dtype)
-    model = kp.KMPRegressor(30, kernel=["rbf", "laplacian", columns(lambda X: X[:, :1])]).fit(X, y)
-    whole, stages = model.predict(X), list(model.staged_predict(X))
-    assert whole.dtype == dtype and len(stages) == 30
-    with sklearn.config_context(working_memory=0.01):
-        np.testing.assert_allclose(model.predict(X), whole, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-4)
-        again = list(model.staged_predict(X))
-    np.testing.assert_allclose(np.stack(again), np.stack(stages), rtol=1e-3, atol=2e-3)
-    np.testing.assert_allclose(stages[-1], whole, rtol=1e-3, atol=1e-4)
-
-
-def test_verbose_says_what_is_kept_and_how_often_data_are_read(capsys):
-    X, y = data()
-    kp.KMPRegressor(5, verbose=1).fit(X, y)
-    first, *lines, last = capsys.readouterr().out.splitlines()
-    assert last.startswith("[kernelpursuit] stopped")
-    assert first.startswith("[kernelpursuit] kernel matrix kept")
-    assert len(lines) == 3 and all("passes" in line for line in lines)
-    assert float(lines[-1].split(",")[1].split()[0]) >= 1
-
-
-def test_sampled_candidates_need_no_matrix():
-    """Memory is O(n (s + k)), and a pass over all atoms is never made."""
-    X = np.random.default_rng(0).normal(size=(3000, 4))
-    y = np.sin(X[:, 0])
-    kp.KMPRegressor(2, candidates=20, random_state=0).fit(X[:50], y[:50])  # imports
-    tracemalloc.start()
-    model = kp.KMPRegressor(10, candidates=20, random_state=0).fit(X, y)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8 * 3000 * 3000 / 4
-    assert model.path_.passes < 10 * 21 / 3000 + 1e-9
