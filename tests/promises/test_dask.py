@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from contextlib import contextmanager, nullcontext
 from inspect import signature
 
@@ -397,6 +398,22 @@ def test_without_a_client_that_is_open(client):
         closed.close()
         with pytest.raises(RuntimeError, match="needs a cluster and a client that is open"):
             KMPRegressor(5).fit(chunks(X), chunks(Y))
+
+
+def test_two_clusters_in_one_process(client):
+    """Each fit is made on the cluster of its own client."""
+    found = []
+
+    def fit():
+        for one in (client, other):
+            with one.as_current():
+                found.append(KMPRegressor(5).fit(chunks(X), chunks(Y)).support_.tolist())
+
+    with cluster_of(2, processes=False) as cluster, Client(cluster) as other:
+        thread = threading.Thread(target=fit, daemon=True)
+        thread.start()
+        thread.join(timeout=60)
+    assert found == 2 * [KMPRegressor(5).fit(X, Y).support_.tolist()]
 
 
 def test_workers_without_the_package():

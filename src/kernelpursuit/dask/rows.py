@@ -59,7 +59,7 @@ class ClusterRows(RowSource):
 
     def map(self, function: Callable, *args: Any) -> RemoteArray:
         """An array over the same rows, where they are."""
-        return self.program.map(function, *args)
+        return self.program.array(function, *args)
 
     def total(self, function: Callable, *args: Any) -> float:
         """Sum over the blocks of rows: one message."""
