@@ -13,7 +13,7 @@ from kernelpursuit.dask.atoms import RemoteDictionary, dictionary_at
 from kernelpursuit.dask.cluster import shares
 from kernelpursuit.dask.criteria import RemoteSquares
 from kernelpursuit.dask.scratch import StoredBlock, open_array, store_chunk
-from kernelpursuit.dask.shard import Block, Command, Ref, Shard, needed_commands, nodes_within
+from kernelpursuit.dask.shard import Block, Command, Ref, Shard, nodes_within
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
@@ -117,38 +117,6 @@ def test_rows_do_not_come_here_by_themselves():
         NAMESPACE.take(X, [0], axis=0)
     with pytest.raises(TypeError, match="over the rows"):
         X @ X.T
-
-
-def test_a_shard_is_made_again_from_the_log():
-    """To the last bit: the commands that its values depend on, and no others."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(50, 3)), rng.normal(size=(50, 1))
-    log = []
-
-    class Logged(Here):
-        def execute(self, commands, reads):
-            log.extend(commands)
-            return super().execute(commands, reads)
-
-    shards = [Shard([Block((x[:20], y[:20]))]), Shard([Block((x[20:], y[20:]))])]
-    program = Program(Logged(shards), 50, 2)
-    Y, kernel = RemoteArray(program, 1, y[:0], 0), make_kernel("rbf", x)
-    parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
-    criterion = RemoteSquares(RemoteDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
-    rule = n_atoms(20)
-    pursue(criterion, lambda path: rule(path), lookahead=8)  # blocks do not end with it: some atoms are given back
-    values = shards[1].blocks[0].values
-    live = set(values) - {0, 1}
-    again = Block((x[20:], y[20:]))
-    short = needed_commands(log, live)
-    again.execute(short, [])
-    assert len(short) < 0.8 * len(log)
-    assert set(again.values) == live | {0, 1}  # the rows too, whatever comes next may use them
-    for number in live - {parts.number}:
-        value, old = again.values[number], values[number]
-        if np.ndim(old) == 2 and old.shape[1] == 30:  # room for directions
-            value, old = value[: criterion.atoms.basis.size], old[: criterion.atoms.basis.size]
-        assert np.array_equal(value, old)
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -425,7 +425,14 @@ def test_workers_without_the_package():
             KMPRegressor(5).fit(chunks(X), chunks(Y))
 
 
-def test_bits_depend_on_the_chunks_alone(client):
+@pytest.fixture(params=["memory", "files"])
+def place_of_rows(request, monkeypatch):
+    """Where the workers hold rows, which does not depend on how few they are."""
+    room = None if request.param == "memory" else 2**22
+    monkeypatch.setattr("kernelpursuit.dask.collections.room_in_memory", lambda *given: room)
+
+
+def test_bits_depend_on_the_chunks_alone(client, place_of_rows):
     """And not on how many workers there are."""
     sizes = (40, 1, 0, 59, 3, 97, 100)
     data = chunks(X, sizes), chunks(1e3 * Y, sizes), W * (np.arange(300) >= 40)  # one chunk has none
@@ -452,17 +459,17 @@ class Disturbed:
         return Stop(12, "enough") if len(path) == 12 else None
 
 
-def test_workers_that_are_killed():
-    """Twice in one fit: it ends with the atoms and weights of a fit that nobody disturbed, to the last bit."""
+def test_workers_that_are_killed(place_of_rows):
+    """One, and then all others at once: the fit ends with the atoms and weights of one undisturbed, to the last bit."""
     with worker_processes(3) as client:
         model = KMPRegressor(centers=80, random_state=0)
         wanted = clone(model).set_params(stop=Disturbed()).fit(chunks(X), chunks(Y))
         victims = list(client.run(os.getpid).values())
 
-        def kill(pid):
-            return lambda: os.kill(pid, signal.SIGKILL)
+        def kill(*pids):
+            return lambda: [os.kill(pid, signal.SIGKILL) for pid in pids]
 
-        rule = Disturbed((2, kill(victims[0])), (7, kill(victims[1])))
+        rule = Disturbed((2, kill(victims[0])), (7, kill(*victims[1:])))
         found = model.set_params(stop=rule).fit(chunks(X), chunks(Y))
         assert not rule.steps
         assert found.support_.tolist() == wanted.support_.tolist() and len(found.support_) == 12
