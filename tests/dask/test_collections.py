@@ -25,7 +25,7 @@ def client():
 @pytest.fixture
 def few_come(monkeypatch):
     """Of many rows 120 come to start a refined fit."""
-    monkeypatch.setattr("kernelpursuit.dask.descent.SAMPLE", 120)
+    monkeypatch.setattr("kernelpursuit.dask.descent.ROWS_HERE", 120)
 
 
 def test_many_rows_have_some_of_them_for_points(client, monkeypatch):

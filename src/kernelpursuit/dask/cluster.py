@@ -268,7 +268,7 @@ def workers_of(client: Any) -> dict[str, int]:
 
 
 def check_client(client: Any) -> None:
-    """Raise an error where a client is closed: what it was asked would never be answered."""
+    """Raise an error where a client is closed: no answer would ever come."""
     if client.status != "running":
         raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
 
@@ -276,7 +276,7 @@ def check_client(client: Any) -> None:
 def check_package(client: Any) -> None:
     """Raise an error where workers, or the scheduler, do not have this package in the version of this process.
 
-    Called before anything of the package is sent: a worker that cannot read a message ends without a word.
+    Called before anything of the package is sent: a worker that cannot read a message ends without an error.
     """
 
     def version(name: str) -> str | None:  # of no module, so that it is sent by value
@@ -304,7 +304,7 @@ def check_package(client: Any) -> None:
 
 
 def limits_of_memory(client: Any) -> list[int]:
-    """Bytes that workers may still take, of those that were told a limit."""
+    """Bytes that workers may still take, of those that have a limit."""
     for _ in range(ATTEMPTS):  # see `workers_of`
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         if workers:

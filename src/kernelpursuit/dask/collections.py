@@ -21,7 +21,7 @@ from sklearn.utils import check_array
 from kernelpursuit._sklearn import check_feature_names
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.cluster import Actors, check_package, limits_of_memory
-from kernelpursuit.dask.rows import ClusterRows, RowBlocks, first_number
+from kernelpursuit.dask.rows import ClusterRows, RowBlocks
 from kernelpursuit.dask.shard import CACHED, RowCount, moments
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.fitting.memory import free_memory
@@ -30,7 +30,6 @@ from kernelpursuit.fitting.rows import is_collection
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.parameters import bound, certificate, is_basic, record_of, validation
 
-HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
 MANY_ATOMS = 256  # that memory is planned for where their number is not known
 LEAST_ROOM = 4 * 2**20  # bytes
@@ -121,7 +120,7 @@ def rows_of_collection(
 def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
     """Bytes for a block of rows and its temporaries where the rows do not fit into the memory of the workers.
 
-    None where they do: the limits are those that Dask was told (`memory_limit`). Sums are made by blocks, so a power of
+    None where they do: the limits are those of Dask (`memory_limit`). Sums are made by blocks, so a power of
     two keeps the last bits from changing with each byte that is free.
     """
     free = limits_of_memory(client)
@@ -189,7 +188,7 @@ def current_client() -> Any:
 
 
 def with_known_chunks(x: Any) -> Any:
-    """The array with the lengths of its chunks, computed if nobody knew them.
+    """The array with the lengths of its chunks, computed where they are unknown.
 
     ``to_dask_array(lengths=True)`` of a dataframe fails where Dask reads several small files of a column as one.
     """
@@ -232,7 +231,7 @@ def joined_sizes(sizes: tuple[int, ...], rows: int) -> tuple[int, ...]:
 
 
 def delayed_chunks(X: Any, columns: list[Any], check: Callable) -> list[Any]:
-    """What a shard holds of each chunk, in the order of `HOLDS`.
+    """What `checked_chunk` makes of each chunk of rows.
 
     Each chunk gets a graph of its own: with the graph of all of them, what is sent grows as the square of their number.
     """
@@ -283,10 +282,10 @@ def checked_chunk(
 
 def as_training_data(actors: Actors, n_rows: int, weighted: bool, room: int | None) -> TrainingData:
     """The rows of the shards as those of a fit."""
-    program = Program(actors, 0, len(HOLDS))
-    X, y, weights, numbers = (Handle(program, number) for number in range(len(HOLDS)))
+    program = Program(actors, 0, 4)
+    X, y, weights, numbers = (Handle(program, number) for number in range(4))  # see `checked_chunk`
     of_columns = program.reduce(moments, X, weights, how="moments")
-    found = program.collect(look_at, X, y, numbers)  # and these come along
+    found = program.collect(describe_block, X, y, numbers)  # a message, which brings the moments too
     if not found:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     blocks = RowBlocks(np.array([one.first for one in found]), np.array([one.size for one in found]))
@@ -303,7 +302,7 @@ def as_training_data(actors: Actors, n_rows: int, weighted: bool, room: int | No
 
 
 class BlockOfRows(NamedTuple):
-    """What this process knows of a block of rows."""
+    """A block of rows, as this process knows it."""
 
     X: np.ndarray  # without rows
     y: np.ndarray
@@ -313,11 +312,9 @@ class BlockOfRows(NamedTuple):
     machine: str
 
 
-def look_at(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOfRows:
-    """What is to be known here of a block of rows."""
-    return BlockOfRows(
-        np.array(X[:0]), np.array(y[:0]), first_number(numbers), len(numbers), free_for(X), platform.node()
-    )
+def describe_block(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOfRows:
+    """Describe a block of rows, where it is."""
+    return BlockOfRows(np.array(X[:0]), np.array(y[:0]), int(numbers[0]), len(numbers), free_for(X), platform.node())
 
 
 def free_for(X: np.ndarray) -> int:
