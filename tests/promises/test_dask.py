@@ -1,5 +1,6 @@
 """What docs/dask.md promises: collections are fitted where their rows are, predicted lazily, else refused."""
 
+import _thread
 import os
 import signal
 import threading
@@ -9,6 +10,7 @@ from inspect import signature
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.metrics.pairwise import rbf_kernel
 
 pytest.importorskip("distributed")
 import dask.array as da
@@ -474,6 +476,27 @@ def test_workers_that_are_killed(place_of_rows):
         assert not rule.steps
         assert found.support_.tolist() == wanted.support_.tolist() and len(found.support_) == 12
         assert found.dual_coef_.tobytes() == wanted.dual_coef_.tobytes()
+
+
+calls_until_interrupt = []
+
+
+def interrupting_kernel(A, B):
+    """A kernel that interrupts this process, which waits for the answer to a message, at the last of some calls."""
+    if calls_until_interrupt and calls_until_interrupt.pop() == "interrupt":
+        _thread.interrupt_main()
+    return rbf_kernel(A, B, gamma=0.5)
+
+
+def test_an_interrupt_in_a_message_leaves_the_model_of_the_steps_taken(client):
+    model = KMPRegressor(12, kernel=interrupting_kernel, centers=80, memory=0, alpha=0.1, random_state=0)
+    wanted = clone(model).fit(chunks(X), chunks(Y))
+    calls_until_interrupt[:] = ["interrupt", *["go on"] * 20]  # of 29
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after \d+ steps"):
+        model.fit(chunks(X), chunks(Y))
+    steps = len(model.support_)
+    assert 0 < steps < 12 and model.support_.tolist() == wanted.support_[:steps].tolist()
+    np.testing.assert_allclose(model.predict(X), wanted.truncate(steps).predict(X), rtol=1e-9)
 
 
 def test_a_client_that_is_closed_ends_the_fit_at_once():

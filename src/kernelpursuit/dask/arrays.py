@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
 from typing import Any
 
@@ -77,8 +78,13 @@ class Program:
     def read(self, others: Sequence[Read] = ()) -> list[list[Any]]:
         """Send what waits in one message; all reductions that are still referred to get their values.
 
-        Returns what `others` read, a list for each shard.
+        Returns what `others` read, a list for each shard. An interrupt (Ctrl-C) is raised when the answers are here, as
+        values are read only once, and the steps that were taken become a model.
         """
+        with ThreadPoolExecutor(1) as pool:  # interrupts come in the main thread, and leaving waits
+            return pool.submit(self._read, others).result()
+
+    def _read(self, others: Sequence[Read]) -> list[list[Any]]:
         unread = list(self._unread.values())
         commands, self._waiting = self._waiting, []
         answers = self.transport.execute(commands, [*others, *(Read(one.number, one.how) for one in unread)])

@@ -43,7 +43,6 @@ class RemoteShard:
     worker: str  # its address
     future: Any = None  # of the actor: the worker drops an actor whose future is dropped
     actor: Any = None
-    confirmed: int = 0  # batches of commands that it has carried out
 
 
 class Actors:
@@ -74,9 +73,6 @@ class Actors:
         self.nodes = [node for shard in self._shards for node in shard.nodes]
         self._log: list[Command] = []  # carried out by all shards
         self._live: set[int] = set()  # numbers of the values that they hold
-        self._waiting: list[Command] = []  # commands that some shard may not have carried out
-        self._batches: list[bytes] = []  # these as they are sent
-        self._logged = 0  # batches before them
         self._make(self._shards)
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
@@ -85,30 +81,27 @@ class Actors:
         Shards whose worker is gone are made again and asked again.
         """
         check_client(self._client)
-        self._batches.append(pickled(commands))
-        self._waiting += commands
+        message = pickled(commands)
         answers: dict[RemoteShard, Any] = {}
         while missing := [shard for shard in self._shards if shard not in answers]:
-            calls = [(shard, self._call(shard, reads)) for shard in missing]
+            calls = [(shard, self._call(shard, message, reads)) for shard in missing]
             for shard, call in calls:
                 with suppress(WorkerLost):
                     answers[shard] = self._result(shard, call)
-                    shard.confirmed = self._logged + len(self._batches)
             for shard, _ in calls:
                 if shard not in answers:
                     self._make([shard])
-        self._log_waiting({number for number, _ in reads})
+        self._note(commands, {number for number, _ in reads})
         for shard in self._shards:
             well, values = answers[shard]
             if not well:
                 raise values
         return [answers[shard][1] for shard in self._shards]
 
-    def _call(self, shard: RemoteShard, reads: list[Read]) -> Any:
-        """Send a shard the batches that it does not have; the answer to wait for, or None if its worker is gone."""
-        news = list(enumerate(self._batches, start=self._logged + 1))[shard.confirmed - self._logged :]
+    def _call(self, shard: RemoteShard, message: bytes, reads: list[Read]) -> Any:
+        """Send commands to a shard; the answer to wait for, or None if its worker is gone."""
         try:
-            return shard.actor.answer(news, reads)
+            return shard.actor.answer(message, reads)
         except RuntimeError:  # "Worker holding Actor was lost"
             return None
 
@@ -124,17 +117,15 @@ class Actors:
                 break
         raise WorkerLost(shard.worker)
 
-    def _log_waiting(self, given: set[int]) -> None:
-        """Note that all shards have carried out all commands, and have given some values away."""
-        for command in self._waiting:
+    def _note(self, commands: list[Command], given: set[int]) -> None:
+        """Log commands that all shards have carried out, after which they have given some values away."""
+        for command in commands:
             if command.function is None:
                 self._live.discard(command.out)
             elif not command.writes:
                 self._live.add(command.out)
         self._live -= given
-        self._log += needed_commands(self._waiting, self._live)  # what was only read need not be made again
-        self._logged += len(self._batches)
-        self._waiting, self._batches = [], []
+        self._log += needed_commands(commands, self._live)  # what was only read need not be made again
 
     def _make(self, shards: list[RemoteShard]) -> None:
         """Make shards, on other workers where theirs are gone, in the state that the log has."""
@@ -189,10 +180,9 @@ class Actors:
                 shard.actor = shard.future.result(timeout=PATIENCE)
         if self._log:
             state = pickled(needed_commands(self._log, self._live))
-            well, error = self._result(shard, shard.actor.answer([(self._logged, state)], []))
+            well, error = self._result(shard, self._call(shard, state, []))
             if not well:
                 raise error
-        shard.confirmed = self._logged
 
     def _submit(self, shard: RemoteShard, function: Any, *args: Any, **options: Any) -> Any:
         """Future of a call at the worker of a shard, and nowhere else."""

@@ -261,7 +261,6 @@ class Shard:
         self.nodes = [(0, len(groups))] if nodes is None else list(nodes)
         leaves = [(leaf, leaf + 1) for first, stop in self.nodes for leaf in range(first, stop)]
         self._groups = dict(zip(leaves, map(list, groups), strict=True))
-        self._done = 0  # batches carried out
 
     @property
     def blocks(self) -> list[Any]:
@@ -289,15 +288,13 @@ class Shard:
             for index, (_, how) in enumerate(reads)
         ]
 
-    def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
-        """Carry out numbered batches of commands, none a second time, and give some values away.
+    def answer(self, commands: bytes, reads: list[Read]) -> tuple[bool, Any]:
+        """Carry out commands from another process, and give some values away.
 
         Returns whether all went well, and the values or the error.
         """
         try:
-            news = [command for number, batch in batches if number > self._done for command in pickle.loads(batch)]
-            self._done = max([self._done, *(number for number, _ in batches)])
-            return True, self.execute(news, reads)
+            return True, self.execute(pickle.loads(commands), reads)
         except Exception as error:
             return False, error
 
