@@ -23,15 +23,9 @@ def client():
 
 
 @pytest.fixture
-def in_files(monkeypatch):
-    """Rows stay in files however few they are."""
-    monkeypatch.setattr("kernelpursuit.dask.collections.room_in_memory", lambda *given: 2**22)
-
-
-@pytest.fixture
 def few_come(monkeypatch):
     """Of many rows 120 come to start a refined fit."""
-    monkeypatch.setattr("kernelpursuit.dask.descent.SAMPLE", 120)
+    monkeypatch.setattr("kernelpursuit.dask.descent.ROWS_HERE", 120)
 
 
 def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
@@ -48,32 +42,6 @@ def test_many_rows_have_some_of_them_for_points(client, monkeypatch):
 def test_workers_of_one_machine_share_its_memory(client):
     with rows_of_collection(KMPRegressor(), chunks(X), chunks(Y), None, np.asarray) as data:
         assert 0 < data.source.free_memory(data.X) < 1.5 * free_memory(None)
-
-
-@pytest.mark.parametrize("where", ["memory", "files"])
-def test_chunks_are_asked_of_no_worker_in_particular(client, monkeypatch, request, where):
-    """With all workers gone at once, Dask would wait for ever for the one that was wished for."""
-    if where == "files":
-        request.getfixturevalue("in_files")
-    asked, compute = [], Client.compute
-
-    def noted(self, *args, **options):
-        asked.append(options)
-        return compute(self, *args, **options)
-
-    monkeypatch.setattr(Client, "compute", noted)
-    KMPRegressor(3).fit(chunks(X), chunks(Y))
-    assert asked and not any(options.get("workers") for options in asked)
-
-
-def test_bits_do_not_depend_on_the_number_of_workers(client, monkeypatch, in_files):
-    sizes = (40, 1, 0, 59, 3, 97, 100)
-    rows, y, weights = chunks(X, sizes), chunks(1e3 * Y, sizes), W * (np.arange(300) >= 40)  # one chunk has none
-    model = KMPRegressor(12, weakness=0.5, memory=0, centers=100, random_state=0)
-    both = clone(model).fit(rows, y, weights).dual_coef_.tobytes()
-    one = min(client.scheduler_info()["workers"])
-    monkeypatch.setattr("kernelpursuit.dask.cluster.workers_of", lambda client: {one: 1})
-    assert clone(model).fit(rows, y, weights).dual_coef_.tobytes() == both
 
 
 def test_workers_with_another_version(client, monkeypatch):

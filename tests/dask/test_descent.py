@@ -40,13 +40,13 @@ def test_a_gradient_is_a_sum_over_blocks(cuts, loss):
     standard = Handle(program, program.add(standardised, rows, targets, weights, numbers, *how))
     batch, flat = RemoteBatch(program, standard, 58), _Flat(model)
     theta, order = flat.join(model.like(batch.like)), batch.shuffled(np.random.default_rng(0), 0.0)
-    before = program.round_trips
+    before = program.transport.messages
     shares = [(edge, edge + 1 / 4) for edge in (0, 0.25, 0.5, 0.75)]
     parts = [
         np.asarray(program.reduce(sum_of_gradients, standard, order, flat, theta, (loss, 0.1), share))
         for share in shares
     ]
-    assert program.round_trips - before == 4
+    assert program.transport.messages - before == 4
     kept = np.setdiff1d(np.arange(60), aside)
     coded = (codes + 1) / 2 if loss == "softmax" else codes
     wanted = flat.join(gradient(model, frame(X[kept]), coded[kept], W[kept] / 2, loss, 0.1))
@@ -69,7 +69,7 @@ def test_a_descent_is_one_message_a_step():
         batch=20,
         rng=np.random.default_rng(0),
     )
-    assert program.round_trips == 40 * 3
+    assert program.transport.messages == 40 * 3
     here, _ = descend(
         start, Batch(frame_of(X, None)(X), Y), loss="squared_error", epochs=40, batch=20, rng=np.random.default_rng(0)
     )

@@ -10,11 +10,10 @@ from kernelpursuit import Squares, pursue
 from kernelpursuit.atoms import KernelDictionary
 from kernelpursuit.dask.arrays import NAMESPACE, Handle, Program, RemoteArray
 from kernelpursuit.dask.atoms import RemoteDictionary, dictionary_at
-from kernelpursuit.dask.basis import RemoteBasis
 from kernelpursuit.dask.cluster import shares
 from kernelpursuit.dask.criteria import RemoteSquares
-from kernelpursuit.dask.scratch import StoredBlock, in_files, mapped
-from kernelpursuit.dask.shard import Block, Command, Ref, Shard, needed, nodes_within
+from kernelpursuit.dask.scratch import StoredBlock, open_array, store_chunk
+from kernelpursuit.dask.shard import Block, Command, Ref, Shard, nodes_within
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
@@ -24,13 +23,14 @@ CUTS = {"1": [], "2": [31], "3": [1, 40], "7": [3, 4, 10, 30, 31, 50], "empty": 
 
 
 class Here:
-    """Transport of commands to shards in this process."""
+    """Transport of commands to shards in this process, which counts messages."""
 
     def __init__(self, shards):
-        self.shards = list(shards)
+        self.shards, self.messages = list(shards), 0
         self.nodes = [(place, place + 1) for place in range(len(self.shards))]
 
     def execute(self, commands, reads):
+        self.messages += 1
         return [shard.execute(commands, reads) for shard in self.shards]
 
 
@@ -41,7 +41,7 @@ def program_of(*arrays, cuts=(), directory=None):
     if directory is None:
         shards = [Shard([Block(part)]) for part in parts]
     else:
-        halves = [in_files(part, max(1, len(part[0]) // 2), str(directory)) for part in parts if len(part[0])]
+        halves = [store_chunk(part, max(1, len(part[0]) // 2), str(directory)) for part in parts if len(part[0])]
         shards = [Shard([StoredBlock(half, str(directory)) for half in some]) for some in halves]
     program = Program(Here(shards), len(arrays[0]), len(arrays))
     return program, [RemoteArray(program, number, array[:0], 0) for number, array in enumerate(arrays)]
@@ -98,9 +98,9 @@ def test_what_waits_goes_in_one_message():
     rows = NAMESPACE.empty((3, X.shape[0]), device=X.device)
     rows[1, :] = X[:, 0]
     one, two = X.T @ X, rows[1, :] @ X
-    assert program.round_trips == 0
+    assert program.transport.messages == 0
     assert np.asarray(one).item() == np.asarray(two).item() == 55
-    assert program.round_trips == 1
+    assert program.transport.messages == 1
     del one, two, rows
     assert np.asarray(X.T @ X).item() == 55
     assert len(program.transport.shards[0].blocks[0].values) <= 3  # what nobody holds is dropped
@@ -119,39 +119,7 @@ def test_rows_do_not_come_here_by_themselves():
         X @ X.T
 
 
-def test_a_shard_is_made_again_from_the_log():
-    """To the last bit: the commands that its values depend on, and no others."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(50, 3)), rng.normal(size=(50, 1))
-    log = []
-
-    class Logged(Here):
-        def execute(self, commands, reads):
-            log.extend(commands)
-            return super().execute(commands, reads)
-
-    shards = [Shard([Block((x[:20], y[:20]))]), Shard([Block((x[20:], y[20:]))])]
-    program = Program(Logged(shards), 50, 2)
-    Y, kernel = RemoteArray(program, 1, y[:0], 0), make_kernel("rbf", x)
-    parts = Handle(program, program.add(KernelDictionary, Ref(0), x, kernel, storage="tiles"))
-    criterion = RemoteSquares(RemoteDictionary(program, parts, KernelDictionary(x, x, kernel), 16, float), Y)
-    rule = n_atoms(20)
-    pursue(criterion, lambda path: rule(path), lookahead=8)  # blocks do not end with it: some atoms are given back
-    values = shards[1].blocks[0].values
-    live = set(values) - {0, 1}
-    again = Block((x[20:], y[20:]))
-    short = needed(log, live)
-    again.execute(short, [])
-    assert len(short) < 0.7 * len(log)
-    assert set(again.values) == live | {0, 1}  # the rows too, whatever comes next may use them
-    for number in live - {parts.number}:
-        value, old = again.values[number], values[number]
-        if np.ndim(old) == 2 and old.shape[1] == 30:  # room for directions
-            value, old = value[: criterion.atoms.basis.size], old[: criterion.atoms.basis.size]
-        assert np.array_equal(value, old)
-
-
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_the_atoms_are_those_of_one_machine(seed, everything_in_files):
     """Duplicates included; weights and ridge by turns."""
     rng = np.random.default_rng(seed)
@@ -173,24 +141,6 @@ def test_the_atoms_are_those_of_one_machine(seed, everything_in_files):
         np.testing.assert_allclose(found.values("leave_one_out"), wanted.values("leave_one_out"), rtol=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_atoms_of_a_wide_kernel_are_those_of_one_machine(seed):
-    """A block ends where one machine ends it, also where next to nothing is left of its atoms."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(800, 6))
-    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=800))[:, None]
-    kernel, centres = make_kernel("rbf", x, gamma=0.01), x[:300]
-    one = KernelDictionary(x, centres, kernel, storage="tiles")
-    wanted = pursue(Squares(one, y), n_atoms(60), lookahead=64, weakness=0.5)
-    program, (X, Y) = program_of(x, y, cuts=[266, 400])
-    parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
-    here = KernelDictionary(centres, centres, kernel, storage="tiles")
-    found = pursue(
-        RemoteSquares(RemoteDictionary(program, parts, here, 300, float), Y), n_atoms(60), lookahead=64, weakness=0.5
-    )
-    assert found.atoms.tolist() == wanted.atoms.tolist()
-
-
 def test_files_are_deleted_with_the_arrays(everything_in_files):
     _, (X,) = program_of(np.arange(8.0)[:, None], cuts=[4], directory=everything_in_files)
     files = len(list(everything_in_files.iterdir()))
@@ -207,10 +157,10 @@ def test_files_are_deleted_with_the_arrays(everything_in_files):
 
 
 def test_labels_in_files(tmp_path):
-    ((place,),) = in_files([np.array(["yes", "no"] * 4000, dtype=object)], 8000, str(tmp_path))
-    assert mapped(place)[:2].tolist() == ["yes", "no"]
+    ((place,),) = store_chunk([np.array(["yes", "no"] * 4000, dtype=object)], 8000, str(tmp_path))
+    assert open_array(place)[:2].tolist() == ["yes", "no"]
     with pytest.raises(TypeError, match="values of type dict cannot be kept in files"):
-        in_files([np.array([{}, {}])], 2, str(tmp_path))
+        store_chunk([np.array([{}, {}])], 2, str(tmp_path))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 12, 13])
@@ -232,46 +182,6 @@ def test_sums_do_not_depend_on_how_chunks_are_spread(count):
         X = RemoteArray(Program(transport, 40 * count, 1), 0, x[0, :0], 0)
         found.append([np.asarray(one).tobytes() for one in (X.T @ X, NAMESPACE.sum(X, axis=0), NAMESPACE.root(X))])
     assert all(one == found[0] for one in found)
-
-
-def test_a_block_of_atoms_takes_two_messages():
-    """One for the pool, one for directions, products and losses; the directions are orthonormal all the same."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(800, 4))
-    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=800))[:, None]
-    kernel, centres = make_kernel("rbf", x), x[:500]
-    program, (X, Y) = program_of(x, y, cuts=[300])
-    parts = Handle(program, program.add(KernelDictionary, X, centres, kernel, storage="tiles"))
-    here = KernelDictionary(centres, centres, kernel, storage="tiles")
-    criterion, blocks = RemoteSquares(RemoteDictionary(program, parts, here, 1000, float), Y), []
-    take = criterion.take
-    criterion.take = lambda block, weakness: blocks.append(block) or take(block, weakness)
-    before = program.round_trips
-    path = pursue(criterion, n_atoms(60), lookahead=64, weakness=0.5)
-    assert len(blocks) < 12
-    assert program.round_trips - before <= 2 * len(blocks) + 5
-    Q = criterion.atoms.basis.directions
-    np.testing.assert_allclose(np.asarray(Q @ Q.T), np.eye(Q.shape[0]), atol=1e-13)
-    R = criterion.atoms.basis.R
-    columns = KernelDictionary(x, centres, kernel).columns(path.atoms)
-    np.testing.assert_allclose(joined(Q).T @ R[:, 1:], columns, atol=1e-11)
-
-
-def test_known_products_that_are_wrong_are_not_trusted():
-    rng = np.random.default_rng(0)
-    basis, columns = RemoteBasis(np.zeros((30, 0))), rng.normal(size=(30, 3))
-    basis.extend(rng.normal(size=(30, 2)))
-    inside = basis.directions @ columns
-    left = columns.T @ columns - inside.T @ inside
-    for error, well in [(1e-6, True), (1.0, False)]:
-        near = basis.first_round(columns, np.zeros((3, 0)), inside + error, left)
-        found = basis.second_round(near, basis.directions @ near.samples, near.samples.T @ near.samples)
-        assert (found is not None) == well
-        if well:
-            np.testing.assert_allclose(basis.directions @ basis.directions.T, np.eye(5), atol=1e-14)
-            np.testing.assert_allclose(basis.directions.T @ basis.R[:, 2:], columns, atol=1e-13)
-            basis.truncate(2)
-    assert basis.size == 2
 
 
 def test_blocks_of_a_worker_share_their_centres():

@@ -17,7 +17,6 @@ from kernelpursuit import (
     KMPRegressor,
     PursuitNystroem,
     RefinedKMPRegressor,
-    SparseKernelCCA,
     SparseKernelFDA,
     SparseKernelNovelty,
     SparseKernelPCA,
@@ -179,14 +178,6 @@ def test_several_targets_input_weights_sparse_centres_and_no_atom():
     assert_parity(KMPRegressor(n_atoms=6, alpha=0.01).fit(X + 1e6, Y), NEW + 1e6, "float64")
 
 
-@pytest.mark.parametrize("options", [{"adaptive": True}, {"calibration_fraction": None}, {}])
-def test_intervals(options):
-    found = run(ConformalRegressor(KMPRegressor(n_atoms=4), **options).fit(X, Y), NEW, "float64")
-    assert ("interval" in found) == (options != {"calibration_fraction": None})
-    model = ConformalRegressor(LinearRegression(), coverage=0.8).fit(X, Y)
-    assert_close(run(model, NEW, "float64")["interval"], model.predict_interval(NEW), 1e-12)
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -224,8 +215,3 @@ def test_what_has_no_graph_is_refused():
         to_onnx(KMPRegressor(n_atoms=3).fit(X, Y), "float16")
     with pytest.raises(ValueError, match="not fitted"):
         to_onnx(KMPRegressor())
-
-
-def test_a_single_view_is_transformed():
-    model = SparseKernelCCA(n_atoms=4, n_components=2).fit(X, X[:, :2])
-    assert_close(run(model, NEW, "float64")["variable"], model.transform(NEW), 1e-12)

@@ -4,6 +4,7 @@ import builtins
 import subprocess
 import sys
 import warnings
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from kernelpursuit import (
     BoundDisplay,
     KMPClassifier,
     KMPRegressor,
+    MovedCentersDisplay,
     PursuitNystroem,
     PursuitPathDisplay,
     PursuitSearchCV,
@@ -28,7 +30,6 @@ from kernelpursuit import (
     SupportDisplay,
 )
 from kernelpursuit.parameters import columns, gcv
-from kernelpursuit.plots.support import _offsets
 from kernelpursuit.pursuit import Path, Step
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -104,11 +105,11 @@ def test_path_of_a_classifier(moons):
 def test_losses_in_other_units_have_their_own_axis(diabetes):
     A, a, B, b = diabetes
     huber = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=4, loss="huber").fit(A, a), B, b)
-    assert huber.loss_ax_ is not None and huber.trivial == pytest.approx(huber.curves["test error"][1][0])
+    assert huber.loss_ax_ is not None
     ridge = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=4, alpha=0.1).fit(A, a), B, b)
     assert "training error + penalty" in ridge.lines_
     alone = PursuitPathDisplay.from_estimator(KMPRegressor(n_atoms=4, loss="huber").fit(A, a))
-    assert alone.trivial is None and not alone.lines_ and alone.loss_ax_ is not None
+    assert not alone.lines_ and alone.loss_ax_ is not None
 
 
 @pytest.mark.parametrize("targets", [1, 2])
@@ -134,46 +135,14 @@ def test_cross_validated_classifier(moons):
     assert "cross-validated error" not in PursuitPathDisplay.from_estimator(scored, B, b).lines_
 
 
-def test_bounds_are_drawn_and_flagged(moons):
-    A, a, B, b = moons
-    model = KMPClassifier(n_atoms=10).fit(A, a)
-    bounds = {
-        "rising": lambda k: 0.2 * k,
-        "from zero": np.linspace(0.5, 0.9, 11),
-        "vacuous": np.full(10, 7.0),
-        "flat": 0.6,
-    }
-    display = PursuitPathDisplay.from_estimator(model, B, b, bounds=bounds)
-    rising = display.lines_["rising"].get_ydata()
-    np.testing.assert_allclose(rising[:5], 0.2 * np.arange(1, 6))
-    assert np.all(np.isnan(rising[5:]))
-    assert display.lines_["from zero"].get_xdata().tolist() == list(range(11))
-    dotted = [line for line in display.ax_.lines if line.get_linestyle() == ":" and len(line.get_ydata()) == 10]
-    np.testing.assert_allclose(dotted[0].get_ydata(), 0.2 * np.arange(1, 11))  # nothing is clipped
-    text = labels(display)
-    assert "rising (up to 2)" in text and "vacuous (vacuous, from 7 on)" in text and "from zero" in text
-    assert "dotted: vacuous (above 1)" in text
-    assert display.ax_.get_ylim()[1] < 2
-    with pytest.raises(ValueError, match=r"bounds\['short'\] must have 10 values"):
-        PursuitPathDisplay.from_estimator(model, B, b, bounds={"short": [1, 2]})
-
-
-def test_no_flag_when_all_bounds_say_something(moons):
-    A, a, B, b = moons
-    model = KMPClassifier(n_atoms=3).fit(A, a)
-    display = PursuitPathDisplay.from_estimator(model, B, b, bounds={"good": [0.5, 0.4, 0.3]})
-    assert not any("dotted" in label for label in labels(display))
-
-
 def test_path_alone(diabetes):
     A, a, _, _ = diabetes
     display = PursuitPathDisplay.from_path(KMPRegressor(n_atoms=5).fit(A, a).path_)
     assert sorted(display.lines_) == ["leave-one-out error", "training loss"]
     assert display.ax_.get_xlabel() == "number of atoms"
     path = Path(Step(-1, loss=2.0), [Step(3, loss=1.0), Step(3, loss=0.5)])
-    display = PursuitPathDisplay.from_path(path, bounds={"b": [3.0, 1.0]})
-    assert list(display.lines_) == ["training loss", "b"]
-    assert display.ax_.get_xlabel() == "number of steps" and display.trivial == 2.0
+    display = PursuitPathDisplay.from_path(path)
+    assert list(display.lines_) == ["training loss"] and display.ax_.get_xlabel() == "number of steps"
 
 
 def test_what_the_path_display_refuses(diabetes):
@@ -198,8 +167,16 @@ def test_bound_display(yscale):
     assert display.ax_.get_yscale() == yscale
     assert display.ax_.get_ylim()[1] == pytest.approx(1.3)
     assert set(display.lines_) == {"train", "test", *curves}
+    np.testing.assert_allclose(display.lines_["a"].get_ydata()[:10], k[:10] / 10)
+    assert np.all(np.isnan(display.lines_["a"].get_ydata()[10:]))
+    dotted = [line.get_ydata() for line in display.ax_.lines if line.get_linestyle() == ":"]
+    np.testing.assert_allclose(dotted[0], k / 10)  # nothing is clipped
+    shown = labels(display)
+    assert {"a (up to 2)", "b", "dotted: vacuous (above 1)"} <= set(shown)
+    assert any(label.endswith(" (vacuous, from 2 on)") for label in shown)
     display.figure_.draw_without_rendering()
-    assert "observed" in BoundDisplay(k, {"b": k / 100}, observed=k / 300).plot().lines_
+    alone = BoundDisplay(k, {"b": k / 100}, observed=k / 300).plot()
+    assert "observed" in alone.lines_ and not any("dotted" in label for label in labels(alone))
 
 
 def test_support_of_a_classifier(moons):
@@ -324,20 +301,19 @@ def test_errors_that_span_decades_have_a_logarithmic_axis(diabetes):
         display.figure_.draw_without_rendering()
 
 
-def test_labels_keep_apart():
-    rng = np.random.default_rng(0)
-    box = np.array([[0.0, 0.0], [300.0, 300.0]])
-    places = rng.uniform(2, 298, size=(25, 2))
-    at = places + np.array(_offsets(places, [2] * 25, box))
-    gaps = np.hypot(*(at[:, None] - at[None]).T) + 1e3 * np.eye(25)
-    assert gaps.min() > 8
-    assert np.all((at > 0) & (at < 300))
+DISPLAYS = [PursuitPathDisplay, SupportDisplay, BoundDisplay, ResidualTraceDisplay, MovedCentersDisplay]
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_displays_are_made_of_an_estimator_x_and_y(display):
+    """By position, as scikit-learn's are."""
+    assert list(signature(display.from_estimator).parameters)[:3] == ["estimator", "X", "y"]
 
 
 def test_residual_trace():
-    X = load_iris().data
+    X, y = load_iris(return_X_y=True)
     model = SparseKernelPCA(n_atoms=20).fit(X)
-    display = ResidualTraceDisplay.from_estimator(model, compare={"co$mpare_$": model.residual_trace_ * 2})
+    display = ResidualTraceDisplay.from_estimator(model, X, y, compare={"co$mpare_$": model.residual_trace_ * 2})
     line = display.lines_["SparseKernelPCA"]
     np.testing.assert_allclose(line.get_ydata(), model.residual_trace_)
     assert line.get_xdata()[0] == 0 and display.ax_.get_yscale() == "log"

@@ -1,13 +1,16 @@
 """What docs/dask.md promises: collections are fitted where their rows are, predicted lazily, else refused."""
 
+import _thread
 import os
 import signal
+import threading
 from contextlib import contextmanager, nullcontext
 from inspect import signature
 
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.metrics.pairwise import rbf_kernel
 
 pytest.importorskip("distributed")
 import dask.array as da
@@ -399,6 +402,22 @@ def test_without_a_client_that_is_open(client):
             KMPRegressor(5).fit(chunks(X), chunks(Y))
 
 
+def test_two_clusters_in_one_process(client):
+    """Each fit is made on the cluster of its own client."""
+    found = []
+
+    def fit():
+        for one in (client, other):
+            with one.as_current():
+                found.append(KMPRegressor(5).fit(chunks(X), chunks(Y)).support_.tolist())
+
+    with cluster_of(2, processes=False) as cluster, Client(cluster) as other:
+        thread = threading.Thread(target=fit, daemon=True)
+        thread.start()
+        thread.join(timeout=60)
+    assert found == 2 * [KMPRegressor(5).fit(X, Y).support_.tolist()]
+
+
 def test_workers_without_the_package():
     """Such a worker would end at the first message that it cannot read."""
     without = {"preload": ["import sys; sys.modules['kernelpursuit'] = None"]}
@@ -408,7 +427,14 @@ def test_workers_without_the_package():
             KMPRegressor(5).fit(chunks(X), chunks(Y))
 
 
-def test_bits_depend_on_the_chunks_alone(client):
+@pytest.fixture(params=["memory", "files"])
+def place_of_rows(request, monkeypatch):
+    """Where the workers hold rows, which does not depend on how few they are."""
+    room = None if request.param == "memory" else 2**22
+    monkeypatch.setattr("kernelpursuit.dask.collections.room_in_memory", lambda *given: room)
+
+
+def test_bits_depend_on_the_chunks_alone(client, place_of_rows):
     """And not on how many workers there are."""
     sizes = (40, 1, 0, 59, 3, 97, 100)
     data = chunks(X, sizes), chunks(1e3 * Y, sizes), W * (np.arange(300) >= 40)  # one chunk has none
@@ -435,21 +461,42 @@ class Disturbed:
         return Stop(12, "enough") if len(path) == 12 else None
 
 
-def test_workers_that_are_killed():
-    """Twice in one fit: it ends with the atoms and weights of a fit that nobody disturbed, to the last bit."""
+def test_workers_that_are_killed(place_of_rows):
+    """One, and then all others at once: the fit ends with the atoms and weights of one undisturbed, to the last bit."""
     with worker_processes(3) as client:
         model = KMPRegressor(centers=80, random_state=0)
         wanted = clone(model).set_params(stop=Disturbed()).fit(chunks(X), chunks(Y))
         victims = list(client.run(os.getpid).values())
 
-        def kill(pid):
-            return lambda: os.kill(pid, signal.SIGKILL)
+        def kill(*pids):
+            return lambda: [os.kill(pid, signal.SIGKILL) for pid in pids]
 
-        rule = Disturbed((2, kill(victims[0])), (7, kill(victims[1])))
+        rule = Disturbed((2, kill(victims[0])), (7, kill(*victims[1:])))
         found = model.set_params(stop=rule).fit(chunks(X), chunks(Y))
         assert not rule.steps
         assert found.support_.tolist() == wanted.support_.tolist() and len(found.support_) == 12
         assert found.dual_coef_.tobytes() == wanted.dual_coef_.tobytes()
+
+
+calls_until_interrupt = []
+
+
+def interrupting_kernel(A, B):
+    """A kernel that interrupts this process, which waits for the answer to a message, at the last of some calls."""
+    if calls_until_interrupt and calls_until_interrupt.pop() == "interrupt":
+        _thread.interrupt_main()
+    return rbf_kernel(A, B, gamma=0.5)
+
+
+def test_an_interrupt_in_a_message_leaves_the_model_of_the_steps_taken(client):
+    model = KMPRegressor(12, kernel=interrupting_kernel, centers=80, memory=0, alpha=0.1, random_state=0)
+    wanted = clone(model).fit(chunks(X), chunks(Y))
+    calls_until_interrupt[:] = ["interrupt", *["go on"] * 20]  # of 29
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after \d+ steps"):
+        model.fit(chunks(X), chunks(Y))
+    steps = len(model.support_)
+    assert 0 < steps < 12 and model.support_.tolist() == wanted.support_[:steps].tolist()
+    np.testing.assert_allclose(model.predict(X), wanted.truncate(steps).predict(X), rtol=1e-9)
 
 
 def test_a_client_that_is_closed_ends_the_fit_at_once():

@@ -133,13 +133,13 @@ def test_an_interval_around_a_model_of_scikit_learn(tmp_path):
     assert_same_outputs(model, load(tmp_path / "model"), X)
 
 
-def forged(tree=None, version=2, **arrays):
+def forged(tree=None, version=2, more=None, **arrays):
     """A file with a right checksum, whatever it says."""
     from safetensors.numpy import save as pack
 
     from kernelpursuit.saving import tensors
 
-    header = {"version": version, "model": tree, "sha256": tensors.digest(tree, arrays)}
+    header = {"version": version, "model": tree, "sha256": tensors.digest(tree, arrays)} | (more or {})
     return pack(arrays, metadata={tensors.FORMAT: json.dumps(header)})
 
 
@@ -156,16 +156,14 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path):
     from safetensors.numpy import save as pack
 
     whole = saved(KMPRegressor(n_atoms=3).fit(X, Y), tmp_path)
-    assert "0 bytes" in refusal(b"", tmp_path)
-    assert "model file" in refusal(b"a,b\n1,2\n", tmp_path)
-    assert "model file" in refusal(whole[:-1], tmp_path)
-    assert "model file" in refusal(whole[:20], tmp_path)
+    long_header, cut_header = (200_000_000).to_bytes(8, "little") + bytes(200_000_001), (1 << 30).to_bytes(8, "little")
+    for content in (b"", b"a,b\n1,2\n", whole[:-1], whole[:20], long_header, cut_header + b"{"):
+        assert "not a kernelpursuit model file, or a damaged one" in refusal(content, tmp_path)
     assert "not of a kernelpursuit model" in refusal(pack({"weights": X}), tmp_path)
-    assert "header of" in refusal((200_000_000).to_bytes(8, "little") + bytes(200_000_001), tmp_path)
-    assert "bytes" in refusal((1 << 30).to_bytes(8, "little") + b"{", tmp_path)
     assert "newer kernelpursuit" in refusal(forged(version=3), tmp_path)
     assert "version" in refusal(forged(version="1"), tmp_path)
     assert "not an estimator" in refusal(forged(5), tmp_path)
+    assert "holds more beside the model" in refusal(forged(5, more={"more": 1}), tmp_path)
     assert "damaged" in refusal(whole[:-1] + bytes([whole[-1] ^ 1]), tmp_path)
     with pytest.raises(ModelFileError, match="No such file"):
         load(tmp_path / "nothing")
@@ -211,18 +209,6 @@ def test_an_archive_that_is_no_model_is_refused_in_one_line(tmp_path):
     assert "json" in refusal((tmp_path / "code").read_bytes(), tmp_path)
     skops.io.dump(content | {"version": 2, "model": pipeline(), "more": X}, tmp_path / "more")
     assert "holds more beside the model" in refusal((tmp_path / "more").read_bytes(), tmp_path)
-
-
-def test_a_header_with_more_than_a_model_is_refused(tmp_path):
-    from safetensors import safe_open
-    from safetensors.numpy import load as unpack
-    from safetensors.numpy import save as pack
-
-    arrays = unpack(saved(KMPRegressor(n_atoms=3).fit(X, Y), tmp_path))
-    with safe_open(tmp_path / "saved", framework="np") as file:
-        header = json.loads(file.metadata()["kernelpursuit"])
-    changed = pack(arrays, metadata={"kernelpursuit": json.dumps(header | {"more": 1})})
-    assert "holds more beside the model" in refusal(changed, tmp_path)
 
 
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*")), ids=lambda path: path.name)

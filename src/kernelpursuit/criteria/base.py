@@ -136,7 +136,6 @@ class OrthogonalCriterion(Criterion):
     What `_prepare` hands to `_accept` is a pair: the directions, and what the criterion computed of them.
     """
 
-    deflation: type[Deflation] = Deflation
     atoms: Deflation
     _jointly: bool = True  # whether scores divide by norms outside the span, not by those outside the constant
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
@@ -243,13 +242,11 @@ class OrthogonalCriterion(Criterion):
         return lost
 
 
-def deflation_of_variant(
-    variant: str, dictionary: Dictionary, targets: Array, *, kind: type[Deflation] = Deflation, **options: Any
-) -> Deflation:
+def deflation_of_variant(variant: str, dictionary: Dictionary, targets: Array, **options: Any) -> Deflation:
     """The atoms that targets are fitted by, which join the span when they are chosen, unless the variant is basic."""
     if variant not in VARIANTS:
         raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
-    return kind(dictionary, targets, orthogonal=variant != "basic", **options)
+    return Deflation(dictionary, targets, orthogonal=variant != "basic", **options)
 
 
 def ratios(products: np.ndarray, norms: np.ndarray, possible: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from kernelpursuit.arrays import (
 from kernelpursuit.atoms.protocol import Dictionary, pieces
 from kernelpursuit.criteria.base import OrthogonalCriterion
 from kernelpursuit.math.discriminants import LABELS, Discriminants, Within, check_index, class_codes
+from kernelpursuit.pursuit.deflation import Deflation
 from kernelpursuit.pursuit.directions import Deflated, Direction
 from kernelpursuit.pursuit.loop import Step
 from kernelpursuit.pursuit.pool_matrices import PoolSimulation, pairs_of_pieces
@@ -101,7 +102,7 @@ class Fisher(OrthogonalCriterion):
                 "classes_index must have as many rows as the dictionary, "
                 f"got {index.shape[0]} and {dictionary.shape[0]}"
             )
-        self.atoms = self.deflation(dictionary, like, weights=weights, intercept=False)
+        self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
         counts = None if weights is None else self._at_classes(weights) / self.atoms.unit
         self._codes = self.atoms.scale_rows(from_host(class_codes(index, labels, counts), in_double(like)))
         self.within = self.scatter(index, self._codes, counts)

@@ -90,7 +90,7 @@ class Gradient(OrthogonalCriterion):
         ridge = float(np.mean(alpha / (np.asarray(curvature) / 2)))
         self._penalty = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
         options = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
-        self.atoms = deflation_of_variant(variant, dictionary, targets, kind=self.deflation, **options)
+        self.atoms = deflation_of_variant(variant, dictionary, targets, **options)
         targets = in_double(targets)
         self._jointly = variant == "prefit"
         self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage

@@ -86,7 +86,6 @@ class Squares(OrthogonalCriterion):
             variant,
             dictionary,
             targets,
-            kind=self.deflation,
             alpha=alpha,
             weights=weights,
             counts=counts,

@@ -1,8 +1,8 @@
 """Remote arrays: their rows are held by shards, and have the operations that the criteria use.
 
-Nothing is computed when an operation is written down: commands wait until a number is needed in this process, and go to
-all shards in one message with all that is to be read. So a read is one message, however many operations came before it,
-and all results that wait come along with the first that is asked for.
+Operations become commands, which wait until a number is needed in this process. Then they go to all shards in one
+message, with all that is to be read. So a read is one message, however many operations came before it, and every result
+that waits is read with the first that is needed.
 """
 
 from __future__ import annotations
@@ -10,29 +10,16 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 from kernelpursuit.arrays import register_namespace
-from kernelpursuit.dask.shard import Command, Read, Ref, RowCount, combined, in_tree, root
+from kernelpursuit.dask.shard import Command, Read, Ref, RowCount, combine, fold_tree, root
 
 EXTREMES: dict[str, dict[str, float]] = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}  # of no numbers
-
-
-class Transport(Protocol):
-    """How commands get to the shards, see `dask.cluster`.
-
-    Attributes
-    ----------
-    nodes : list of tuple of int
-        Parts of the tree that the shards answer for, in the order of the rows: see `shard.nodes_within`.
-    """
-
-    nodes: list[tuple[int, int]]
-
-    def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
-        """Carry out commands at all shards. Returns what each reads, in the order of the rows: see `Shard.execute`."""
 
 
 class Program:
@@ -40,43 +27,42 @@ class Program:
 
     Parameters
     ----------
-    transport : Transport
+    transport : cluster.Actors
+        Or anything with its attribute `nodes` and its method `execute`.
     n_rows : int
         Of all shards together.
     n_given : int
         Values that the shards hold from the start, with numbers 0, 1, ...
-
-    Attributes
-    ----------
-    round_trips : int
-        Messages to the shards, so far.
     """
 
-    def __init__(self, transport: Transport, n_rows: int, n_given: int):
+    def __init__(self, transport: Any, n_rows: int, n_given: int):
         self.transport, self.n_rows = transport, RowCount(n_rows)
-        self.round_trips = 0
         self._next = n_given
         self._waiting: list[Command] = []
         self._unread: weakref.WeakValueDictionary[int, Reduced] = weakref.WeakValueDictionary()
 
     def add(self, function: Callable, *args: Any, **options: Any) -> int:
-        """Write down a command; returns the number of its value."""
+        """Add a command; returns the number of its value."""
         number, self._next = self._next, self._next + 1
-        self._waiting.append(Command(number, function, _sent(args), {key: _sent(one) for key, one in options.items()}))
+        sent = {name: _as_sent(option) for name, option in options.items()}
+        self._waiting.append(Command(number, function, _as_sent(args), sent))
         return number
 
-    def map(self, function: Callable, *args: Any) -> RemoteArray:
-        """The array of what a function makes of each row."""
-        like = function(*map(_without_rows, args))
-        return RemoteArray(self, self.add(function, *args), like, 0)
-
     def write(self, number: int, function: Callable, *args: Any) -> None:
-        """Write down a command that changes a value."""
-        self._waiting.append(Command(number, function, _sent(args), {}, True))
+        """Add a command that changes a value."""
+        self._waiting.append(Command(number, function, _as_sent(args), {}, True))
 
     def forget(self, number: int) -> None:
         """Let the shards drop a value."""
         self._waiting.append(Command(number, None))
+
+    def array(self, function: Callable, *args: Any, axis: int = 0, **options: Any) -> RemoteArray:
+        """The remote array that a function makes at each block of rows, with the rows along `axis`.
+
+        The function is tried out on arrays without rows, to know the other axes and the dtype.
+        """
+        like = function(*map(_without_rows, args), **options)
+        return RemoteArray(self, self.add(function, *args, **options), like, axis % like.ndim)
 
     def reduce(self, function: Callable, *args: Any, how: str = "sum", **options: Any) -> Reduced:
         """A small array, joined of those that a function makes at each block of rows, when it is read."""
@@ -90,16 +76,20 @@ class Program:
         return [value for answer in answers for value in answer[0]]
 
     def read(self, others: Sequence[Read] = ()) -> list[list[Any]]:
-        """Send what waits in one message; all reductions that somebody still holds get their values.
+        """Send what waits in one message; all reductions that are still referred to get their values.
 
-        Returns what `others` read, a list for each shard.
+        Returns what `others` read, a list for each shard. An interrupt (Ctrl-C) is raised when the answers are here, as
+        values are read only once, and the steps that were taken become a model.
         """
+        with ThreadPoolExecutor(1) as pool:  # interrupts come in the main thread, and leaving waits
+            return pool.submit(self._read, others).result()
+
+    def _read(self, others: Sequence[Read]) -> list[list[Any]]:
         unread = list(self._unread.values())
         commands, self._waiting = self._waiting, []
-        self.round_trips += 1
         answers = self.transport.execute(commands, [*others, *(Read(one.number, one.how) for one in unread)])
-        for place, one in enumerate(unread, start=len(others)):
-            parts = [part for answer in answers for part in answer[place]]
+        for index, one in enumerate(unread, start=len(others)):
+            parts = [part for answer in answers for part in answer[index]]
             one.value = self._joined(dict(zip(self.transport.nodes, parts, strict=True)), one.how)
         self._unread.clear()
         return answers
@@ -108,25 +98,32 @@ class Program:
     def _joined(parts: dict[tuple[int, int], Any], how: str) -> np.ndarray:
         """Values of the parts of the tree as one."""
         everything = next(iter(parts))[0], next(reversed(parts))[1]
-        total = in_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: combined(two, how))
+        total = fold_tree(everything, parts.__contains__, parts.__getitem__, lambda *two: combine(two, how))
         return np.array(total, dtype=np.float64)
 
 
-def _sent(arg: Any) -> Any:
+def _as_sent(arg: Any) -> Any:
     """An argument as the shards get it."""
     if isinstance(arg, RemoteArray | Handle):
         return Ref(arg.number)
     if isinstance(arg, Reduced):
         return np.asarray(arg)
     if type(arg) is tuple or type(arg) is list:
-        return type(arg)(_sent(one) for one in arg)
+        return type(arg)(_as_sent(one) for one in arg)
     return arg
 
 
-class Reduced:
-    """A small array of this process that is read when NumPy asks for it, or comes along with what is read before."""
+def _without_rows(arg: Any) -> Any:
+    """An argument as if there were no rows."""
+    if isinstance(arg, RemoteArray):
+        return arg.like
+    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, RemoteArray | RowCount) for one in arg)):
+        return type(arg)(_without_rows(one) for one in arg)
+    return 0 if isinstance(arg, RowCount) else np.asarray(arg) if isinstance(arg, Reduced) else arg
 
-    __array_ufunc__ = None
+
+class Reduced(np.lib.mixins.NDArrayOperatorsMixin):
+    """A small array of this process that is read when its entries are needed, or with what is read before."""
 
     def __init__(self, program: Program, number: int, how: str):
         self._program, self.number, self.how = program, number, how
@@ -136,6 +133,10 @@ class Reduced:
         if self.value is None:
             self._program.read()
         return np.asarray(self.value, dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [np.asarray(one) if isinstance(one, Reduced) else one for one in inputs]
+        return getattr(ufunc, method)(*plain, **options)
 
     def __float__(self) -> float:
         return float(np.asarray(self))
@@ -155,7 +156,7 @@ class Handle:
         self.program, self.number = program, number
 
 
-class RemoteArray:
+class RemoteArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array with one long axis, whose entries along it are held by the shards.
 
     Parameters
@@ -169,8 +170,6 @@ class RemoteArray:
         The long one.
     """
 
-    __array_ufunc__ = None
-
     def __init__(self, program: Program, number: int, like: np.ndarray, axis: int):
         self.program, self.number, self.like, self.axis = program, number, like, axis
         self._free = weakref.finalize(self, program.forget, number)
@@ -178,6 +177,12 @@ class RemoteArray:
 
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:
         raise TypeError("the rows of this array are remote: they are not brought together in this process")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__":
+            return NotImplemented
+        options.pop("out", None)  # x += y makes a new array
+        return matmul(*inputs) if ufunc is np.matmul else elementwise(ufunc, *inputs, **options)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -202,86 +207,48 @@ class RemoteArray:
     @property
     def T(self) -> RemoteArray:
         """The axes in reverse."""
-        return self._made(np.transpose, self, axis=self.ndim - 1 - self.axis)
-
-    def _made(self, function: Callable, *args: Any, axis: int, **options: Any) -> RemoteArray:
-        """An array by a function of arrays, tried out on arrays without rows."""
-        like = function(*map(_without_rows, args), **options)
-        return RemoteArray(self.program, self.program.add(function, *args, **options), like, axis)
+        return self.program.array(np.transpose, self, axis=self.ndim - 1 - self.axis)
 
     def __getitem__(self, key: Any) -> RemoteArray:
         key = key if isinstance(key, tuple) else (key,)
-        if Ellipsis in key:
-            place = key.index(Ellipsis)
+        if dots := [index for index, one in enumerate(key) if one is Ellipsis]:
             named = sum(one is not None for one in key) - 1
-            key = (*key[:place], *[slice(None)] * (self.ndim - named), *key[place + 1 :])
-        new, old = 0, 0  # axes of the result and of this array that are done with
+            key = (*key[: dots[0]], *[slice(None)] * (self.ndim - named), *key[dots[0] + 1 :])
+        new, old = 0, 0  # axes of the result and of this array before the long one
         for one in key:
             if old == self.axis and one is not None:
-                if one != slice(None):
+                if not (isinstance(one, slice) and one == slice(None)):
                     raise IndexError("rows of a remote array cannot be taken out")
                 break
-            new += one is None or isinstance(one, slice)
+            new += not isinstance(one, Integral)
             old += one is not None
-        return self._made(operator.getitem, self, key, axis=new + max(0, self.axis - old))
+        return self.program.array(operator.getitem, self, key, axis=new + max(0, self.axis - old))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.program.write(self.number, operator.setitem, self, key, value)
 
-    def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, RemoteArray) and self.axis == self.ndim - 1 and other.axis == max(0, other.ndim - 2):
-            return self.program.reduce(np.matmul, self, other)
-        if isinstance(other, RemoteArray) or self.axis == self.ndim - 1:
-            raise TypeError("a product of remote arrays must run over the rows, or have a small array on one side")
-        return self._made(np.matmul, self, np.asarray(other), axis=self.axis)
 
-    def __rmatmul__(self, other: Any) -> RemoteArray:
-        return self._made(np.matmul, np.asarray(other), self, axis=self.axis)
-
-
-def _without_rows(arg: Any) -> Any:
-    if isinstance(arg, RemoteArray):
-        return arg.like
-    if type(arg) is list or (type(arg) is tuple and any(isinstance(one, RemoteArray | RowCount) for one in arg)):
-        return type(arg)(_without_rows(one) for one in arg)
-    return 0 if isinstance(arg, RowCount) else np.asarray(arg) if isinstance(arg, Reduced) else arg
+def matmul(one: Any, two: Any) -> Any:
+    """The product of a remote and a small array, or of two remote ones over their rows, which is small."""
+    remote = [isinstance(arg, RemoteArray) for arg in (one, two)]
+    if all(remote) and one.axis == one.ndim - 1 and two.axis == max(0, two.ndim - 2):
+        return one.program.reduce(np.matmul, one, two)
+    if all(remote) or (remote[0] and one.axis == one.ndim - 1):
+        raise TypeError("a product of remote arrays must run over the rows, or have a small array on one side")
+    if remote[0]:
+        return one.program.array(np.matmul, one, np.asarray(two), axis=one.axis)
+    return two.program.array(np.matmul, np.asarray(one), two, axis=two.axis)
 
 
 def elementwise(function: Callable, *args: Any, **options: Any) -> Any:
     """A function of arrays that broadcast, some of them remote."""
-    some = [arg for arg in args if isinstance(arg, RemoteArray)]
-    if not some:
+    remote = [arg for arg in args if isinstance(arg, RemoteArray)]
+    if not remote:
         return function(*args, **options)
     # `RowCount` is a number here, and not a length: that of all rows, wherever it goes.
     args = tuple(np.asarray(a) if isinstance(a, Reduced) else int(a) if isinstance(a, RowCount) else a for a in args)
-    like = function(*map(_without_rows, args), **options)
-    (from_the_end,) = {arg.ndim - arg.axis for arg in some}
-    program = some[0].program
-    return RemoteArray(program, program.add(function, *args, **options), like, like.ndim - from_the_end)
-
-
-def _operators() -> None:
-    """Arithmetic and comparisons, forwards and backwards."""
-
-    def forwards(function: Callable) -> Callable:
-        return lambda self, other: elementwise(function, self, other)
-
-    def backwards(function: Callable) -> Callable:
-        return lambda self, other: elementwise(function, other, self)
-
-    def alone(function: Callable) -> Callable:
-        return lambda self: elementwise(function, self)
-
-    for name in ("add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and_", "or_"):
-        function = getattr(operator, name)
-        setattr(RemoteArray, f"__{name.strip('_')}__", forwards(function))
-        if name in ("add", "sub", "mul", "truediv", "pow", "and_", "or_"):
-            setattr(RemoteArray, f"__r{name.strip('_')}__", backwards(function))
-    for name in ("neg", "abs", "invert"):
-        setattr(RemoteArray, f"__{name}__", alone(getattr(operator, name)))
-
-
-_operators()
+    (from_the_end,) = {arg.ndim - arg.axis for arg in remote}
+    return remote[0].program.array(function, *args, axis=-from_the_end, **options)
 
 
 class RemoteNamespace:
@@ -302,39 +269,25 @@ class RemoteNamespace:
         """With another dtype."""
         return x if x.dtype == dtype else elementwise(np.asarray, x, dtype=np.dtype(dtype))
 
-    def _new(self, function: Callable, shape: tuple, dtype: Any, device: Any) -> Any:
-        long = [i for i, size in enumerate(shape) if isinstance(size, RowCount)]
-        if not long:
-            return function(shape, dtype=dtype)
-        like = function(tuple(0 if i in long else size for i, size in enumerate(shape)), dtype=dtype)
-        return RemoteArray(device, device.add(function, shape, dtype=np.dtype(dtype)), like, long[0])
-
     def empty(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
         """A new array; remote if one of its lengths is the number of all rows."""
-        return self._new(np.empty, shape, dtype, device)
+        return _new_array(np.empty, shape, dtype, device)
 
     def ones(self, shape: tuple, dtype: Any = np.float64, device: Any = None) -> Any:
         """A new array of ones."""
-        return self._new(np.ones, shape, dtype, device)
+        return _new_array(np.ones, shape, dtype, device)
 
     def concat(self, arrays: Sequence[Any], axis: int = 0) -> Any:
         """Arrays one after the other along a short axis."""
-        return _joined_along(arrays, axis, False)
+        return _joined_along(np.concatenate, arrays, axis)
 
     def stack(self, arrays: Sequence[Any], axis: int = 0) -> Any:
         """Arrays side by side along a new axis."""
-        return _joined_along(arrays, axis, True)
+        return _joined_along(np.stack, arrays, axis)
 
     def take(self, x: Any, indices: Any, axis: int = 0) -> Any:
         """Some entries along a short axis."""
-        if not isinstance(x, RemoteArray):
-            return np.take(x, indices, axis=axis)
-        key: list[Any] = [slice(None)] * x.ndim
-        key[axis] = np.asarray(indices)
-        if axis == x.axis:
-            raise IndexError("rows of a remote array cannot be taken out")
-        like = x.like[tuple(key)]
-        return RemoteArray(x.program, x.program.add(operator.getitem, x, tuple(key)), like, x.axis)
+        return x[(*[slice(None)] * axis, np.asarray(indices))]
 
     def sum(self, x: Any, axis: int | None = None, dtype: Any = None) -> Any:
         """Sums; over the rows they are known when they are read."""
@@ -353,16 +306,23 @@ class RemoteNamespace:
         return x.program.reduce(root, x, how="root")
 
 
-def _joined_along(arrays: Sequence[Any], axis: int, new: bool) -> Any:
-    some = [one for one in arrays if isinstance(one, RemoteArray)]
-    function: Callable = np.stack if new else np.concatenate
-    if not some:
+def _new_array(function: Callable, shape: tuple, dtype: Any, device: Any) -> Any:
+    long = [axis for axis, size in enumerate(shape) if isinstance(size, RowCount)]
+    if not long:
+        return function(shape, dtype=dtype)
+    return device.array(function, shape, axis=long[0], dtype=np.dtype(dtype))
+
+
+def _joined_along(function: Callable, arrays: Sequence[Any], axis: int) -> Any:
+    remote = [one for one in arrays if isinstance(one, RemoteArray)]
+    if not remote:
         return function(arrays, axis=axis)
-    like = function([_without_rows(one) for one in arrays], axis=axis)
-    if not new and axis == some[0].axis:
+    long = remote[0].axis
+    if function is np.concatenate and axis == long:
         raise IndexError("remote arrays cannot be joined along their rows")
-    program = some[0].program
-    long = some[0].axis + (new and axis <= some[0].axis)
+    long += function is np.stack and axis <= long
+    like = function([_without_rows(one) for one in arrays], axis=axis)
+    program = remote[0].program
     return RemoteArray(program, program.add(function, list(arrays), axis=axis), like, long)
 
 

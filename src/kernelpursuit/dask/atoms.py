@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelpursuit.atoms import Dictionary
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
-from kernelpursuit.dask.shard import call
+from kernelpursuit.dask.shard import call_method
 from kernelpursuit.fitting.atom_family import AtomFamily, draw_centers
 from kernelpursuit.fitting.training import TrainingData, warn_if_one_column_rules
 from kernelpursuit.kernels.kernels import Kernel, gamma_of_moments, uses_gamma
@@ -58,12 +58,12 @@ class RemoteDictionary:
         return self._columns("exact_columns", J, np.float64)
 
     def _columns(self, method: str, J: np.ndarray, dtype: Any) -> RemoteArray:
-        number = self._program.add(call, self._parts, method, np.asarray(J))
+        number = self._program.add(call_method, self._parts, method, np.asarray(J))
         return RemoteArray(self._program, number, np.empty((0, len(J)), dtype=dtype), 0)
 
     def correlate(self, V: RemoteArray) -> np.ndarray:
         """DᵀV, (n_atoms, V.shape[1]), on the host: one pass over the data, and one message."""
-        return np.asarray(self._program.reduce(call, self._parts, "correlate", V))
+        return np.asarray(self._program.reduce(call_method, self._parts, "correlate", V))
 
 
 class RemoteAtoms:

@@ -14,28 +14,39 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from kernelpursuit.dask.scratch import StoredBlock, in_files
-from kernelpursuit.dask.shard import Command, HeldRows, Read, Shard, needed, nodes_within
+from kernelpursuit.dask.scratch import shard_in_files, store_chunk
+from kernelpursuit.dask.shard import Command, Read, needed_commands, nodes_within, shard_in_memory
 
 PACKAGE = "kernelpursuit"
-PATIENCE = 0.5  # seconds without an answer after which it is asked whether the worker is still there
+PATIENCE = 0.5  # seconds without an answer after which the scheduler is asked whether the worker is still there
 RESTART = 30.0  # seconds that a cluster without workers has to start one; then the fit ends with an error
-LONG = 2000  # commands from which on the log is shortened to what is still needed
-ATTEMPTS = 3  # to make a shard again
+ATTEMPTS = 3  # to make a shard
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """The worker of a shard is gone."""
 
 
 class NoWorkers(RuntimeError):
-    """There is nobody who could do the work: nothing is tried again."""
+    """There is no worker that could do the work: nothing is tried again."""
+
+
+@dataclass(eq=False)
+class RemoteShard:
+    """A shard, as this process knows it."""
+
+    chunks: list[Any]
+    nodes: list[tuple[int, int]]  # see `nodes_within`
+    worker: str  # its address
+    future: Any = None  # of the actor: the worker drops an actor whose future is dropped
+    actor: Any = None
 
 
 class Actors:
-    """Transport of commands to actors; see `arrays.Transport`.
+    """Carries commands to actors, and their answers back.
 
     Parameters
     ----------
@@ -47,186 +58,150 @@ class Actors:
 
     Attributes
     ----------
-    members : list of range
-        Chunks of each shard.
     nodes : list of tuple of int
-        See `arrays.Transport`.
-    bytes_sent, bytes_received : int
-        Over all shards.
+        Parts of the tree that the shards answer for, in the order of the rows: see `nodes_within`.
     """
 
     def __init__(self, client: Any, chunks: Sequence[Any], rows_at_once: int | None = None):
-        self._client, self._chunks = client, list(chunks)
-        self._rows_at_once = rows_at_once
+        self._client, self._rows_at_once = client, rows_at_once
         self._scratch = None if rows_at_once is None else f"kernelpursuit-{uuid.uuid4().hex}"
-        workers, count = sorted(self._some_workers()), len(self._chunks)
-        self.members = shares(0, count, min(len(workers), count))
-        self._nodes = [nodes_within(0, count, share.start, share.stop) for share in self.members]
-        self.nodes = [node for nodes in self._nodes for node in nodes]
-        self._workers = workers[: len(self.members)]
-        self._actors: list[Any] = []
-        self._begin()
+        workers, count = sorted(self._wait_for_workers()), len(chunks)
+        self._shards = [
+            RemoteShard(list(chunks[part.start : part.stop]), nodes_within(0, count, part.start, part.stop), worker)
+            for part, worker in zip(shares(0, count, min(len(workers), count)), workers, strict=False)
+        ]
+        self.nodes = [node for shard in self._shards for node in shard.nodes]
         self._log: list[Command] = []  # carried out by all shards
         self._live: set[int] = set()  # numbers of the values that they hold
-        self._on_the_way: list[Command] = []
-        self._batches: list[bytes] = []  # these commands as they are sent, with numbers from `_first` on
-        self._first = 1
-        self._long = LONG
-        self._acknowledged = [0] * len(self.members)
-        self.bytes_sent = self.bytes_received = 0
-
-    def _begin(self) -> None:
-        """Make all shards; once more where a worker was lost meanwhile."""
-        for attempt in range(ATTEMPTS):
-            try:
-                futures = self._compute(list(range(len(self.members))))
-                self._actors = [self._start(some, place) for place, some in enumerate(futures)]
-                return
-            except Lost:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                here = self._some_workers()
-                self._workers = [one if one in here else self._free_worker() for one in self._workers]
-
-    def _compute(self, places: list[int]) -> list[list[Any]]:
-        """Futures of the chunks of some shards; where they go to files, one at a time for each worker.
-
-        No worker is named, not even as a wish: with all workers gone Dask would take a wish for one of them for a must,
-        and wait for ever. To write a chunk to files is a task with a name of its own, at the worker that is to have it.
-        """
-        if self._scratch is None:
-            futures = [self._client.compute([self._chunks[i] for i in self.members[place]]) for place in places]
-            for some in futures:
-                self._wait_for(some)
-            return futures
-        written: list[list[Any]] = [[] for _ in places]
-        for step in range(max(len(self.members[place]) for place in places)):
-            now = [
-                (some, place) for some, place in zip(written, places, strict=True) if step < len(self.members[place])
-            ]
-            chunks = self._client.compute([self._chunks[self.members[place][step]] for _, place in now])
-            self._wait_for(chunks)
-            for (some, place), chunk in zip(now, chunks, strict=True):
-                some.append(self._at(place, chunk_in_files, chunk, self._rows_at_once, self._scratch))
-            for some, place in now:
-                self._wait_for(some[-1:], self._workers[place])
-            for chunk in chunks:  # before the next is asked for
-                chunk.release()
-        return written
-
-    def _at(self, place: int, function: Any, *args: Any, **options: Any) -> Any:
-        """Future of a call at the worker of a shard, and nowhere else."""
-        where = {"workers": [self._workers[place]], "allow_other_workers": False, "pure": False}
-        return self._client.submit(function, *args, **where, **options)
-
-    def _wait_for(self, futures: list[Any], only: str | None = None) -> None:
-        """Wait for what workers make, `only` one of them if so wanted; nobody waits for a worker that is gone."""
-        from distributed import wait
-
-        while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
-            if only not in {None, *self._some_workers()}:
-                raise Lost(only)
-            with suppress(TimeoutError):
-                wait(unfinished, timeout=PATIENCE)
-        check_finished(futures)
-
-    def _start(self, futures: list[Any], place: int) -> Any:
-        rows = HeldRows if self._scratch is None else StoredRows
-        made = self._at(place, rows, self._nodes[place], *futures, actor=True)
-        while True:
-            self._wait_for([made], self._workers[place])
-            with suppress(TimeoutError):  # the worker may be gone just now
-                return made.result(timeout=PATIENCE)
+        self._make(self._shards)
 
     def execute(self, commands: list[Command], reads: list[Read]) -> list[list[Any]]:
-        """Send to all shards at once; those that were lost are made again and asked again."""
+        """Send commands to all shards. Returns what each reads, in the order of the rows: see `Shard.execute`.
+
+        Shards whose worker is gone are made again and asked again.
+        """
         check_client(self._client)
-        self._batches.append(pickled(commands))
-        self._on_the_way += commands
-        answers: list[Any] = [None] * len(self.members)
-        missing = list(range(len(self.members)))
-        while missing:
-            calls = [(place, self._call(place, reads)) for place in missing]
-            missing = []
-            for place, call in calls:
-                try:
-                    answers[place] = self._result(place, call)
-                except Lost:
-                    missing.append(place)
-            for place in missing:
-                self._revive(place)
-        self._done({number for number, _ in reads})
-        for well, values in answers:
+        message = pickled(commands)
+        answers: dict[RemoteShard, Any] = {}
+        while missing := [shard for shard in self._shards if shard not in answers]:
+            calls = [(shard, self._call(shard, message, reads)) for shard in missing]
+            for shard, call in calls:
+                with suppress(WorkerLost):
+                    answers[shard] = self._result(shard, call)
+            for shard, _ in calls:
+                if shard not in answers:
+                    self._make([shard])
+        self._note(commands, {number for number, _ in reads})
+        for shard in self._shards:
+            well, values = answers[shard]
             if not well:
                 raise values
-        self.bytes_received += sum(size_of(value) for _, values in answers for value in values)
-        return [values for _, values in answers]
+        return [answers[shard][1] for shard in self._shards]
 
-    def _call(self, place: int, reads: list[Read]) -> Any:
-        """What a shard has not heard of, and what is to be read: an answer to wait for, None if nobody is there."""
-        news = list(enumerate(self._batches, start=self._first))[self._acknowledged[place] + 1 - self._first :]
-        self.bytes_sent += sum(len(batch) for _, batch in news)
+    def _call(self, shard: RemoteShard, message: bytes, reads: list[Read]) -> Any:
+        """Send commands to a shard; the answer to wait for, or None if its worker is gone."""
         try:
-            return self._actors[place].answer(news, reads)
+            return shard.actor.answer(message, reads)
         except RuntimeError:  # "Worker holding Actor was lost"
             return None
 
-    def _result(self, place: int, call: Any) -> Any:
-        """The answer; nothing is waited for that cannot come."""
+    def _result(self, shard: RemoteShard, call: Any) -> Any:
+        """Wait for an answer, as long as there is a worker that could give it."""
         while call is not None:
             try:
-                answer = call.result(timeout=PATIENCE)
+                return call.result(timeout=PATIENCE)
             except TimeoutError:
-                if self._workers[place] not in workers_of(self._client):
+                if shard.worker not in workers_of(self._client):
                     break
-                continue
-            except (OSError, RuntimeError):  # of the way there: what the shard itself says comes as an answer
+            except (OSError, RuntimeError):  # of the connection: errors of the shard itself come as an answer
                 break
-            self._acknowledged[place] = self._first + len(self._batches) - 1
-            return answer
-        raise Lost(self._workers[place])
+        raise WorkerLost(shard.worker)
 
-    def _done(self, given: set[int]) -> None:
-        """All shards have carried out all commands, and have given some values away."""
-        for command in self._on_the_way:
+    def _note(self, commands: list[Command], given: set[int]) -> None:
+        """Log commands that all shards have carried out, after which they have given some values away."""
+        for command in commands:
             if command.function is None:
                 self._live.discard(command.out)
             elif not command.writes:
                 self._live.add(command.out)
         self._live -= given
-        self._log += needed(self._on_the_way, self._live)  # what was only read need not be made again
-        self._first += len(self._batches)
-        self._on_the_way, self._batches = [], []
-        if len(self._log) > self._long:
-            self._log = needed(self._log, self._live)
-            self._long = max(LONG, 2 * len(self._log))
+        self._log += needed_commands(commands, self._live)  # what was only read need not be made again
 
-    def _revive(self, place: int) -> None:
-        """Make a shard again, on another worker, in the state of the others before what is on the way."""
+    def _make(self, shards: list[RemoteShard]) -> None:
+        """Make shards, on other workers where theirs are gone, in the state that the log has."""
         for attempt in range(ATTEMPTS):
+            workers = self._wait_for_workers()
+            for shard in shards:
+                if shard.worker not in workers:
+                    homes = [other.worker for other in self._shards]
+                    shard.worker = min(workers, key=lambda one: (homes.count(one), one))  # with the fewest shards
             try:
-                self._make_again(place)
+                for shard, futures in zip(shards, self._compute(shards), strict=True):
+                    self._start(shard, futures)
                 return
             except NoWorkers:
                 raise
-            except (Lost, OSError, RuntimeError, CancelledError):  # that worker is gone as well
+            except (WorkerLost, OSError, RuntimeError, CancelledError):  # one of these workers is gone as well
                 if attempt == ATTEMPTS - 1:
                     raise
 
-    def _make_again(self, place: int) -> None:
-        self._workers[place] = self._free_worker()
-        (futures,) = self._compute([place])
-        self._actors[place] = self._start(futures, place)
-        self._acknowledged[place] = self._first - 1
+    def _compute(self, shards: list[RemoteShard]) -> list[list[Any]]:
+        """Futures of the chunks of shards; those that go to files are made one at a time for each worker.
+
+        No worker is named for a chunk, not even as a wish: with all workers gone Dask would take a wish for one of them
+        for a must, and wait for ever. A chunk is written to files by a task of its own, at the worker of its shard.
+        """
+        if self._scratch is None:
+            futures = [self._client.compute(shard.chunks) for shard in shards]
+            for some in futures:
+                self._wait_for(some)
+            return futures
+        written: list[list[Any]] = [[] for _ in shards]
+        for step in range(max(len(shard.chunks) for shard in shards)):
+            now = [(shard, some) for shard, some in zip(shards, written, strict=True) if step < len(shard.chunks)]
+            chunks = self._client.compute([shard.chunks[step] for shard, _ in now])
+            self._wait_for(chunks)
+            for (shard, some), chunk in zip(now, chunks, strict=True):
+                some.append(self._submit(shard, chunk_in_files, chunk, self._rows_at_once, self._scratch))
+            for shard, some in now:
+                self._wait_for(some[-1:], shard.worker)
+            for chunk in chunks:  # before the next is asked for
+                chunk.release()
+        return written
+
+    def _start(self, shard: RemoteShard, futures: list[Any]) -> None:
+        """Make the actor of a shard, and let it carry out the log."""
+        make = shard_in_memory if self._scratch is None else shard_in_files
+        shard.future = self._submit(shard, make, shard.nodes, *futures, actor=True)
+        shard.actor = None
+        while shard.actor is None:
+            self._wait_for([shard.future], shard.worker)
+            with suppress(TimeoutError):  # the worker may be gone just now
+                shard.actor = shard.future.result(timeout=PATIENCE)
         if self._log:
-            state = pickled(needed(self._log, self._live))
-            well, error = self._result(place, self._actors[place].answer([(self._first - 1, state)], []))
-            self._acknowledged[place] = self._first - 1
+            state = pickled(needed_commands(self._log, self._live))
+            well, error = self._result(shard, self._call(shard, state, []))
             if not well:
                 raise error
 
-    def _some_workers(self) -> dict[str, int]:
-        """The workers that are there; a cluster without any is given time to start one."""
+    def _submit(self, shard: RemoteShard, function: Any, *args: Any, **options: Any) -> Any:
+        """Future of a call at the worker of a shard, and nowhere else."""
+        where = {"workers": [shard.worker], "allow_other_workers": False, "pure": False}
+        return self._client.submit(function, *args, **where, **options)
+
+    def _wait_for(self, futures: list[Any], only: str | None = None) -> None:
+        """Wait for what workers make, as long as the `only` worker that can is there."""
+        from distributed import wait
+
+        while unfinished := [future for future in futures if future.status in ("pending", "lost")]:
+            if only not in {None, *self._wait_for_workers()}:
+                raise WorkerLost(only)
+            with suppress(TimeoutError):
+                wait(unfinished, timeout=PATIENCE)
+        check_finished(futures)
+
+    def _wait_for_workers(self) -> dict[str, int]:
+        """The workers there are; a cluster without any is given time to start one."""
         begun = time.monotonic()
         while not (workers := workers_of(self._client)):
             if time.monotonic() - begun > RESTART:
@@ -234,23 +209,12 @@ class Actors:
             time.sleep(0.1)
         return workers
 
-    def _free_worker(self) -> str:
-        """The worker with the fewest shards."""
-        return min(self._some_workers(), key=lambda one: (sum(one == home for home in self._workers), one))
-
     def close(self) -> None:
         """Let the workers drop their rows."""
-        self._actors = []
+        for shard in self._shards:
+            shard.future = shard.actor = None
         if self._scratch is not None and self._client.status == "running":
             self._client.run(clear_scratch, self._scratch, on_error="ignore")
-
-
-class StoredRows(Shard):
-    """A shard whose rows are in files, in blocks of which one at a time is in memory; made by `chunk_in_files`."""
-
-    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple[str, list[tuple]]):
-        groups = ([StoredBlock(block, directory) for block in blocks] for directory, blocks in parts)
-        super().__init__(*groups, nodes=nodes)
 
 
 def shares(first: int, stop: int, workers: int) -> list[range]:
@@ -273,7 +237,7 @@ def chunk_in_files(arrays: tuple, rows: int, name: str) -> tuple[str, list[tuple
     from distributed import get_worker
 
     directory = os.path.join(get_worker().local_directory, name)
-    return directory, in_files(arrays, rows, directory)
+    return directory, store_chunk(arrays, rows, directory)
 
 
 def clear_scratch(name: str, dask_worker: Any) -> None:
@@ -294,7 +258,7 @@ def workers_of(client: Any) -> dict[str, int]:
 
 
 def check_client(client: Any) -> None:
-    """Raise an error where a client is closed: what it was asked would never be answered."""
+    """Raise an error where a client is closed: no answer would ever come."""
     if client.status != "running":
         raise NoWorkers(f"the client has lost its cluster: its status is {client.status!r}, not 'running'")
 
@@ -302,7 +266,7 @@ def check_client(client: Any) -> None:
 def check_package(client: Any) -> None:
     """Raise an error where workers, or the scheduler, do not have this package in the version of this process.
 
-    Called before anything of the package is sent: a worker that cannot read a message ends without a word.
+    Called before anything of the package is sent: a worker that cannot read a message ends without an error.
     """
 
     def version(name: str) -> str | None:  # of no module, so that it is sent by value
@@ -330,20 +294,13 @@ def check_package(client: Any) -> None:
 
 
 def limits_of_memory(client: Any) -> list[int]:
-    """Bytes that workers may still take, of those that were told a limit."""
+    """Bytes that workers may still take, of those that have a limit."""
     for _ in range(ATTEMPTS):  # see `workers_of`
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         if workers:
             break
     limited = [worker for worker in workers if worker.get("memory_limit")]
     return [worker["memory_limit"] - worker["metrics"].get("memory", 0) for worker in limited]
-
-
-def size_of(value: Any) -> int:
-    """Bytes of what came from a shard."""
-    if isinstance(value, list | tuple):
-        return sum(map(size_of, value))
-    return getattr(value, "nbytes", 8)
 
 
 def pickled(commands: list[Command]) -> bytes:

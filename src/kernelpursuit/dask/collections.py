@@ -21,7 +21,7 @@ from sklearn.utils import check_array
 from kernelpursuit._sklearn import check_feature_names
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.cluster import Actors, check_package, limits_of_memory
-from kernelpursuit.dask.rows import ClusterRows, RowBlocks, first_number
+from kernelpursuit.dask.rows import ClusterRows, RowBlocks
 from kernelpursuit.dask.shard import CACHED, RowCount, moments
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.fitting.memory import free_memory
@@ -30,7 +30,6 @@ from kernelpursuit.fitting.rows import is_collection
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.parameters import bound, certificate, is_basic, record_of, validation
 
-HOLDS = ("X", "y", "sample_weight", "rows")  # what a shard holds of its rows, in this order
 TEMPORARIES = 256  # columns over the rows that a fit has in memory besides the directions
 MANY_ATOMS = 256  # that memory is planned for where their number is not known
 LEAST_ROOM = 4 * 2**20  # bytes
@@ -38,7 +37,7 @@ PARTS = 64  # chunks that small ones are joined to, at least
 
 
 def map_chunks(model: Any, method: str, X: Any) -> Any:
-    """A method of a fitted model applied to each chunk of rows, when the result is computed."""
+    """Apply a method of a fitted model to each chunk of rows, when the result is computed."""
     import dask.array as da
 
     from dask import delayed
@@ -107,10 +106,11 @@ def rows_of_collection(
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must have two dimensions with rows and columns, got shape {X.shape}")
     estimator.n_features_in_ = int(X.shape[1])
-    parts = [in_chunks_of(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
     room = room_in_memory(client, X, estimator)
     rows = None if room is None else rows_within(room, X)
-    actors = Actors(client, delayed_chunks(X, parts, check, CACHED if rows is None else rows), rows)
+    X = X.rechunk({0: joined_sizes(X.chunks[0], min(rows or CACHED, -(-X.shape[0] // PARTS)))})
+    parts = [in_chunks_of(one, X.chunks[0], name) for one, name in ((y, "y"), (sample_weight, "sample_weight"))]
+    actors = Actors(client, delayed_chunks(X, parts, check), rows)
     try:
         yield as_training_data(actors, X.shape[0], sample_weight is not None, room)._replace(given_y=y)
     finally:
@@ -120,7 +120,7 @@ def rows_of_collection(
 def room_in_memory(client: Any, X: Any, estimator: Any) -> int | None:
     """Bytes for a block of rows and its temporaries where the rows do not fit into the memory of the workers.
 
-    None where they do: the limits are those that Dask was told (`memory_limit`). Sums are made by blocks, so a power of
+    None where they do: the limits are those of Dask (`memory_limit`). Sums are made by blocks, so a power of
     two keeps the last bits from changing with each byte that is free.
     """
     free = limits_of_memory(client)
@@ -188,7 +188,7 @@ def current_client() -> Any:
 
 
 def with_known_chunks(x: Any) -> Any:
-    """The array with the lengths of its chunks, computed if nobody knew them.
+    """The array with the lengths of its chunks, computed where they are unknown.
 
     ``to_dask_array(lengths=True)`` of a dataframe fails where Dask reads several small files of a column as one.
     """
@@ -213,28 +213,38 @@ def in_chunks_of(x: Any, chunks: tuple[int, ...], name: str) -> Any:
     return x.rechunk({0: chunks, **{axis: -1 for axis in range(1, x.ndim)}})
 
 
-def delayed_chunks(X: Any, columns: list[Any], check: Callable, rows: int) -> list[Any]:
-    """What a shard holds of each chunk that has rows, in the order of `HOLDS`.
+def joined_sizes(sizes: tuple[int, ...], rows: int) -> tuple[int, ...]:
+    """Sizes of chunks, small neighbours joined up to so many `rows`: work in small pieces takes longer.
 
-    Neighbours are joined up to so many `rows`, as long as there are `PARTS` of them: work in small pieces takes longer.
+    Examples
+    --------
+    >>> joined_sizes((3, 2, 0, 9, 1, 4), 5)
+    (5, 9, 5)
     """
-    from dask import delayed
-
-    part, count = delayed(checked_chunk, pure=True), len(X.chunks[0])
-    columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in columns]
-    dtype = row_dtype(X)
-    blocks = zip(X.to_delayed()[:, 0], *columns, np.cumsum([0, *X.chunks[0]])[:-1], X.chunks[0], strict=True)
-    shape = X.shape[1:]
-    parts = [part(*arrays, int(first), (size, *shape), dtype, check) for *arrays, first, size in blocks if size]
-    join, groups = delayed(joined_chunks, pure=True), together(X.chunks[0], min(rows, -(-X.shape[0] // PARTS)))
-    return alone([parts[group.start] if len(group) == 1 else join(parts[group.start : group.stop]) for group in groups])
+    joined: list[int] = []
+    for size in filter(None, sizes):
+        if joined and joined[-1] + size <= rows:
+            joined[-1] += size
+        else:
+            joined.append(size)
+    return tuple(joined)
 
 
-def alone(chunks: list[Any]) -> list[Any]:
-    """Chunks that each have their own part of the graph: with all of it, what is sent grows as the square of them."""
+def delayed_chunks(X: Any, columns: list[Any], check: Callable) -> list[Any]:
+    """What `checked_chunk` makes of each chunk of rows.
+
+    Each chunk gets a graph of its own: with the graph of all of them, what is sent grows as the square of their number.
+    """
     from dask.delayed import Delayed
     from dask.optimization import cull
 
+    from dask import delayed
+
+    part, count, dtype = delayed(checked_chunk, pure=True), len(X.chunks[0]), row_dtype(X)
+    columns = [[None] * count if one is None else one.to_delayed().reshape(count, -1)[:, 0] for one in columns]
+    firsts = np.cumsum([0, *X.chunks[0]]).tolist()
+    blocks = zip(X.to_delayed()[:, 0], *columns, firsts[:-1], X.chunks[0], strict=True)
+    chunks = [part(*arrays, first, (size, *X.shape[1:]), dtype, check) for *arrays, first, size in blocks]
     tasks: dict[Any, Any] = {}
     seen: set[str] = set()
     for chunk in chunks:
@@ -243,30 +253,6 @@ def alone(chunks: list[Any]) -> list[Any]:
             tasks.update(layers[name])
         seen |= layers.keys()
     return [Delayed(chunk.key, cull(tasks, [chunk.key])[0]) for chunk in chunks]
-
-
-def together(sizes: tuple[int, ...], rows: int) -> list[range]:
-    """Which neighbours of the chunks that have rows have no more than so many `rows` together.
-
-    Examples
-    --------
-    >>> together((3, 2, 0, 9, 1, 4), 5)
-    [range(0, 2), range(2, 3), range(3, 5)]
-    """
-    groups: list[range] = []
-    held = 0
-    for place, size in enumerate(size for size in sizes if size):
-        if groups and held + size <= rows:
-            groups[-1], held = range(groups[-1].start, place + 1), held + size
-        else:
-            groups.append(range(place, place + 1))
-            held = size
-    return groups
-
-
-def joined_chunks(chunks: list[tuple]) -> tuple:
-    """Neighbouring chunks as one."""
-    return tuple(None if one[0] is None else np.concatenate(one) for one in zip(*chunks, strict=True))
 
 
 def checked_chunk(
@@ -296,10 +282,10 @@ def checked_chunk(
 
 def as_training_data(actors: Actors, n_rows: int, weighted: bool, room: int | None) -> TrainingData:
     """The rows of the shards as those of a fit."""
-    program = Program(actors, 0, len(HOLDS))
-    X, y, weights, numbers = (Handle(program, number) for number in range(len(HOLDS)))
+    program = Program(actors, 0, 4)
+    X, y, weights, numbers = (Handle(program, number) for number in range(4))  # see `checked_chunk`
     of_columns = program.reduce(moments, X, weights, how="moments")
-    found = program.collect(look_at, X, y, numbers)  # and these come along
+    found = program.collect(describe_block, X, y, numbers)  # a message, which brings the moments too
     if not found:
         raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
     blocks = RowBlocks(np.array([one.first for one in found]), np.array([one.size for one in found]))
@@ -316,7 +302,7 @@ def as_training_data(actors: Actors, n_rows: int, weighted: bool, room: int | No
 
 
 class BlockOfRows(NamedTuple):
-    """What this process knows of a block of rows."""
+    """A block of rows, as this process knows it."""
 
     X: np.ndarray  # without rows
     y: np.ndarray
@@ -326,11 +312,9 @@ class BlockOfRows(NamedTuple):
     machine: str
 
 
-def look_at(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOfRows:
-    """What is to be known here of a block of rows."""
-    return BlockOfRows(
-        np.array(X[:0]), np.array(y[:0]), first_number(numbers), len(numbers), free_for(X), platform.node()
-    )
+def describe_block(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOfRows:
+    """Describe a block of rows, where it is."""
+    return BlockOfRows(np.array(X[:0]), np.array(y[:0]), int(numbers[0]), len(numbers), free_for(X), platform.node())
 
 
 def free_for(X: np.ndarray) -> int:

@@ -1,4 +1,4 @@
-"""The criteria of remote rows: the formulas of the core, with all numbers of a block of atoms in one message."""
+"""The criteria of remote rows: the formulas of the core, with as few messages as they allow."""
 
 from __future__ import annotations
 
@@ -7,62 +7,90 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelpursuit.arrays import Array, energies, from_host, gather, in_double, namespace, to_host
+from kernelpursuit.arrays import Array, energies, gather, in_double, namespace, padded, to_host
 from kernelpursuit.atoms.weighted import WeightedDictionary
-from kernelpursuit.criteria.fisher import Fisher, Scattered
+from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.criteria.rayleigh import Prepared as PreparedColumns
 from kernelpursuit.criteria.rayleigh import Rayleigh
 from kernelpursuit.criteria.squares import Squares
-from kernelpursuit.dask.steps import BlockSteps, LazyScalar, RemoteDeflation, remote_block_directions
 from kernelpursuit.math.cholesky import PartialCholesky, forward
 from kernelpursuit.math.discriminants import Within, triangle
-from kernelpursuit.pursuit.directions import Direction
+from kernelpursuit.pursuit.directions import Direction, side_by_side
 from kernelpursuit.pursuit.loop import Step
+
+_FALLEN = 1e-3  # share of ‖r‖² below which a difference has lost too many digits
 
 
 class RemoteSquares(Squares):
-    """`Squares` of remote rows. Of a block it hands the products and the steps from `_prepare` to `_accept`."""
-
-    deflation = RemoteDeflation
-    atoms: RemoteDeflation
-
-    def _fit_constant(self) -> float:
-        direction = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0))
-        steps = BlockSteps(self._r, self._r_tail, [direction], 1.0, True).walk()
-        self._constant = steps.lengths[0]
-        self._move(direction, self._constant)
-        return self._loss_after(steps, 0)
-
-    def _loss_after(self, steps: BlockSteps, index: int) -> float:
-        energy = steps.energy(index)
-        return self._loss() if energy is None else energy / self.atoms.total_weight
+    """`Squares` of remote rows. What a step needs to know of its block is read with the products of the block."""
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Any]:
-        found = None
-        if self.atoms.orthogonal:
-            found = remote_block_directions(self.atoms, block, self._r, self._r_tail)
-        directions = self.atoms.extend(block) if found is None else found.directions
-        known = None if found is None else (found.inside, found.energy)
-        steps = BlockSteps(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal, known)
-        products = self._correlate(directions) if found is None else found.products  # read, and others come along
-        return [direction.atom for direction in directions], (directions, (products, steps.walk(self._left_out)))
+        directions = self.atoms.extend(block)
+        if not directions:
+            return [], (directions, None)
+        lengths = StepLengths(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal)
+        products = self._correlate(directions)  # a message, which brings the inner products of `lengths` too
+        return [direction.atom for direction in directions], (directions, (products, lengths.walk()))
 
     def _accept(self, prepared: Any, index: int, atom: int, score: float) -> Step:
         directions, (products, steps) = prepared
-        length, after = steps.lengths[index], steps.after(index)
-        if after is None:
-            self._move(directions[index], length)
-        else:
-            self._move_tail(directions[index].tail, length)
-            self._r, self._left_out = after
+        length, energy = steps[index]
+        self._move(directions[index], length)
         moments = None if products is None else products[:, index]
-        left_out = steps.left_out(index, self.atoms.total_weight)
-        return self._finish_step(atom, score, length, moments, self._loss_after(steps, index), left_out)
+        loss = self._loss() if energy is None else energy / self.atoms.total_weight
+        return self._finish_step(atom, score, length, moments, loss, self._left_out_error())
 
     def _left_out_error(self) -> Any:
+        """The mean squared left-out residual, read when it is needed, or with the next message."""
         if self._left_out is None:
             return np.nan
-        return LazyScalar(energies(self._left_out.residual), self.atoms.total_weight)
+        residual = self._left_out.residual
+        return residual.program.reduce(share_of_energy, residual, self.atoms.total_weight)
+
+
+def share_of_energy(residual: np.ndarray, total: float) -> float:
+    """Sum of squares over a total."""
+    return float(np.sum(residual**2)) / total
+
+
+class StepLengths:
+    """How far the squared loss goes along each direction of a block, from inner products that are read together.
+
+    With r₀ the residual before the block, direction t is taken with length z_t = share (q_tᵀr₀ − Σ_s q_tᵀq_s z_s), and
+    ‖r‖² changes by z_t² ‖q_t‖² − 2 z_t q_tᵀr. For directions that are orthogonal the inner products are 0.
+
+    Parameters
+    ----------
+    residual : array of shape (n_samples, n_targets)
+    tail : ndarray of shape (any, n_targets)
+        Penalty coordinates of the residual.
+    directions : list of Direction
+    share : float
+        Of the full step.
+    orthogonal : bool
+        Whether the directions are orthonormal.
+    """
+
+    def __init__(self, residual: Array, tail: np.ndarray, directions: list[Direction], share: float, orthogonal: bool):
+        samples, tails = side_by_side(directions)
+        width = max(len(tail), len(tails))
+        self._tails, self._tail, self._share = padded(tails, width), padded(tail, width), share
+        # Remote, and read with the next message.
+        self._inside, self._energy = samples.T @ residual, energies(residual)
+        self._inner = None if orthogonal else samples.T @ samples
+
+    def walk(self) -> list[tuple[np.ndarray, float | None]]:
+        """Length of each step, and ‖r‖² after it, penalty included: None where too few digits of it are left."""
+        inside = to_host(self._inside) + self._tails.T @ self._tail
+        first = energy = float(np.sum(to_host(self._energy)) + np.sum(self._tail**2))
+        inner = np.eye(len(inside)) if self._inner is None else to_host(self._inner) + self._tails.T @ self._tails
+        lengths, steps = np.zeros_like(inside), []
+        for t in range(len(inside)):
+            now = inside[t] - inner[t, :t] @ lengths[:t]
+            lengths[t] = self._share * now
+            energy += float(np.sum(lengths[t] ** 2 * inner[t, t] - 2 * lengths[t] * now))
+            steps.append((lengths[t], energy if energy > _FALLEN * first else None))
+        return steps
 
 
 class RemoteWithin(Within):
@@ -78,26 +106,13 @@ class RemoteWithin(Within):
 class RemoteFisher(Fisher):
     """`Fisher` of remote rows, whose classes are where the rows are."""
 
-    deflation, scatter = RemoteDeflation, RemoteWithin
+    scatter = RemoteWithin
 
     def _checked(self, classes_index: Any) -> Array:
         return classes_index
 
     def _at_classes(self, weights: Array) -> Array:
         return weights
-
-    def _prepare(self, block: list[int]) -> tuple[list[int], Any]:
-        directions, vectors, forms = self._directions(block)
-        steps = BlockSteps(self._u, np.zeros((0, self._u.shape[1])), directions, 1.0, True)
-        products = self._correlate(directions, vectors)  # this is read, and all else comes along
-        return [direction.atom for direction in directions], (directions, (Scattered(forms, products), steps.walk()))
-
-    def _accept(self, prepared: Any, index: int, atom: int, score: float) -> Step:
-        directions, (scattered, steps) = prepared
-        length, energy = steps.lengths[index], steps.energy(index)
-        self._u = self._u - directions[index].sample[:, None] * from_host(length, self._u)[None, :]
-        loss = self._loss() if energy is None else energy / self.atoms.total_weight
-        return self._finish_step((directions, scattered), index, atom, score, length, loss)
 
 
 class Trace(NamedTuple):

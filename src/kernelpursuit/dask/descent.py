@@ -21,17 +21,17 @@ from kernelpursuit.refined.descent import Batch, flat_gradient
 from kernelpursuit.refined.refining import Frame, Outcome, Say, Task
 from kernelpursuit.refined.stages import Stages
 
-SAMPLE = 20_000  # rows that come here: enough to choose atoms, widths and first coefficients
+ROWS_HERE = 20_000  # rows that come here: enough to choose atoms, widths and first coefficients
 HELD_OUT = 8  # one of the rows that come here in so many is held out
 MOST_STEPS = 24_000  # of a descent
-AT_ONCE = 1024  # rows whose kernel values are in memory at a time, at a shard
+ROWS_AT_ONCE = 1024  # rows whose kernel values are in memory at a time, at a shard
 
 
 class Standard(NamedTuple):
     """The rows of a block that a descent is made on: standardised, in single precision."""
 
     rows: Batch
-    number: int  # of the first row, by which the block is known
+    number: int  # of the first row, which seeds the order of the rows
 
 
 class RemoteBatch:
@@ -63,7 +63,7 @@ class RemoteBatch:
     def _mean_gradient(
         self, order: RemoteArray, flat: Any, theta: np.ndarray, how: tuple[str, float], part: slice
     ) -> np.ndarray:
-        """Mean over a part of all rows: of each block the same share of its rows. It is read in one message."""
+        """Mean over a part of all rows, which is the same share of each block: one message."""
         share = part.start / self.n_rows, part.stop / self.n_rows
         total = np.asarray(self._program.reduce(sum_of_gradients, self._rows, order, flat, theta, how, share))
         return (total[:-1] / max(1.0, total[-1])).astype(theta.dtype)
@@ -75,15 +75,15 @@ def standardised(
     weights: np.ndarray | None,
     numbers: np.ndarray,
     frame: Frame,
-    aside: np.ndarray,
+    held_out: np.ndarray,
     unit: float,
     classes: bool,
 ) -> Standard:
-    """The rows of a block that are not held out; `numbers` are theirs, `aside` those of the rows held out.
+    """The rows of a block that are not held out, given their numbers and those of the rows held out.
 
     Weights are divided by `unit`. Targets of several `classes` become indicators.
     """
-    kept = ~np.isin(numbers, aside)
+    kept = ~np.isin(numbers, held_out)
     targets = (Y[kept] + 1) / 2 if classes else Y[kept]
     inputs = frame(X[kept].astype(np.float64)).astype(np.float32)
     of_rows = None if weights is None else (weights[kept] / unit).astype(np.float32)
@@ -104,7 +104,7 @@ def sum_of_gradients(
     """
     first, stop = (round(len(order) * edge) for edge in share)
     total = np.zeros(len(theta) + 1)
-    for part in spans(first, stop, AT_ONCE):
+    for part in spans(first, stop, ROWS_AT_ONCE):
         total[:-1] += flat_gradient(flat, theta, standard.rows.gather(order[part]), *how, slice(None))
     total[-1] = stop - first
     return total
@@ -124,7 +124,7 @@ class RemoteDescents(Descents):
 
 def bring_few(source: Any, data: TrainingData) -> TrainingData:
     """The data in this process, if they have no more rows than would come here anyway."""
-    if len(data.rows) > SAMPLE:
+    if len(data.rows) > ROWS_HERE:
         return data
     everything = np.arange(len(data.rows))
     X, numbers = source.take_numbered(data.X, everything)
@@ -151,20 +151,20 @@ def refined_by_all(
     n = int(X.shape[0])
     epochs, size = steps_of_epochs(n, epochs)
     size = max(size, -(-n * epochs // MOST_STEPS))
-    positions = np.sort(rng.choice(n, size=SAMPLE, replace=False))
+    positions = np.sort(rng.choice(n, size=ROWS_HERE, replace=False))
     rows, numbers = source.take_numbered(X, positions)
     of_rows = None if weights is None else source.take(weights, positions)
     here = task._replace(X=frame(rows.astype(np.float64)), Y=source.take(Y, positions), weights=of_rows)
-    aside = np.arange(len(positions)) % HELD_OUT == 0
+    held_out = np.arange(len(positions)) % HELD_OUT == 0
     unit = 1.0 if weights is None else float(to_host(namespace(weights).sum(weights))) / n
-    how = (frame, numbers[aside], unit, loss == "softmax")
+    how = (frame, numbers[held_out], unit, loss == "softmax")
     standard = source.program.add(standardised, X, Y, weights, source.numbers, *how)
-    batch = RemoteBatch(source.program, Handle(source.program, standard), n - int(np.sum(aside)))
-    parts = [here.subset(np.flatnonzero(J)) for J in (~aside, aside)]
+    batch = RemoteBatch(source.program, Handle(source.program, standard), n - int(np.sum(held_out)))
+    parts = [here.subset(np.flatnonzero(J)) for J in (~held_out, held_out)]
     say(
         f"{n:,} rows on the workers: {len(parts[0].Y):,} here to start from, {len(parts[1].Y):,} held out, "
         f"{size:,} a step"
     )
     descents = RemoteDescents(batch, size, *parts, loss, rng, say, stages)
     found, way = best_descent(descents, wanted, n, len(parts[0].Y), epochs, say)
-    return outcome_of_descent(found, way, positions[aside], parts[1])
+    return outcome_of_descent(found, way, positions[held_out], parts[1])

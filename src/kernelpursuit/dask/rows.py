@@ -19,8 +19,8 @@ from kernelpursuit.fitting.rows import RowSource
 from kernelpursuit.fitting.span import kernel_diagonal
 from kernelpursuit.fitting.training import TrainingData
 
-SAMPLE = 10_000  # rows that are enough to fit a few numbers to
-AT_ONCE = 4096  # rows of a checksum
+FEW_NUMBERS = 10_000  # rows that are enough to fit a few numbers to
+CHECKED_AT_ONCE = 4096  # rows of a checksum
 REMOTE: dict[type, type] = {Squares: RemoteSquares, Fisher: RemoteFisher}
 
 
@@ -59,7 +59,7 @@ class ClusterRows(RowSource):
 
     def map(self, function: Callable, *args: Any) -> RemoteArray:
         """An array over the same rows, where they are."""
-        return self.program.map(function, *args)
+        return self.program.array(function, *args)
 
     def total(self, function: Callable, *args: Any) -> float:
         """Sum over the blocks of rows: one message."""
@@ -86,8 +86,8 @@ class ClusterRows(RowSource):
         return np.concatenate([some for some, _ in found])[order], numbers[order]
 
     def sample(self, array: Any) -> np.ndarray:
-        """All rows, or about `SAMPLE` of them, drawn from all blocks."""
-        return np.concatenate(self.collect(sample_of_block, array, min(1.0, SAMPLE / self.program.n_rows)))
+        """All rows, or about `FEW_NUMBERS` of them, drawn from all blocks."""
+        return np.concatenate(self.collect(sample_of_block, array, min(1.0, FEW_NUMBERS / self.program.n_rows)))
 
     def bring_few(self, data: TrainingData) -> TrainingData:
         """The data in this process, up to 20,000 rows."""
@@ -118,7 +118,7 @@ class ClusterRows(RowSource):
     ) -> RemoteRayleigh:
         n = float(self.program.n_rows)
         unit = data.total / n
-        trace = self.total(weighed_trace, data.X, family.kernels[0], weights) / unit
+        trace = self.total(weighted_trace, data.X, family.kernels[0], weights) / unit
         if weights is None:
             return RemoteRayleigh(dictionary, of_rows=Trace(trace, n, unit, None), **given)
         roots = ((weights / unit) ** 0.5)[:, None]
@@ -131,37 +131,32 @@ class ClusterRows(RowSource):
         return partial(refined_by_all, self)
 
 
-def first_number(numbers: np.ndarray) -> int:
-    """Number of the first row of a block, by which the block is known."""
-    return int(numbers[0])
-
-
 def chosen_rows(array: np.ndarray, numbers: np.ndarray, wanted: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a block among those wanted: places in each block, which is known by its first row."""
-    places = wanted.get(first_number(numbers), np.zeros(0, dtype=np.intp))
-    return array[places], numbers[places]
+    """Rows of a block, and their numbers, at the positions that are `wanted` of the block with this first number."""
+    positions = wanted.get(int(numbers[0]), np.zeros(0, dtype=np.intp))
+    return array[positions], numbers[positions]
 
 
 def sample_of_block(array: np.ndarray, share: float) -> np.ndarray:
-    """A share of the rows of a block: the same ones of every array."""
+    """A share of the rows of a block, the same rows of every array."""
     count = int(np.ceil(share * len(array)))
     return array[np.sort(np.random.default_rng(0).permutation(len(array))[:count])]
 
 
-def weighed_trace(X: np.ndarray, kernel: Any, weights: np.ndarray | None) -> float:
-    """Sum of k(x, x) over rows, each as often as its weight says."""
+def weighted_trace(X: np.ndarray, kernel: Any, weights: np.ndarray | None) -> float:
+    """Weighted sum of k(x, x) over rows."""
     diagonal = kernel_diagonal(kernel, X)
     return float(np.sum(diagonal if weights is None else weights * diagonal))
 
 
 def checksum(array: np.ndarray, numbers: np.ndarray) -> np.uint64:
-    """A number that changes with any bit of any row, or with its place; those of several blocks are added."""
+    """A number that changes with any bit of any row, or with their order; those of several blocks are added."""
     width = array[:1].nbytes
     odd = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     total = np.uint64(0)
-    for start in range(0, len(array), AT_ONCE):
-        block = slice(start, start + AT_ONCE)
+    for start in range(0, len(array), CHECKED_AT_ONCE):
+        block = slice(start, start + CHECKED_AT_ONCE)
         plain = np.ascontiguousarray(array[block]).view(np.uint8).reshape(-1, width)
-        places = numbers[block].astype(np.uint64) * np.uint64(2) + np.uint64(1)
-        total += np.sum((plain @ odd) * places, dtype=np.uint64)
+        factors = numbers[block].astype(np.uint64) * np.uint64(2) + np.uint64(1)
+        total += np.sum((plain @ odd) * factors, dtype=np.uint64)
     return total

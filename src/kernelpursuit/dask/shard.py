@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB
+CACHED = 16_000  # rows of a block in memory: a vector of doubles over them has less than 128 KiB, and stays in a cache
 
 
 class Ref(NamedTuple):
@@ -45,18 +45,21 @@ class Command(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A value that is to be known, and how those of several blocks of rows are joined; None for a list of them.
+    """A value to send back, and how those of several blocks of rows are joined; None for a list of them.
 
-    Values are joined along a tree of halves over all groups of blocks, so that how they are spread over shards does not
-    change a bit.
+    Values are joined along a tree of halves over all groups of blocks, so that the last bits do not depend on how the
+    groups are spread over shards.
     """
 
     number: int
     how: str | None
 
 
+# -- values of several blocks
+
+
 def root(rows: np.ndarray) -> np.ndarray:
-    """Upper triangular N with NᵀN = rowsᵀrows; of few rows it has as many rows as they are."""
+    """Upper triangular N with NᵀN = rowsᵀrows; with fewer rows than columns it has as many rows as they are."""
     return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
@@ -98,12 +101,12 @@ JOINS: dict[str, Callable] = {
 }
 
 
-def combined(parts: Iterable[Any], how: str) -> Any:
-    """Values joined in the order of the rows, sums in float64. Where there are no rows there is no value, but None.
+def combine(parts: Iterable[Any], how: str) -> Any:
+    """Join values in the order of the rows, in float64. None stands for no rows.
 
     Examples
     --------
-    >>> combined([np.ones(2), np.ones(2)], "sum")
+    >>> combine([np.ones(2), None, np.ones(2)], "sum")
     array([2., 2.])
     """
     total: Any = None
@@ -114,22 +117,22 @@ def combined(parts: Iterable[Any], how: str) -> Any:
     return total if total is None else np.array(total)
 
 
-def in_tree(node: tuple[int, int], known: Callable, value: Callable, join: Callable) -> Any:
-    """Values of groups from the first to the last of `node`, joined by halves down to those nodes that are `known`.
+def fold_tree(node: tuple[int, int], known: Callable, value: Callable, join: Callable) -> Any:
+    """Join the values of groups from the first to the last of `node`, by halves down to the nodes that are `known`.
 
     Examples
     --------
-    >>> in_tree((0, 5), lambda node: node[1] == node[0] + 1, lambda node: node[0], lambda one, two: (one, two))
+    >>> fold_tree((0, 5), lambda node: node[1] == node[0] + 1, lambda node: node[0], lambda one, two: (one, two))
     (((0, 1), 2), (3, 4))
     """
     if known(node):
         return value(node)
     middle = sum(node, 1) // 2
-    return join(in_tree((node[0], middle), known, value, join), in_tree((middle, node[1]), known, value, join))
+    return join(fold_tree((node[0], middle), known, value, join), fold_tree((middle, node[1]), known, value, join))
 
 
 def nodes_within(first: int, stop: int, start: int, end: int) -> list[tuple[int, int]]:
-    """The largest parts of that tree that lie between groups `start` and `end`, in order.
+    """The largest parts of the tree over groups `first` to `stop` that lie between `start` and `end`, in order.
 
     Examples
     --------
@@ -141,6 +144,73 @@ def nodes_within(first: int, stop: int, start: int, end: int) -> list[tuple[int,
     middle = (first + stop + 1) // 2
     left = nodes_within(first, middle, start, end) if start < middle else []
     return left + (nodes_within(middle, stop, start, end) if end > middle else [])
+
+
+# -- commands
+
+
+def carry_out(command: Command, value: Callable[[int], Any], n_rows: int) -> Any:
+    """Call the function of a command, given the values that it refers to and the number of rows."""
+    assert command.function is not None
+    args = resolve(command.args, value, n_rows)
+    return command.function(*args, **{name: resolve(arg, value, n_rows) for name, arg in command.options.items()})
+
+
+def resolve(arg: Any, value: Callable[[int], Any], n_rows: int) -> Any:
+    """An argument with values, and the number of rows, in the place of references."""
+    if isinstance(arg, Ref):
+        return value(arg.number)
+    if isinstance(arg, RowCount):
+        return n_rows
+    if type(arg) is tuple or type(arg) is list:
+        return type(arg)(resolve(one, value, n_rows) for one in arg)
+    return arg
+
+
+def call_method(thing: Any, method: str, *args: Any) -> Any:
+    """A method of a value."""
+    return getattr(thing, method)(*args)
+
+
+def references(arg: Any) -> set[int]:
+    """Numbers of the values that an argument, or a command, refers to.
+
+    Examples
+    --------
+    >>> references((1, [Ref(3)], Ref(4)))
+    {3, 4}
+    """
+    if isinstance(arg, Ref):
+        return {arg.number}
+    if isinstance(arg, Command):
+        return references(arg.args) | references(list(arg.options.values()))
+    if type(arg) is tuple or type(arg) is list:
+        return set().union(*(references(one) for one in arg))
+    return set()
+
+
+def needed_commands(log: Sequence[Command], live: set[int]) -> list[Command]:
+    """The commands of a log on which the values `live` depend; what else they make is forgotten after its last use.
+
+    Examples
+    --------
+    >>> log = [Command(1, np.sqrt, (Ref(0),)), Command(2, np.sum, (Ref(1),)), Command(3, np.negative, (Ref(1),))]
+    >>> [(command.out, command.function) for command in needed_commands(log, {3})]
+    [(1, <ufunc 'sqrt'>), (3, <ufunc 'negative'>), (1, None)]
+    """
+    made = {command.out for command in log if command.function is not None}  # the rows themselves are not
+    wanted, kept = set(live), []
+    for command in reversed(log):
+        if command.function is None or command.out not in wanted:
+            continue
+        uses = references(command)
+        kept += [Command(number, None) for number in (uses & made) - wanted]
+        kept.append(command)
+        wanted |= uses
+    return kept[::-1]
+
+
+# -- rows
 
 
 class Block:
@@ -162,7 +232,7 @@ class Block:
             if command.function is None:
                 self.values.pop(command.out, None)
                 continue
-            result = called(command, self.values.__getitem__, self.n_rows)
+            result = carry_out(command, self.values.__getitem__, self.n_rows)
             if not command.writes:
                 self.values[command.out] = result
         return [self.values.pop(number) for number in reads]
@@ -189,9 +259,8 @@ class Shard:
 
     def __init__(self, *groups: Sequence[Any], nodes: Sequence[tuple[int, int]] | None = None):
         self.nodes = [(0, len(groups))] if nodes is None else list(nodes)
-        leaves = [(place, place + 1) for first, stop in self.nodes for place in range(first, stop)]
+        leaves = [(leaf, leaf + 1) for first, stop in self.nodes for leaf in range(first, stop)]
         self._groups = dict(zip(leaves, map(list, groups), strict=True))
-        self.done = 0  # batches carried out
 
     @property
     def blocks(self) -> list[Any]:
@@ -201,120 +270,46 @@ class Shard:
     def execute(self, commands: Sequence[Command], reads: Sequence[Read]) -> list[list[Any]]:
         """Carry out the commands, and give some values away: of each a list, one for each node or for each block."""
 
-        def value(node: tuple[int, int]) -> list[Any]:
-            return self._of_group(self._groups[node], commands, reads)
+        def value(leaf: tuple[int, int]) -> list[Any]:
+            answers: list[Any] = [[] if how is None else None for _, how in reads]
+            for block in self._groups[leaf]:  # joined one by one: products with all atoms are large
+                found = block.execute(commands, [number for number, _ in reads])
+                found = [[one] if how is None else one for (_, how), one in zip(reads, found, strict=True)]
+                answers = join(answers, found)
+            return answers
 
         def join(one: list[Any], two: list[Any]) -> list[Any]:
             pairs = zip(reads, one, two, strict=True)
-            return [mine + theirs if how is None else combined([mine, theirs], how) for (_, how), mine, theirs in pairs]
+            return [mine + theirs if how is None else combine([mine, theirs], how) for (_, how), mine, theirs in pairs]
 
-        found = [in_tree(node, self._groups.__contains__, value, join) for node in self.nodes]
+        found = [fold_tree(node, self._groups.__contains__, value, join) for node in self.nodes]
         return [
-            [one for values in found for one in values[place]] if how is None else [values[place] for values in found]
-            for place, (_, how) in enumerate(reads)
+            [one for values in found for one in values[index]] if how is None else [values[index] for values in found]
+            for index, (_, how) in enumerate(reads)
         ]
 
-    def _of_group(self, blocks: list[Any], commands: Sequence[Command], reads: Sequence[Read]) -> list[Any]:
-        answers: list[Any] = [None if how else [] for _, how in reads]
-        for block in blocks:
-            found = block.execute(commands, [number for number, _ in reads])
-            for place, ((_, how), value) in enumerate(zip(reads, found, strict=True)):
-                if how is None:
-                    answers[place].append(value)
-                else:  # one block at a time: products with all atoms are large
-                    answers[place] = combined([answers[place], value], how)
-        return answers
+    def answer(self, commands: bytes, reads: list[Read]) -> tuple[bool, Any]:
+        """Carry out commands from another process, and give some values away.
 
-    def answer(self, batches: list[tuple[int, bytes]], reads: list[Read]) -> tuple[bool, Any]:
-        """Carry out commands from another process, but no batch a second time, and give some values away.
-
-        Returns whether all went well, and the values or what went wrong.
+        Returns whether all went well, and the values or the error.
         """
         try:
-            news = [command for number, batch in batches if number > self.done for command in pickle.loads(batch)]
-            self.done = max([self.done, *(number for number, _ in batches)])
-            return True, self.execute(news, reads)
+            return True, self.execute(pickle.loads(commands), reads)
         except Exception as error:
             return False, error
 
 
-class HeldRows(Shard):
-    """A shard whose rows are in memory, made of what the chunks hold.
-
-    RowBlocks are so small that a vector over their rows stays in a cache, and that memory is used again.
-    """
-
-    def __init__(self, nodes: list[tuple[int, int]], *parts: tuple):
-        super().__init__(*map(blocks_of, parts), nodes=nodes)
+def shard_in_memory(nodes: list[tuple[int, int]], *chunks: tuple) -> Shard:
+    """A shard with a group for each chunk of rows."""
+    return Shard(*map(blocks_of, chunks), nodes=nodes)
 
 
 def blocks_of(arrays: tuple) -> list[Block]:
     """A chunk in blocks of about the same length, in memory of their own; none where it has no rows."""
     rows = len(arrays[0])
     count = -(-rows // CACHED)
-    edges = [rows * place // max(1, count) for place in range(count + 1)]
+    edges = [rows * index // max(1, count) for index in range(count + 1)]
     return [
         Block([None if one is None else np.array(one[start:stop], order="C") for one in arrays])
         for start, stop in pairwise(edges)
     ]
-
-
-def called(command: Command, value: Callable[[int], Any], n_rows: int) -> Any:
-    """The result of a command, with values and the number of rows in the place of references."""
-    assert command.function is not None
-    args = [resolved(arg, value, n_rows) for arg in command.args]
-    return command.function(*args, **{name: resolved(arg, value, n_rows) for name, arg in command.options.items()})
-
-
-def resolved(arg: Any, value: Callable[[int], Any], n_rows: int) -> Any:
-    """An argument as the function gets it."""
-    if isinstance(arg, Ref):
-        return value(arg.number)
-    if isinstance(arg, RowCount):
-        return n_rows
-    if type(arg) is tuple or type(arg) is list:
-        return type(arg)(resolved(one, value, n_rows) for one in arg)
-    return arg
-
-
-def references(arg: Any) -> set[int]:
-    """Numbers of the values that an argument refers to.
-
-    Examples
-    --------
-    >>> references((1, [Ref(3)], Ref(4)))
-    {3, 4}
-    """
-    if isinstance(arg, Ref):
-        return {arg.number}
-    if isinstance(arg, dict):
-        return references(list(arg.values()))
-    if type(arg) is tuple or type(arg) is list:
-        return set().union(*(references(one) for one in arg))
-    return set()
-
-
-def needed(log: Sequence[Command], live: set[int]) -> list[Command]:
-    """The commands of a log on which the values `live` depend; what else they make is forgotten after its last use.
-
-    Examples
-    --------
-    >>> log = [Command(1, np.sqrt, (Ref(0),)), Command(2, np.sum, (Ref(1),)), Command(3, np.negative, (Ref(1),))]
-    >>> [(command.out, command.function) for command in needed(log, {3})]
-    [(1, <ufunc 'sqrt'>), (3, <ufunc 'negative'>), (1, None)]
-    """
-    made = {command.out for command in log if command.function is not None}  # the rows themselves are not
-    wanted, kept = set(live), []
-    for command in reversed(log):
-        if command.function is None or command.out not in wanted:
-            continue
-        uses = references(command.args) | references(command.options)
-        kept += [Command(number, None) for number in (uses & made) - wanted]
-        kept.append(command)
-        wanted |= uses
-    return kept[::-1]
-
-
-def call(thing: Any, method: str, *args: Any, **options: Any) -> Any:
-    """A method of a value."""
-    return getattr(thing, method)(*args, **options)

@@ -41,8 +41,7 @@ def add_labels(graph: Graph, values: str, model: Any, output: Any) -> None:
     classes = on_host(model.classes_)
     if has_labels(model):
         present = graph.op("Greater", values, graph.constant([[0.0]]))
-        name = graph.scope.get_unique_operator_name("Label")
-        graph.container.add_node("Cast", [present], [output.full_name], name=name, to=INT64)
+        graph.give(present, output, INT64)
         return
     if len(classes) == 2:
         first = graph.op("Reshape", values, graph.constant([-1], np.int64))

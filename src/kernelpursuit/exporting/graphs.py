@@ -52,27 +52,24 @@ class Graph:
 
     def finish(self, name: str, output: Any) -> None:
         """Give a result, in double precision, to an output of the operator, in its own."""
-        is_double = type(output.type).__name__.startswith("Double")
-        self.container.add_node(
-            "Cast",
-            [name],
-            [output.full_name],
-            name=self.scope.get_unique_operator_name("Cast"),
-            to=DOUBLE if is_double else FLOAT,
-        )
+        self.give(name, output, DOUBLE if type(output.type).__name__.startswith("Double") else FLOAT)
+
+    def give(self, name: str, output: Any, dtype: int | None = None) -> None:
+        """Give a result to an output of the operator, with another dtype if so wanted."""
+        kind, options = ("Identity", {}) if dtype is None else ("Cast", {"to": dtype})
+        unique = self.scope.get_unique_operator_name(kind)
+        self.container.add_node(kind, [name], [output.full_name], name=unique, **options)
 
 
 def name_classes(graph: Graph, index: str, classes: np.ndarray, output: Any) -> None:
     """Give the classes of indices to an output."""
-    if classes.dtype.kind in "UO":
+    kind = classes.dtype.kind
+    if kind in "UO":
         table = graph.texts(classes)
     else:
-        table = graph.constant(classes, np.float64 if classes.dtype.kind == "f" else np.int64)
+        table = graph.constant(classes, np.float64 if kind == "f" else np.int64)
     found = graph.op("Gather", table, index)
-    kind = {"b": "Cast"}.get(classes.dtype.kind, "Identity")
-    options = {"to": BOOL} if kind == "Cast" else {}
-    name = graph.scope.get_unique_operator_name("Label")
-    graph.container.add_node(kind, [found], [output.full_name], name=name, **options)
+    graph.give(found, output, BOOL if kind == "b" else None)
 
 
 def dense(values: Any) -> np.ndarray:
@@ -84,15 +81,10 @@ def expansion_values(graph: Graph, X: str, expansion: Any, coef: np.ndarray | No
     """``columns(X) @ coef[1:] + coef[0]`` of rows in double precision, (n, q)."""
     coef = np.asarray(expansion.coef if coef is None else coef, dtype=np.float64)
     if len(coef) == 1:  # the constant, for as many rows
-        nothing = np.zeros((input_columns(expansion), coef.shape[1]))
+        nothing = np.zeros((expansion.centers.shape[1], coef.shape[1]))
         return graph.op("Gemm", X, graph.constant(nothing), graph.constant(coef))
     columns = atom_columns(graph, X, expansion)
     return graph.op("Gemm", columns, graph.constant(coef[1:]), graph.constant(coef[:1]))
-
-
-def input_columns(expansion: Any) -> int:
-    """Number of inputs."""
-    return int(expansion.centers.shape[1])
 
 
 def atom_columns(graph: Graph, X: str, expansion: Any) -> str:

@@ -68,25 +68,20 @@ def convertible_transformer(step: Any) -> Any:
 def refuse_wrong_graphs(model: Any) -> None:
     """ValueError for estimators of scikit-learn of which skl2onnx makes a wrong graph, or none that is known right."""
     name = type(model).__name__
+    known_wrong = f"to_onnx knows no right graph of {name}"
     if is_around_others(model):
         inside = [attribute for attribute in FITTED_INSIDE if hasattr(model, attribute)]
         hint = f" ({inside[0]})" if inside else ""
-        raise ValueError(
-            f"to_onnx knows no right graph of {name} around other estimators: give the fitted models inside it{hint}, "
-            "one by one"
-        )
+        raise ValueError(f"{known_wrong} around other estimators: give the fitted models inside it{hint}, one by one")
     if is_classifier(model) and not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"to_onnx knows no right graph of {name}, which has no predict_proba (skl2onnx calls its decision values "
-            "probabilities): take a classifier that has it, such as LogisticRegression or KMPClassifier"
+            f"{known_wrong}, which has no predict_proba (skl2onnx calls its decision values probabilities): "
+            "take a classifier that has it, such as LogisticRegression or KMPClassifier"
         )
     if isinstance(model, LinearDiscriminantAnalysis):
-        raise ValueError(f"to_onnx knows no right graph of {name}: take SparseKernelFDA or LogisticRegression")
+        raise ValueError(f"{known_wrong}: take SparseKernelFDA or LogisticRegression")
     if isinstance(model, SGDClassifier) and model.loss == "modified_huber" and len(model.classes_) > 2:
-        raise ValueError(
-            "to_onnx knows no right graph of SGDClassifier(loss='modified_huber') of several classes; "
-            "loss='log_loss' has one"
-        )
+        raise ValueError(f"{known_wrong}(loss='modified_huber') of several classes: loss='log_loss' has one")
 
 
 def is_around_others(model: Any) -> bool:

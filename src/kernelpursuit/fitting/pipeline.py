@@ -21,7 +21,7 @@ from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, line
 from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory
 from kernelpursuit.fitting.placement import host_dtype
-from kernelpursuit.fitting.rows import is_collection, refuse_collections, takes_collections
+from kernelpursuit.fitting.rows import refuse_collections
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
 from kernelpursuit.pursuit.loop import OtherPath, Path, StopRule, count, pursue
@@ -239,8 +239,7 @@ def fits(method: Callable) -> Callable:
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")
-        if not (takes_collections(self) and is_collection(X)):
-            refuse_collections(self, "fit", *args, *kwargs.values())
+        refuse_collections(self, "fit", X, *args, *kwargs.values())
         with threads_for(X):
             method(self, *args, **kwargs)
         if self.path_.reason == "interrupted":

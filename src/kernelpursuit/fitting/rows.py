@@ -104,7 +104,7 @@ def rows_of_fit(
     """
     if is_collection(X):
         return remote_rows().rows_of_collection(estimator, X, y, sample_weight, check_chunk)
-    refuse_collections(estimator, "fit", y, sample_weight)
+    refuse_collections(estimator, "fit", X, y, sample_weight)
     return nullcontext(check(X, y, sample_weight))
 
 
@@ -128,18 +128,19 @@ def takes_collections(estimator: Any) -> bool:
     return any(base.__name__ in TAKE_COLLECTIONS for base in type(estimator).__mro__)
 
 
-def refuse_collections(estimator: Any, method: str, *data: Any) -> None:
+def refuse_collections(estimator: Any, method: str, X: Any, *others: Any) -> None:
     """Raise an error for a Dask collection given to a method that would load all of it into this process."""
-    if not any(is_collection(one) for one in data):
+    fits = method == "fit" and takes_collections(estimator)
+    if (fits and is_collection(X)) or not any(is_collection(one) for one in (X, *others)):
         return
     name = type(estimator).__name__
-    if method == "fit" and takes_collections(estimator):  # which has looked at X
+    if fits:
         raise TypeError(
             f"{name}.fit got a Dask collection beside an X that is none: X, y and sample_weight must all be Dask "
             "collections, or none of them. Give y.compute(), or X as one too: dask.array.from_array(X)"
         )
-    others = "" if takes_collections(estimator) else f", or take one of those that do: {', '.join(TAKE_COLLECTIONS)}"
+    instead = "" if takes_collections(estimator) else f", or take one of those that do: {', '.join(TAKE_COLLECTIONS)}"
     raise TypeError(
         f"{name}.{method} does not take Dask collections, and does not bring them into memory unasked: give it "
-        f"X.compute() if that fits, or some of the rows, X[:10_000].compute(){others}"
+        f"X.compute() if that fits, or some of the rows, X[:10_000].compute(){instead}"
     )

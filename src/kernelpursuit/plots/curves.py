@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from kernelpursuit.plots.drawing import (
+    COLOURS,
     PURSUIT,
     STYLES,
     as_label,
     check_has,
-    colours,
     count_axis,
-    draw_bounds,
     figure_and_axes,
-    largest_value,
     legend,
     model_and_data,
 )
 from kernelpursuit.plots.path import measure_of, staged_errors
+
+HEADROOM = 1.3  # how far above the trivial value bounds are drawn
 
 
 class BoundDisplay:
@@ -126,19 +126,43 @@ class BoundDisplay:
         self.figure_, self.ax_ = figure_and_axes(ax)
         self.ax_.set_yscale(yscale)
         k = np.asarray(self.k)
+        curves = {name: np.asarray(values, dtype=np.float64) for name, values in self.curves.items()}
         observed = self.observed if isinstance(self.observed, Mapping) else {"observed": self.observed}
-        measured = {name: (k, np.asarray(values)) for name, values in observed.items() if values is not None}
+        observed = {name: np.asarray(values) for name, values in observed.items() if values is not None}
         self.lines_ = {}
-        for (name, curve), style in zip(measured.items(), cycle(STYLES), strict=False):
-            self.lines_[name] = self.ax_.plot(*curve, color="black", linestyle=style, label=as_label(name))[0]
+        for (name, values), style in zip(observed.items(), cycle(STYLES), strict=False):
+            self.lines_[name] = self.ax_.plot(k, values, color="black", linestyle=style, label=as_label(name))[0]
         handles = list(self.lines_.values())
-        curves = {name: (k, np.asarray(values, dtype=np.float64)) for name, values in self.curves.items()}
-        lines, notes = draw_bounds(self.ax_, curves, self.trivial, colours(), largest_value(measured.values()))
-        self.lines_ |= lines
+        view = HEADROOM * max(self.trivial, _largest(observed))
+        for (name, values), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+            handles.append(self._draw_bound(name, k, values, colour, view))
+        if _largest(curves) > self.trivial:
+            self.ax_.axhline(self.trivial, color="0.6", linewidth=0.8, zorder=0)
+            note = f"dotted: vacuous (above {self.trivial:.4g})"
+            handles += self.ax_.plot([], [], color="0.4", linestyle=":", label=note)
+            self.ax_.set_ylim(top=view, **({} if yscale == "log" else {"bottom": 0.0}))
         count_axis(self.ax_, "number of atoms")
         self.ax_.set_ylabel("bound")
-        legend(self.ax_, handles + notes, columns_below=2)
+        legend(self.ax_, handles, columns_below=2)
         return self
+
+    def _draw_bound(self, name: str, k: np.ndarray, values: np.ndarray, colour: str, view: float) -> Any:
+        """Draw a bound, dotted where it is vacuous; returns the line for the legend, which says what is out of view."""
+        finite = values[np.isfinite(values)]
+        low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+        remark = f" (up to {high:.3g})" if high > view else ""
+        if low > self.trivial:
+            remark = f" (vacuous, from {low:.3g} on)"
+        label = as_label(name) + remark
+        dotted = self.ax_.plot(k, values, color=colour, linestyle=":", linewidth=1.6, label=label)[0]
+        informative = np.where(values <= self.trivial, values, np.nan)
+        self.lines_[name] = self.ax_.plot(k, informative, color=colour, linewidth=1.8, label=label)[0]
+        return self.lines_[name] if low <= self.trivial else dotted
+
+
+def _largest(curves: Mapping[str, np.ndarray]) -> float:
+    """Largest finite value of all curves, 0 if there is none."""
+    return max((float(values[np.isfinite(values)].max(initial=0.0)) for values in curves.values()), default=0.0)
 
 
 def _new_errors(estimator: Any, X: Any, y: Any, size: int, measure: Callable | None) -> dict[str, np.ndarray]:
@@ -195,7 +219,14 @@ class ResidualTraceDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, name: str | None = None, compare: Mapping[str, Any] | None = None, ax: Any = None
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        name: str | None = None,
+        compare: Mapping[str, Any] | None = None,
+        ax: Any = None,
     ) -> ResidualTraceDisplay:
         """Draw `residual_trace_` of a fitted estimator.
 
@@ -203,6 +234,8 @@ class ResidualTraceDisplay:
         ----------
         estimator : fitted estimator
             With `residual_trace_`, or a pipeline that ends with one.
+        X, y : object, optional
+            Not used; here because all displays have them.
         name : str, optional
             Default: the class.
         compare : dict of str to array-like, optional
@@ -233,7 +266,7 @@ class ResidualTraceDisplay:
         self.ax_.set_yscale("log")
         curves = {self.name: self.residual_trace, **self.compare}
         self.lines_ = {}
-        for (name, trace), colour, style in zip(curves.items(), colours(), cycle(STYLES), strict=False):
+        for (name, trace), colour, style in zip(curves.items(), cycle(COLOURS), cycle(STYLES), strict=False):
             values = np.array(trace, dtype=np.float64)
             values[values <= 1e-15 * np.nanmax(values)] = np.nan  # rounding error; a logarithm has no zero
             steps = np.arange(len(values))

@@ -1,9 +1,7 @@
-"""Axes, colours, labels and bounds (their vacuous part is marked) of all pictures."""
+"""Axes, colours, labels and legends of all pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,6 @@ METHOD_COLOURS = {
 }
 PALE = ("#CFE5F2", "#FADFCC", "#CDEBE1", "#F6E4EE", "#FBEBCC", "#E4F3FB", "#EBDCC9")
 STYLES = ("-", "--", "-.", ":")
-HEADROOM = 1.3  # how far above the trivial value bounds are drawn
 
 
 def figure_and_axes(ax: Any) -> tuple[Any, Any]:
@@ -46,10 +43,7 @@ def figure_and_axes(ax: Any) -> tuple[Any, Any]:
 
 
 def model_and_data(estimator: Any, *data: Any) -> tuple[Any, ...]:
-    """The model itself, out of a search or the end of a pipeline, and data as it sees them.
-
-    What a scaler made of X, say; None stays None.
-    """
+    """The model itself, out of a search or the end of a pipeline, and data as it sees them; None stays None."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not hasattr(estimator, "named_steps"):
         return estimator, *data
@@ -69,12 +63,6 @@ def check_has(estimator: Any, attribute: str, what: str) -> None:
     raise TypeError(f"estimator must be {what}, got {type(estimator).__name__}")
 
 
-def scale_for(curves: Iterable[Curve]) -> str:
-    """Logarithmic where positive values span more than a decade: on a linear axis the lower ones would be one line."""
-    values = np.concatenate([np.empty(0), *(v[np.isfinite(v)] for _, v in curves)])
-    return "log" if len(values) and values.min() > 0 and values.max() > 10 * values.min() else "linear"
-
-
 def as_label(name: Any) -> str:
     r"""Label that matplotlib shows as it is: no formula between dollar signs, not hidden for a leading underscore.
 
@@ -87,62 +75,12 @@ def as_label(name: Any) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def colours() -> Iterator[str]:
-    """The colours, again and again."""
-    return cycle(COLOURS)
-
-
 def count_axis(ax: Any, label: str) -> None:
     """Horizontal axis of whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     ax.set_xlabel(label)
-
-
-def largest_value(curves: Iterable[Curve]) -> float:
-    """Largest finite value of all curves, 0 if there is none."""
-    return max((float(np.max(v[np.isfinite(v)], initial=0.0)) for _, v in curves), default=0.0)
-
-
-def draw_bounds(
-    ax: Any, bounds: Mapping[str, Curve], trivial: float | None, palette: Iterator[str], top: float
-) -> tuple[dict[str, Any], list[Any]]:
-    """Draw bounds, dotted above `trivial`; the view ends a little above that and `top`, the labels say what is beyond.
-
-    Returns
-    -------
-    lines : dict of str to Line2D
-        The part of each bound that says something.
-    handles : list of artists
-        For the legend.
-    """
-    from matplotlib.lines import Line2D
-
-    limit = np.inf if trivial is None else trivial
-    view = HEADROOM * max(limit, top)
-    lines, handles = {}, []
-    for name, (k, values) in bounds.items():
-        colour = next(palette)
-        low, high = values[np.isfinite(values)].min(initial=np.inf), values[np.isfinite(values)].max(initial=-np.inf)
-        ax.plot(k, values, color=colour, linestyle=":", linewidth=1.6, label="_vacuous")
-        label = f"{as_label(name)} {_remark(low, high, limit, view)}".rstrip()
-        informative = np.where(values <= limit, values, np.nan)
-        lines[name] = ax.plot(k, informative, color=colour, linewidth=1.8, label=label)[0]
-        handles.append(lines[name] if low <= limit else Line2D([], [], color=colour, linestyle=":", label=label))
-    if largest_value(bounds.values()) > limit:
-        ax.axhline(limit, color="0.6", linewidth=0.8, zorder=0)
-        note = f"dotted: vacuous (above {limit:.4g})"
-        handles.append(Line2D([], [], color="0.4", linestyle=":", label=note))
-        ax.set_ylim(top=view, **({} if ax.get_yscale() == "log" else {"bottom": 0.0}))
-    return lines, handles
-
-
-def _remark(low: float, high: float, limit: float, view: float) -> str:
-    """Remark of the legend on a bound that leaves the view."""
-    if low > limit:
-        return f"(vacuous, from {low:.3g} on)"
-    return f"(up to {high:.3g})" if high > view else ""
 
 
 def legend(ax: Any, handles: list[Any], *, columns_below: int = 0) -> None:

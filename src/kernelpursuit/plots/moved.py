@@ -60,7 +60,7 @@ class MovedCentersDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, features: tuple[int, int] | None = None, ax: Any = None
+        cls, estimator: Any, X: Any, y: Any = None, *, features: tuple[int, int] | None = None, ax: Any = None
     ) -> MovedCentersDisplay:
         """Draw a fitted refined model.
 
@@ -70,6 +70,8 @@ class MovedCentersDisplay:
             Or a pipeline or search that ends with one: the picture has the features that the last step sees.
         X : array-like of shape (n_samples, n_features)
             Data to draw.
+        y : object, optional
+            Not used; here because all displays have it.
         features : tuple of two int, optional
             Columns to draw. Default: the two of largest weight for their spread, in their order.
         ax : matplotlib Axes, optional

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from kernelpursuit.plots.drawing import (
+    COLOURS,
     PURSUIT,
     Curve,
     as_label,
     check_has,
-    colours,
     count_axis,
-    draw_bounds,
     figure_and_axes,
-    largest_value,
     legend,
     model_and_data,
-    scale_for,
 )
 
 
 class PursuitPathDisplay:
-    """Errors along a pursuit against the number of atoms, with bounds, a baseline and the number chosen.
+    """Errors along a pursuit against the number of atoms, with a baseline and the number chosen.
 
     Parameters
     ----------
@@ -35,9 +33,6 @@ class PursuitPathDisplay:
         Number of atoms of the model.
     loss : (k, values), optional
         Training loss in units of its own, drawn against an axis on the right.
-    bounds : dict of str to (k, values), optional
-    trivial : float, optional
-        Value from which on a bound says nothing; dotted from there.
     baseline : (str, float), optional
         Name and error of another model.
     error_name, step_name : str
@@ -48,7 +43,6 @@ class PursuitPathDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     lines_ : dict of str to matplotlib Line2D
-        The curves and the bounds; of a bound the part that says something.
     chosen_line_, baseline_line_ : matplotlib Line2D or None
     loss_ax_ : matplotlib Axes or None
         The axis on the right.
@@ -72,8 +66,6 @@ class PursuitPathDisplay:
         *,
         chosen: int | None = None,
         loss: Curve | None = None,
-        bounds: Mapping[str, Curve] | None = None,
-        trivial: float | None = None,
         baseline: tuple[str, float] | None = None,
         error_name: str = "error",
         step_name: str = "number of atoms",
@@ -81,8 +73,6 @@ class PursuitPathDisplay:
         self.curves = curves
         self.chosen = chosen
         self.loss = loss
-        self.bounds = {} if bounds is None else bounds
-        self.trivial = trivial
         self.baseline = baseline
         self.error_name = error_name
         self.step_name = step_name
@@ -96,8 +86,6 @@ class PursuitPathDisplay:
         *,
         X_train: Any = None,
         y_train: Any = None,
-        bounds: Mapping[str, Any] | None = None,
-        trivial: float | None = None,
         baseline: Any = None,
         measure: Callable[[Any, Any], float] | None = None,
         ax: Any = None,
@@ -115,10 +103,6 @@ class PursuitPathDisplay:
         X_train, y_train : array-like, optional
             Training data, for the training error. Without them the training loss on the path is drawn: the same for
             regression with the squared loss, up to the penalty, else against an axis of its own.
-        bounds : dict of str to array or callable, optional
-            Each a value for 1, 2, ... atoms, or for 0, 1, ...; or a function of the array of numbers from 1 on.
-        trivial : float, optional
-            Value from which on a bound says nothing. Default: 1 for error rates, else the error of the constant.
         baseline : fitted estimator or (str, float), optional
             Estimators are measured on X and y.
         measure : callable, optional
@@ -151,30 +135,23 @@ class PursuitPathDisplay:
             curves["test error"] = staged_errors(estimator, X, y, measure)
         if hasattr(search, "max_atoms") and search.scoring is None and known and (classifier or same_units):
             curves["cross-validated error"] = _cross_validated(search, classifier)
-        if trivial is None:
-            trivial = 1.0 if classifier else _error_of_constant(curves)
         return cls(
             curves,
             chosen=len(path),
             loss=None if same_units or X_train is not None else _losses(path),
-            bounds=_evaluated(bounds, len(path)),
-            trivial=trivial,
             baseline=baseline,
             error_name="error" if not known else "error rate" if classifier else "mean squared error",
             step_name=_step_name(path),
         ).plot(ax, yscale=yscale)
 
     @classmethod
-    def from_path(
-        cls, path: Any, *, bounds: Mapping[str, Any] | None = None, trivial: float | None = None, ax: Any = None
-    ) -> PursuitPathDisplay:
+    def from_path(cls, path: Any, *, ax: Any = None) -> PursuitPathDisplay:
         """Draw what a Path knows by itself: the training loss and, where there is one, the leave-one-out error.
 
         Parameters
         ----------
         path : Path
-        bounds, trivial, ax
-            See `from_estimator`.
+        ax : matplotlib Axes, optional
 
         Returns
         -------
@@ -184,11 +161,7 @@ class PursuitPathDisplay:
         left_out = path.values("leave_one_out")
         if np.any(np.isfinite(left_out)):
             curves["leave-one-out error"] = (np.arange(len(left_out)), left_out)
-        trivial = float(path.start.loss) if trivial is None else trivial
-        evaluated = _evaluated(bounds, len(path))
-        return cls(
-            curves, chosen=len(path), bounds=evaluated, trivial=trivial, error_name="loss", step_name=_step_name(path)
-        ).plot(ax)
+        return cls(curves, chosen=len(path), error_name="loss", step_name=_step_name(path)).plot(ax)
 
     def plot(self, ax: Any = None, *, yscale: str = "auto") -> PursuitPathDisplay:
         """Draw.
@@ -206,43 +179,30 @@ class PursuitPathDisplay:
         """
         self.figure_, self.ax_ = figure_and_axes(ax)
         self.ax_.set_yscale(scale_for(self.curves.values()) if yscale == "auto" else yscale)
-        palette = colours()
         self.lines_ = {}
-        for name, (k, values) in self.curves.items():
+        for (name, (k, values)), colour in zip(self.curves.items(), cycle(COLOURS), strict=False):
             style = {"marker": "."} if len(k) <= 40 else {}
-            self.lines_[name] = self.ax_.plot(k, values, color=next(palette), label=as_label(name), **style)[0]
-        handles = list(self.lines_.values())
-        lines, notes = draw_bounds(self.ax_, self.bounds, self.trivial, palette, largest_value(self.curves.values()))
-        self.lines_ |= lines
-        self.chosen_line_, self.baseline_line_ = self._draw_reference_lines()
-        self.loss_ax_ = self._draw_loss() if self.loss is not None else None
-        handles += [] if self.loss_ax_ is None else [self.loss_ax_.lines[0]]
-        handles += [line for line in (self.baseline_line_, self.chosen_line_) if line is not None]
+            self.lines_[name] = self.ax_.plot(k, values, color=colour, label=as_label(name), **style)[0]
+        self.chosen_line_ = self.baseline_line_ = self.loss_ax_ = loss_line = None
+        if self.baseline is not None:
+            name, error = self.baseline
+            label = f"{as_label(name)} ({error:.4g})"
+            self.baseline_line_ = self.ax_.axhline(error, color="0.35", linestyle="--", linewidth=1.2, label=label)
+        if self.chosen is not None:
+            label = f"chosen, k = {self.chosen}"
+            self.chosen_line_ = self.ax_.axvline(self.chosen, color="0.35", linestyle="-.", linewidth=1, label=label)
+        if self.loss is not None:
+            self.loss_ax_ = self.ax_.twinx()
+            (loss_line,) = self.loss_ax_.plot(*self.loss, color="0.55", linewidth=1, label="training loss (right)")
+            self.loss_ax_.set(ylabel="mean training loss")
+            self.loss_ax_.set_ylim(bottom=0.0)
         count_axis(self.ax_, self.step_name)
         self.ax_.set_ylabel(self.error_name)
         if self.loss is not None and self.ax_.get_yscale() == "linear":
             self.ax_.set_ylim(bottom=0.0)
-        legend(self.ax_, handles + notes, columns_below=2 if self.bounds or self.loss is not None else 0)
+        handles = [*self.lines_.values(), loss_line, self.baseline_line_, self.chosen_line_]
+        legend(self.ax_, [one for one in handles if one is not None], columns_below=2 if self.loss is not None else 0)
         return self
-
-    def _draw_reference_lines(self) -> tuple[Any, Any]:
-        chosen = baseline = None
-        if self.baseline is not None:
-            name, error = self.baseline
-            label = f"{as_label(name)} ({error:.4g})"
-            baseline = self.ax_.axhline(error, color="0.35", linestyle="--", linewidth=1.2, label=label)
-        if self.chosen is not None:
-            label = f"chosen, k = {self.chosen}"
-            chosen = self.ax_.axvline(self.chosen, color="0.35", linestyle="-.", linewidth=1, label=label)
-        return chosen, baseline
-
-    def _draw_loss(self) -> Any:
-        assert self.loss is not None
-        right = self.ax_.twinx()
-        right.plot(*self.loss, color="0.55", linewidth=1, label="training loss (right)")
-        right.set_ylabel("mean training loss")
-        right.set_ylim(bottom=0.0)
-        return right
 
 
 def _losses(path: Any) -> Curve:
@@ -256,10 +216,16 @@ def _step_name(path: Any) -> str:
     return "number of atoms" if len(path.atoms) == len(path) else "number of steps"
 
 
+def scale_for(curves: Iterable[Curve]) -> str:
+    """Logarithmic where positive values span more than a decade: on a linear axis the lower ones would be one line."""
+    values = np.concatenate([np.empty(0), *(v[np.isfinite(v)] for _, v in curves)])
+    return "log" if len(values) and values.min() > 0 and values.max() > 10 * values.min() else "linear"
+
+
 def staged_errors(estimator: Any, X: Any, y: Any, measure: Callable[[Any, Any], float]) -> Curve:
     """Error after 1, 2, ... steps, those discarded at the end too; after 0 where the estimator can be cut to that."""
     if not hasattr(estimator, "staged_predict"):
-        raise TypeError(f"{type(estimator).__name__} has no staged_predict: give bounds and path alone (`from_path`)")
+        raise TypeError(f"{type(estimator).__name__} has no staged_predict: draw its path alone (`from_path`)")
     if y is None:
         raise ValueError("y must be given with X")
     values, first = [], 1
@@ -279,27 +245,6 @@ def _cross_validated(search: Any, classifier: bool) -> Curve:
     weights = search.best_estimator_.dual_coef_
     targets = 1 if np.ndim(weights) == 1 else weights.shape[1]  # the score is their mean
     return search.cv_results_["param_n_atoms"][chosen], 1 - score if classifier else -score * targets
-
-
-def _error_of_constant(curves: Mapping[str, Curve]) -> float | None:
-    """Error without atoms, of the first curve that has it."""
-    return next((float(values[0]) for k, values in curves.values() if k[0] == 0), None)
-
-
-def _evaluated(bounds: Mapping[str, Any] | None, steps: int) -> dict[str, Curve]:
-    """Bounds as arrays beside their numbers of atoms."""
-    curves = {}
-    for name, bound in (bounds or {}).items():
-        values = np.asarray(bound(np.arange(1, steps + 1)) if callable(bound) else bound, dtype=np.float64)
-        if values.ndim == 0:
-            values = np.full(steps, values)
-        if values.ndim != 1 or len(values) not in (steps, steps + 1):
-            raise ValueError(
-                f"bounds[{name!r}] must have {steps} values, for 1 to {steps} steps, or {steps + 1}, from 0 on; "
-                f"got shape {values.shape}"
-            )
-        curves[name] = (np.arange(steps + 1 - len(values), steps + 1), values)
-    return curves
 
 
 def measure_of(estimator: Any, measure: Callable | None, default: Callable) -> Callable[[Any, Any], float]:

@@ -13,7 +13,6 @@ from kernelpursuit.plots.drawing import (
     PALE,
     as_label,
     check_has,
-    colours,
     figure_and_axes,
     legend,
     model_and_data,
@@ -177,7 +176,7 @@ class SupportDisplay:
         self.surface_ = self.ax_.pcolormesh(self.grid[0], heights, bands, shading="nearest", **style)
         self.ax_.set(ylim=tuple(heights), ylabel="class")
         self.ax_.set_yticks(np.arange(len(classes)), [as_label(name) for name in classes])
-        for i, (name, colour) in enumerate(zip(classes, colours(), strict=False)):
+        for i, (name, colour) in enumerate(zip(classes, cycle(COLOURS), strict=False)):
             rows = self.X[self.y == name]
             self.ax_.scatter(rows[:, 0], np.full(len(rows), i), s=22, marker="|", color=colour)
         return []
@@ -208,7 +207,7 @@ class SupportDisplay:
             style = {"cmap": ListedColormap(pale), "vmin": -0.5, "vmax": len(classes) - 0.5, "rasterized": True}
             self.surface_ = self.ax_.pcolormesh(*self.grid, self.response, shading="nearest", **style)
         handles = []
-        for name, colour, marker in zip(classes, colours(), cycle(MARKERS), strict=False):
+        for name, colour, marker in zip(classes, cycle(COLOURS), cycle(MARKERS), strict=False):
             rows = self.X[self.y == name]
             style = {"color": colour, "marker": marker, "edgecolors": "white", "linewidths": 0.4}
             handles.append(self.ax_.scatter(*rows.T, s=22, label=as_label(name), **style))
@@ -228,10 +227,8 @@ class SupportDisplay:
             if number <= numbers:
                 places.setdefault((x, y), []).append(number)
         labels = [", ".join(map(str, here)) for here in places.values()]
-        points = 72 / self.figure_.dpi
-        where = self.ax_.transData.transform(np.array(list(places)).reshape(-1, 2)) * points
-        box = self.ax_.transAxes.transform([[0, 0], [1, 1]]) * points
-        offsets = _offsets(where, list(map(len, labels)), box)
+        where = self.ax_.transData.transform(np.array(list(places)).reshape(-1, 2)) * 72 / self.figure_.dpi  # in points
+        offsets = _offsets(where, list(map(len, labels)))
         style = {"fontsize": 8, "fontweight": "bold", "ha": "center", "va": "center", "path_effects": halo}
         texts = [
             self.ax_.annotate(label, place, offset, textcoords="offset points", **style)
@@ -240,24 +237,17 @@ class SupportDisplay:
         return rings, texts
 
 
-def _offsets(places: np.ndarray, widths: list[int], box: np.ndarray) -> list[tuple[float, float]]:
-    """Where to put a label beside each place, in points: of twelve directions the one with most room.
-
-    Labels keep clear of the rings, of the labels before them and of the edges of the picture, `box`.
-    """
+def _offsets(places: np.ndarray, widths: list[int]) -> list[tuple[float, float]]:
+    """Where to put a label beside each place, in points: at the corner farthest from other places and labels."""
     taken = list(places)
-    out = []
+    out: list[tuple[float, float]] = []
     for place, width in zip(places, widths, strict=True):
         others = np.array([point for point in taken if np.any(point != place)]).reshape(-1, 2)
-        best, best_room = (0.0, 0.0), -1.0
-        for turn in np.deg2rad(45 + 30 * np.arange(12)):  # up and to the right first
-            offset = np.array([(8 + 2.5 * width) * np.cos(turn), 10 * np.sin(turn)])
-            edge = np.min(np.abs(box - place - offset)) if np.all(np.prod(box - place - offset, axis=0) < 0) else 0.0
-            room = min(np.hypot(*(others - place - offset).T).min(initial=np.inf), 16.0, 2 * edge)
-            if room > best_room + 1e-9:
-                best, best_room = (float(offset[0]), float(offset[1])), room
-        taken.append(place + np.array(best))
-        out.append(best)
+        x, y = 6.0 + 2 * width, 8.0
+        corners = [(x, y), (-x, y), (-x, -y), (x, -y)]
+        rooms = [np.hypot(*(others - place - corner).T).min(initial=np.inf) for corner in corners]
+        out.append(corners[int(np.argmax(np.minimum(rooms, 16)))])
+        taken.append(place + np.array(out[-1]))
     return out
 
 

@@ -77,8 +77,6 @@ class Deflation:
     computed from the definition again, passes are made in float64 from then on (`raise_precision`).
     """
 
-    basis_type: type[Basis] = Basis
-
     def __init__(
         self,
         dictionary: Dictionary,
@@ -109,10 +107,10 @@ class Deflation:
         self.scale_rows, self.unscale_rows, self.leverage = rows.scale_rows, rows.unscale_rows, rows.leverage
         self.total_weight, self.unit = rows.total, rows.unit
         self.groups = None if groups is None else Groups(groups, weights, wide)
-        self.basis = self.basis_type(wide)
+        self.basis = Basis(wide)
         self.ridge = Ridge(dictionary, alpha / self.unit, wide) if alpha > 0 else None
         if intercept:
-            self._add_constant(self.scale_rows(xp.ones((n, 1), dtype=wide.dtype, device=wide.device))[:, 0])
+            self.basis.append(self.scale_rows(xp.ones((n, 1), dtype=wide.dtype, device=wide.device))[:, 0])
         self.size = self.basis.size
         self._directions = (SpanDirections if orthogonal else RawDirections)(self.basis)
         self.give_back = self._directions.give_back
@@ -122,11 +120,7 @@ class Deflation:
         self._recomputed = 0  # norms computed from the definition again since the last pass
         self._set_aside = np.zeros(m, dtype=bool)  # atoms barred because float32 does not tell them from the span
         self._inside: np.ndarray | None = None  # products of all atoms with the directions, from `measure` to a step
-        self.kept_products: KeptProducts | None = None  # from the first pool on
-
-    def _add_constant(self, column: Array) -> None:
-        """Make the constant, weighted, the first direction."""
-        self.basis.append(column)
+        self._kept_products: KeptProducts | None = None  # from the first pool on
 
     # -- atoms from the definition
 
@@ -251,8 +245,8 @@ class Deflation:
         as much for its own running numbers.
         """
         self._inside = None
-        if self.kept_products is not None and self.orthogonal:
-            self.kept_products.append(products)
+        if self._kept_products is not None and self.orthogonal:
+            self._kept_products.append(products)
         yield from self._recompute(self.norms.downdate(products[:, None], self.available))
         self._bar_in_span()
 
@@ -293,7 +287,7 @@ class Deflation:
         self.D = in_float64(self.D)
         self._pass_in_precision_of(self.basis.directions)
         self.norms = RunningNorms(self.norms.squared, self.norms.centred, self.norms.raw, self._limit, self.eps)
-        self._inside = self.kept_products = None
+        self._inside = self._kept_products = None
         self.available |= self._set_aside
         for J, part in self._recompute(np.flatnonzero(self.available)):
             self.norms.centred[J] = part.centred
@@ -334,10 +328,10 @@ class Deflation:
         """
         n, dtype = self.D.shape[0], np.dtype(np.float32 if self.single else np.float64)
         spare = getattr(self.D, "spare", 0)
-        if self.kept_products is None:
+        if self._kept_products is None:
             memory = max(2 * self.D.tile * n * dtype.itemsize, spare // 2)
             first = np.zeros((0, len(self.available))) if self._inside is None else self._inside
-            self.kept_products = KeptProducts(self.size, first, dtype, memory, self.basis.capacity)
+            self._kept_products = KeptProducts(self.size, first, dtype, memory, self.basis.capacity)
         # Columns of a pool that is cut are made again for each pair.
         width = max(self.D.tile, spare // (4 * n * dtype.itemsize))
         gram = np.zeros((len(J), len(J))) if self.ridge is None else self.ridge.gram(J)
@@ -346,7 +340,7 @@ class Deflation:
             inner = inner_products(columns, others)  # where reading is slow, it is read with those below
             if part == other:
                 own = self._products_with_directions(J[part], columns)
-                inside[:, part] = self.kept_products.completed(J[part], self.size, own)
+                inside[:, part] = self._kept_products.completed(J[part], self.size, own)
             products = to_host(inner)
             gram[part, other] += products
             if part != other:

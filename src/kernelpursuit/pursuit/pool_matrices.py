@@ -204,10 +204,6 @@ class KeptProducts:
         self._rows[self._count] = products
         self._count += 1
 
-    def all_of(self, size: int) -> np.ndarray | None:
-        """Products of all atoms with the first `size` directions, (size, n_atoms); None where some are not kept."""
-        return self._rows[:size] if self._first == 0 and self._count >= size else None
-
     def completed(self, J: np.ndarray, size: int, compute: Callable[[slice], np.ndarray]) -> np.ndarray:
         """Products of atoms `J` with the first `size` directions, (size, len(J)).
 

@@ -11,8 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kernelpursuit.saving.errors import ForeignObject, ModelFileError
-from kernelpursuit.saving.files import new_file
+from kernelpursuit.saving.files import ModelFileError, new_file
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -52,6 +51,7 @@ def save(model: Any, file: str | os.PathLike[str]) -> None:
     """
     from kernelpursuit.saving.archive import pack_archive
     from kernelpursuit.saving.tensors import pack_tensors
+    from kernelpursuit.saving.tree import ForeignObject
 
     try:
         try:

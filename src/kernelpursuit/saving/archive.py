@@ -16,7 +16,8 @@ import numpy as np
 from sklearn import metrics
 
 from kernelpursuit._warning import warn
-from kernelpursuit.saving.errors import ModelFileError
+from kernelpursuit.fitting.expansion import Expansion
+from kernelpursuit.saving.files import ModelFileError
 from kernelpursuit.saving.limits import SCHEMA, check_limits
 from kernelpursuit.saving.tensors import FORMAT, VERSION, check_version, one_line
 from kernelpursuit.saving.tree import Writer, check_expansion
@@ -26,100 +27,56 @@ MADE_WITH = ("scikit-learn", "skrub", "numpy")  # whose objects are in the file
 
 METRIC_ENDINGS = ("_score", "_error", "_loss", "_deviance", "_corrcoef")
 
-# Beside the types of this package and those that skops trusts by itself (NumPy, SciPy, estimators of scikit-learn):
-# what these hold, and the parts of a fitted skrub.TableVectorizer. They are data and pure functions. Not here are trees
-# (a forged one reads memory that is not its own) and distributions of SciPy (they compile text).
-TRUSTED = [
-    "numpy.dtype",
-    "kernelpursuit.cli.model.TableModel",
-    *(
-        f"sklearn.{name}"
-        for name in (
-            "calibration._CalibratedClassifier",
-            "calibration._SigmoidCalibration",
-            "calibration._TemperatureScaling",
-            "feature_selection._univariate_selection.chi2",
-            "feature_selection._univariate_selection.f_regression",
-            "feature_selection._univariate_selection.f_classif",
-            "feature_selection._univariate_selection.r_regression",
-            "feature_selection._mutual_info.mutual_info_classif",
-            "feature_selection._mutual_info.mutual_info_regression",
-            "metrics._scorer._CurveScorer",
-            "metrics._scorer._MultimetricScorer",
-            "metrics._scorer._PassthroughScorer",
-            "metrics._scorer._Scorer",
-            "model_selection._search_successive_halving.HalvingGridSearchCV",
-            "model_selection._search_successive_halving.HalvingRandomSearchCV",
-            "multiclass._ConstantPredictor",
-            "utils._bunch.Bunch",
-            "utils._metadata_requests.MetadataRequest",
-            "utils._metadata_requests.MethodMetadataRequest",
-        )
+ALLOWED = (
+    "they hold what is of kernelpursuit, and of scikit-learn and skrub.TableVectorizer what is made of arrays, numbers "
+    "and texts, but no trees, no distributions and no functions of yours"
+)
+# Module -> names that files may hold, beside the types of this package and those that skops trusts by itself (NumPy,
+# SciPy, estimators of scikit-learn): what these hold, and the parts of a fitted skrub.TableVectorizer. They are data
+# and pure functions. Not here are trees (a forged one reads memory that is not its own) and distributions of SciPy
+# (they compile text).
+TRUSTED = {
+    "numpy": "dtype",
+    "kernelpursuit.cli.model": "TableModel",
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "sklearn.feature_selection._univariate_selection": "chi2 f_regression f_classif r_regression",
+    "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
+    "sklearn.metrics._scorer": "_CurveScorer _MultimetricScorer _PassthroughScorer _Scorer",
+    "sklearn.model_selection._search_successive_halving": "HalvingGridSearchCV HalvingRandomSearchCV",
+    "sklearn.model_selection._split": (
+        "GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut LeavePGroupsOut LeavePOut PredefinedSplit "
+        "RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold "
+        "StratifiedShuffleSplit TimeSeriesSplit _CVIterableWrapper"
     ),
-    *(
-        f"sklearn.model_selection._split.{name}"
-        for name in (
-            "GroupKFold",
-            "GroupShuffleSplit",
-            "KFold",
-            "LeaveOneGroupOut",
-            "LeaveOneOut",
-            "LeavePGroupsOut",
-            "LeavePOut",
-            "PredefinedSplit",
-            "RepeatedKFold",
-            "RepeatedStratifiedKFold",
-            "ShuffleSplit",
-            "StratifiedGroupKFold",
-            "StratifiedKFold",
-            "StratifiedShuffleSplit",
-            "TimeSeriesSplit",
-            "_CVIterableWrapper",
-        )
-    ),
-    *(
-        f"skrub.{name}"
-        for name in (
-            "_apply_to_cols.ApplyToCols",
-            "_apply_to_each_col.ApplyToEachCol",
-            "_apply_to_frame.ApplyToFrame",
-            "_check_input.CheckInputDataFrame",
-            "_clean_categories.CleanCategories",
-            "_clean_null_strings.CleanNullStrings",
-            "_dataframe._common.is_any_date",
-            "_dataframe._common.is_categorical",
-            "_dataframe._common.is_numeric",
-            "_dataframe._common.is_string",
-            "_datetime_encoder.DatetimeEncoder",
-            "_drop_uninformative.DropUninformative",
-            "_duration_to_float.DurationToFloat",
-            "_string_encoder.StringEncoder",
-            "_table_vectorizer.PassThrough",
-            "_table_vectorizer.ShortReprDict",
-            "_table_vectorizer.TableVectorizer",
-            "_table_vectorizer._created_by_predicate",
-            "_to_categorical.ToCategorical",
-            "_to_datetime.ToDatetime",
-            "_to_float.ToFloat",
-            "_to_str.ToStr",
-            "selectors._base.All",
-            "selectors._base.And",
-            "selectors._base.Cols",
-            "selectors._base.Filter",
-            "selectors._base.Not",
-            "selectors._base.Or",
-            "selectors._base.Sub",
-            "selectors._selectors._cardinality_below",
-        )
-    ),
-]
+    "sklearn.multiclass": "_ConstantPredictor",
+    "sklearn.utils._bunch": "Bunch",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+    "skrub._apply_to_cols": "ApplyToCols",
+    "skrub._apply_to_each_col": "ApplyToEachCol",
+    "skrub._apply_to_frame": "ApplyToFrame",
+    "skrub._check_input": "CheckInputDataFrame",
+    "skrub._clean_categories": "CleanCategories",
+    "skrub._clean_null_strings": "CleanNullStrings",
+    "skrub._dataframe._common": "is_any_date is_categorical is_numeric is_string",
+    "skrub._datetime_encoder": "DatetimeEncoder",
+    "skrub._drop_uninformative": "DropUninformative",
+    "skrub._duration_to_float": "DurationToFloat",
+    "skrub._string_encoder": "StringEncoder",
+    "skrub._table_vectorizer": "PassThrough ShortReprDict TableVectorizer _created_by_predicate",
+    "skrub._to_categorical": "ToCategorical",
+    "skrub._to_datetime": "ToDatetime",
+    "skrub._to_float": "ToFloat",
+    "skrub._to_str": "ToStr",
+    "skrub.selectors._base": "All And Cols Filter Not Or Sub",
+    "skrub.selectors._selectors": "_cardinality_below",
+}
 
 
 def pack_archive(model: Any) -> bytes:
     """The file of a model; TypeError where it holds a type that is not on the list, ValueError where it is too long."""
     import skops.io
 
-    refuse_functions(model)
+    refuse_generators(model)
     stream = io.BytesIO()
     content = {"format": FORMAT, "version": VERSION, "made_with": versions(), "model": model}
     with requests_without_owners(model):
@@ -148,14 +105,8 @@ def compress(stream: Any) -> bytes:
     return packed.getvalue()
 
 
-ALLOWED = (
-    "they hold what is of kernelpursuit, and of scikit-learn and skrub.TableVectorizer what is made of arrays, numbers "
-    "and texts, but no trees, no distributions and no functions of yours"
-)
-
-
-def refuse_functions(model: Any) -> None:
-    """The error that `Writer` gives for parameters of ours, before skops finds words of its own."""
+def refuse_generators(model: Any) -> None:
+    """TypeError where a parameter is a generator of random numbers, as `Writer` has it."""
     for name, value in model.get_params(deep=True).items() if hasattr(model, "get_params") else ():
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
             Writer().node(value, f"{type(model).__name__}.{name}")
@@ -181,9 +132,10 @@ def untrusted_types(data: bytes) -> list[str]:
 
 @cache
 def trusted_types() -> list[str]:
-    """The list of types and functions, with the metrics of scikit-learn, which scorers hold."""
-    names = [name for name in metrics.__all__ if name.endswith(METRIC_ENDINGS)]
-    return [*TRUSTED, *full_names(), *(f"{getattr(metrics, name).__module__}.{name}" for name in names)]
+    """Full names of the types and functions that files may hold, among them the metrics of scikit-learn."""
+    known = [f"{module}.{name}" for module, names in TRUSTED.items() for name in names.split()]
+    of_scorers = [name for name in metrics.__all__ if name.endswith(METRIC_ENDINGS)]
+    return [*known, *full_names(), *(f"{getattr(metrics, name).__module__}.{name}" for name in of_scorers)]
 
 
 def load_archive(path: Path) -> Any:
@@ -203,7 +155,9 @@ def load_archive(path: Path) -> Any:
         model = content["model"]
         if not hasattr(model, "predict") and not hasattr(model, "transform"):
             raise ValueError(f"a {type(model).__name__} is not a model")
-        check_parts(model)
+        for part in objects_in(model, set()):
+            if isinstance(part, Expansion):
+                check_expansion(part)
         return model
     except (ModelFileError, OSError, MemoryError):
         raise
@@ -220,15 +174,6 @@ def compare_versions(path: Path, made_with: dict[str, str]) -> None:
             raise ModelFileError(f"{path}: needs {name}, which is not installed (the file was made with {was})")
         if was.split(".")[:2] != is_now.split(".")[:2] and name != "numpy":
             warn(f"{path} was made with {name} {was}, and here is {is_now}: check its predictions, or fit again")
-
-
-def check_parts(model: Any) -> None:
-    """Look at the expansions of our estimators inside, as those of our own files are looked at."""
-    from kernelpursuit.fitting.expansion import Expansion
-
-    for part in objects_in(model, set()):
-        if isinstance(part, Expansion):
-            check_expansion(part)
 
 
 def objects_in(model: Any, seen: set[int]) -> Iterator[Any]:
@@ -248,8 +193,9 @@ def objects_in(model: Any, seen: set[int]) -> Iterator[Any]:
 
 @contextmanager
 def requests_without_owners(model: Any) -> Iterator[None]:
-    """Requests of metadata know the estimator that holds them, by its name here: skops cannot write a circle."""
-    requests = [part for part in objects_in(model, set()) if hasattr(part, "owner") and is_request(part)]
+    """Give requests of metadata the name of the estimator that holds them in its place: skops cannot write a circle."""
+    module = "sklearn.utils._metadata_requests"
+    requests = [part for part in objects_in(model, set()) if type(part).__module__ == module and hasattr(part, "owner")]
     owners = [request.owner for request in requests]
     try:
         for request in requests:
@@ -259,8 +205,3 @@ def requests_without_owners(model: Any) -> Iterator[None]:
     finally:
         for request, owner in zip(requests, owners, strict=True):
             request.owner = owner
-
-
-def is_request(part: Any) -> bool:
-    """Whether an object says which metadata an estimator asks for."""
-    return type(part).__module__ == "sklearn.utils._metadata_requests"

@@ -1,4 +1,4 @@
-"""Where files are written: in whole or not at all, at the place that the path means."""
+"""Files: the error of a bad one, and writing one in whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+
+class ModelFileError(ValueError):
+    """A file that is not a whole model file of a known version; the message is one line."""
 
 
 @contextmanager

@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelpursuit.saving.errors import ModelFileError
+from kernelpursuit.saving.files import ModelFileError
 from kernelpursuit.saving.tree import Reader, Writer
 
 FORMAT = "kernelpursuit"
 OLDEST, VERSION = 2, 2  # of what the header means: the first version that is read, and the one that is written
 KEYS = {"version", "model", "sha256"}
-LARGEST_HEADER = 100_000_000  # bytes; safetensors reads no longer ones either
 
 
 def pack_tensors(model: Any) -> bytes:
-    """The file of a model; Foreign where it holds what is not of this package."""
+    """The file of a model; ForeignObject where it holds what is not of this package."""
     writer = Writer()
     tree = writer.node(model, type(model).__name__)
     from safetensors.numpy import save
@@ -30,7 +29,7 @@ def pack_tensors(model: Any) -> bytes:
 
 
 def digest(tree: Any, arrays: dict[str, np.ndarray]) -> str:
-    """Checksum of all that a file says: a changed weight would be noticed nowhere else."""
+    """Checksum of a tree and its arrays: a changed weight would be noticed nowhere else."""
     total = hashlib.sha256(json.dumps(tree).encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -41,7 +40,6 @@ def digest(tree: Any, arrays: dict[str, np.ndarray]) -> str:
 
 def load_tensors(path: Path) -> Any:
     """The model of a file, or ModelFileError."""
-    refuse_long_header(path)
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -56,32 +54,16 @@ def load_tensors(path: Path) -> Any:
             arrays = {name: file.get_tensor(name) for name in file.keys()}
         if digest(header["model"], arrays) != header["sha256"]:
             raise ModelFileError(f"{path}: the file is damaged: its checksum is not that of its content")
-        return read_tree(header["model"], arrays)
+        model = Reader([arrays[str(i)] for i in range(len(arrays))]).value(header["model"])
+        if not hasattr(model, "get_params"):
+            raise ValueError(f"a {type(model).__name__} is not an estimator")
+        return model
     except (ModelFileError, OSError, MemoryError):
         raise
     except (SafetensorError, UnicodeError) as error:
         raise ModelFileError(f"{path}: not a kernelpursuit model file, or a damaged one: {one_line(error)}") from error
     except Exception as error:  # whatever the parts of a forged file do when they are put together
         raise ModelFileError(f"{path}: the file does not hold a model: {one_line(error)}") from error
-
-
-def read_tree(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The model of a header and its arrays."""
-    model = Reader([arrays[str(i)] for i in range(len(arrays))]).value(tree)
-    if not hasattr(model, "get_params"):
-        raise ValueError(f"a {type(model).__name__} is not an estimator")
-    return model
-
-
-def refuse_long_header(path: Path) -> None:
-    """Refuse a file whose first 8 bytes, the length of its header, cannot be true: nothing more of it is read."""
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-    if size < 8 or length > size - 8:
-        raise ModelFileError(f"{path}: not a kernelpursuit model file, or a part of one: {size} bytes")
-    if length > LARGEST_HEADER:
-        raise ModelFileError(f"{path}: a header of {length} bytes; the longest allowed has {LARGEST_HEADER}")
 
 
 def check_version(path: Path, version: Any) -> None:

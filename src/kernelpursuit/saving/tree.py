@@ -14,11 +14,14 @@ from scipy import sparse
 
 from kernelpursuit.arrays import is_array, on_host
 from kernelpursuit.losses import Loss
-from kernelpursuit.saving.errors import ForeignObject
 from kernelpursuit.saving.types import HOMES, name_of, restore, state_of, type_of
 
 SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 CONTAINERS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+class ForeignObject(Exception):
+    """The model holds an object that is not of this package."""
 
 
 class Writer:
