@@ -32,24 +32,21 @@ def views(n=120, seed=0, noise=0.3):
 X, Y = views()
 
 
-@pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize("deflation", ["symmetric", "projection"])
-def test_correlations_are_those_of_dense_cca(deflation, alpha, center):
+def test_correlations_are_those_of_dense_cca(deflation, alpha):
     model = SparseKernelCCA(
         n_atoms=8,
         n_components=3,
-        gamma_x=1.0,
-        gamma_y=1.0,
+        gamma=1.0,
         deflation=deflation,
         alpha=alpha,
-        center=center,
     ).fit(X, Y)
     Fx, Fy = (ref.features(rbf_kernel(A, gamma=1.0), model.support_) for A in (X, Y))
-    kappa = [alpha * np.sum((F - center * F.mean(axis=0)) ** 2) / len(F) for F in (Fx, Fy)]
-    rho, Wx, Wy = ref.dense_cca(Fx, Fy, kappa, center)
+    kappa = [alpha * np.sum((F - F.mean(axis=0)) ** 2) / len(F) for F in (Fx, Fy)]
+    rho, Wx, Wy = ref.dense_cca(Fx, Fy, kappa)
     np.testing.assert_allclose(model.correlations_, rho[:3], rtol=1e-7)
-    Fx, Fy = Fx - center * Fx.mean(axis=0), Fy - center * Fy.mean(axis=0)
+    Fx, Fy = Fx - Fx.mean(axis=0), Fy - Fy.mean(axis=0)
     x_scores, y_scores = model.transform(X, Y)
     signs = np.sign(np.sum(x_scores * (Fx @ Wx)[:, :3], axis=0))
     np.testing.assert_allclose(x_scores, (Fx @ Wx)[:, :3] * signs, atol=1e-6)
@@ -61,7 +58,7 @@ def test_correlations_are_those_of_dense_cca(deflation, alpha, center):
 @pytest.mark.parametrize("deflation", ["symmetric", "projection"])
 def test_support_is_that_of_the_literal_deflation(deflation):
     Kx, Ky = rbf_kernel(X, gamma=1.0), rbf_kernel(Y, gamma=1.0)
-    model = SparseKernelCCA(n_atoms=12, gamma_x=1.0, gamma_y=1.0, deflation=deflation).fit(X, Y)
+    model = SparseKernelCCA(n_atoms=12, gamma=1.0, deflation=deflation).fit(X, Y)
     oracle = ref.sparse_cca(Kx, Ky, 12, deflation=deflation)
     assert model.support_.tolist() == oracle.atoms
     np.testing.assert_allclose(model.cosines_, oracle.rho, atol=1e-7)
@@ -73,7 +70,7 @@ def test_support_is_that_of_the_literal_deflation(deflation):
 def test_all_atoms_equal_dense_kernel_cca():
     """With every object chosen the span is all of feature space."""
     A, B = X[:30], Y[:30]
-    options = {"gamma_x": 5.0, "gamma_y": 5.0, "alpha": 0.05, "n_components": 2}
+    options = {"gamma": 5.0, "alpha": 0.05, "n_components": 2}
     model = SparseKernelCCA(n_atoms=30, **options).fit(A, B)
     H = np.eye(30) - 1 / 30
     C = [H @ rbf_kernel(Z, gamma=5.0) @ H / 30 for Z in (A, B)]
@@ -85,14 +82,14 @@ def test_all_atoms_equal_dense_kernel_cca():
 
 @pytest.mark.parametrize("which", ["x", "y", "both"])
 def test_precomputed_equals_computed(which):
-    options = {"n_atoms": 10, "gamma_x": 1.0, "gamma_y": 1.0}
+    options = {"n_atoms": 10, "gamma": 1.0}
     computed = SparseKernelCCA(**options).fit(X[:100], Y[:100])
     inputs = {"x": X, "y": Y}
     for name in ("x", "y"):
         if which in (name, "both"):
-            options[f"kernel_{name}"] = "precomputed"
             inputs[name] = rbf_kernel(inputs[name], inputs[name][:100], gamma=1.0)
-    model = SparseKernelCCA(**options).fit(inputs["x"][:100], inputs["y"][:100])
+    kernel = tuple("precomputed" if which in (name, "both") else "rbf" for name in ("x", "y"))
+    model = SparseKernelCCA(**options, kernel=kernel).fit(inputs["x"][:100], inputs["y"][:100])
     assert model.support_.tolist() == computed.support_.tolist()
     one, two = model.transform(inputs["x"][100:], inputs["y"][100:]), computed.transform(X[100:], Y[100:])
     np.testing.assert_allclose(np.hstack(one), np.hstack(two), atol=1e-8)
@@ -108,8 +105,8 @@ def test_sparse_equals_dense():
 
 
 def test_float32_stays_float32():
-    model = SparseKernelCCA(n_atoms=10, gamma_x=1.0, gamma_y=1.0).fit(X.astype(np.float32), Y.astype(np.float32))
-    double = SparseKernelCCA(n_atoms=10, gamma_x=1.0, gamma_y=1.0).fit(X, Y)
+    model = SparseKernelCCA(n_atoms=10, gamma=1.0).fit(X.astype(np.float32), Y.astype(np.float32))
+    double = SparseKernelCCA(n_atoms=10, gamma=1.0).fit(X, Y)
     x_scores, y_scores = model.transform(X.astype(np.float32), Y.astype(np.float32))
     assert x_scores.dtype == y_scores.dtype == model.x_support_vectors_.dtype == np.float32
     assert model.support_.tolist() == double.support_.tolist()
@@ -133,7 +130,7 @@ def test_too_little_memory_is_refused():
 @pytest.mark.parametrize("deflation", ["symmetric", "projection"])
 def test_scale_of_kernels_does_not_matter(scale, deflation):
     Kx, Ky = rbf_kernel(X, gamma=1.0), rbf_kernel(Y, gamma=1.0)
-    options = {"n_atoms": 10, "kernel_x": "precomputed", "kernel_y": "precomputed", "deflation": deflation}
+    options = {"n_atoms": 10, "kernel": "precomputed", "deflation": deflation}
     one, two = SparseKernelCCA(**options).fit(Kx, Ky), SparseKernelCCA(**options).fit(scale * Kx, Ky)
     assert one.support_.tolist() == two.support_.tolist()
     np.testing.assert_allclose(np.hstack(one.transform(Kx, Ky)), np.hstack(two.transform(scale * Kx, Ky)), atol=1e-8)
@@ -167,7 +164,7 @@ def test_in_pipeline_and_search():
 @pytest.mark.parametrize("deflation", ["symmetric", "projection"])
 @pytest.mark.parametrize("rank", [1, 2])
 def test_low_rank_gives_fewer_atoms_and_components(rank, deflation):
-    options = {"kernel_x": "linear", "kernel_y": "rbf", "n_atoms": 10, "n_components": 5, "deflation": deflation}
+    options = {"kernel": ("linear", "rbf"), "n_atoms": 10, "n_components": 5, "deflation": deflation}
     with pytest.warns(ConvergenceWarning, match="n_atoms=10"):
         model = SparseKernelCCA(**options).fit(X[:, :rank], Y)
     assert len(model.support_) == rank and model.path_.reason == "exhausted"
@@ -181,7 +178,7 @@ def test_low_rank_gives_fewer_atoms_and_components(rank, deflation):
 @pytest.mark.parametrize("deflation", ["symmetric", "projection"])
 def test_constant_view_has_nothing_to_correlate(kernel, deflation):
     constant = np.full((120, 2), 3.0)
-    options = {"kernel_x": kernel, "kernel_y": kernel, "n_atoms": 5, "deflation": deflation}
+    options = {"kernel": kernel, "n_atoms": 5, "deflation": deflation}
     for A, B in ((X, constant), (constant, Y), (0 * constant, Y), (constant, constant)):
         with pytest.warns(ConvergenceWarning, match="n_components"):
             model = SparseKernelCCA(**options).fit(A, B)
@@ -222,12 +219,10 @@ def test_never_nan(shape_x, shape_y, n, k, alpha, deflation, kernel, scale, dtyp
     model = SparseKernelCCA(
         n_atoms=k,
         n_components=3,
-        kernel_x=kernel,
-        kernel_y="rbf",
-        gamma_x="auto",
+        kernel=(kernel, "rbf"),
+        gamma=("auto", "scale"),
         alpha=alpha,
         deflation=deflation,
-        center=flag,
         signed=not flag,
     )
     with warnings.catch_warnings():
@@ -253,7 +248,7 @@ def test_indefinite_kernels():
     K = rng.normal(size=(20, 20))
     K = K + K.T
     for deflation in ("symmetric", "projection"):
-        model = SparseKernelCCA(n_atoms=5, kernel_x="precomputed", deflation=deflation).fit(K, Y[:20])
+        model = SparseKernelCCA(n_atoms=5, kernel=("precomputed", "rbf"), deflation=deflation).fit(K, Y[:20])
         assert np.all(np.isfinite(model.transform(K)))
 
 
@@ -268,8 +263,11 @@ def test_nystroem_map_and_canonical_are_exact():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="kernel_y='precomputed'"):
-        SparseKernelCCA(kernel_y="precomputed").fit(X, Y)
+    with pytest.raises(ValueError, match="kernel='precomputed' for y it must be the square"):
+        SparseKernelCCA(kernel=("rbf", "precomputed")).fit(X, Y)
+    for options in ({"kernel": ["rbf"] * 3}, {"gamma": (1.0, 2.0, 3.0)}, {"gamma": (1.0, "wide")}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            SparseKernelCCA(**options).fit(X, Y)
     model = SparseKernelCCA(n_atoms=5).fit(X, Y)
     with pytest.raises(ValueError, match="y has 1 columns"):
         model.transform(X, Y[:, :1])

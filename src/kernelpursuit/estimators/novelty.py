@@ -30,9 +30,9 @@ ENOUGH = tolerance(0.01)  # of the data in the span, unless `stop` says otherwis
 class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEstimator):
     """Novelty detection by the distance to the span of a few training points in feature space.
 
-    The points A are chosen as in `SparseKernelPCA`. The score of x is minus its squared distance to their span,
-    ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``. It is 0 for a point that normal data explain and ``-k(x, x)`` for one
-    that has nothing in common with them.
+    The points A are chosen as in `SparseKernelPCA`, each as the one that brings the others closest to the span. The
+    score of x is minus its squared distance to their span, ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``. It is 0 for a
+    point that normal data explain and ``-k(x, x)`` for one that has nothing in common with them.
 
     Parameters
     ----------
@@ -45,10 +45,6 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     gamma
     contamination : float in (0, 0.5], default=0.05
         Share of the training rows to call outliers.
-    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
-        Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
-        squared distances. "random" draws one with probability proportional to its squared distance. "diagonal" takes
-        the one farthest from the span: the most outlying points first, so it is for clean training data only.
     stop : tolerance or None, default=None
         ``tolerance(share)`` of `kernelpursuit.parameters`: stop when the mean squared distance to the span has fallen
         to this share of what it was. None is a share of 0.01, and ``tolerance(0)`` never stops.
@@ -63,7 +59,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     weakness
     memory
     random_state : int, RandomState or None, default=None
-        Seed for the rows held out, ``selection="random"`` and `candidates`.
+        Seed for the rows held out and `candidates`.
     verbose
 
     Attributes
@@ -103,7 +99,6 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         kernel="rbf",
         gamma="scale",
         contamination=0.05,
-        selection="rayleigh",
         stop=None,
         validation_fraction=None,
         candidates=None,
@@ -116,7 +111,6 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self.kernel = kernel
         self.gamma = gamma
         self.contamination = contamination
-        self.selection = selection
         self.stop = stop
         self.validation_fraction = validation_fraction
         self.candidates = candidates

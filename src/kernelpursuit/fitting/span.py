@@ -15,7 +15,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, namespace
 from kernelpursuit.atoms.tiles import spans
 from kernelpursuit.bounds import compression_bound
-from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
+from kernelpursuit.criteria.rayleigh import Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.expansion import Expansion
@@ -30,7 +30,6 @@ from kernelpursuit.pursuit.stopping import loss_below, lowest_bound, n_atoms
 
 SPAN_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [AT_LEAST_ONE],
-    "selection": [StrOptions(set(SELECTIONS))],
     "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
     "gamma": KERNEL_CONSTRAINTS["gamma"],
     **PURSUIT_CONSTRAINTS,
@@ -151,7 +150,7 @@ class SpanParameters:
     """Mixin of estimators that learn in the span of chosen points: the choice of points, and the tags."""
 
     n_atoms: int
-    selection: str
+    selection: str = "rayleigh"  # of an estimator without the parameter
     kernel: Any
 
     def _choose_points(
