@@ -40,6 +40,12 @@ from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.stopping import n_atoms
 
 
+def _as_view(y: Any, kernel: Any, dtype: Any) -> Any:
+    """Second view as a matrix; a vector is one column."""
+    Y = check_array(y, input_name="y", ensure_2d=False, **(x_options(kernel, y) | {"dtype": dtype}))
+    return Y[:, None] if Y.ndim == 1 else summed(Y)
+
+
 @described
 class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatorSupport, BaseEstimator):
     """Kernel canonical correlation analysis on a few training objects.
@@ -333,9 +339,3 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         self.x_intercept_, self.x_weights_ = to_namespace_of(x_coef[0], X), to_namespace_of(x_coef[1:], X)
         self.y_intercept_, self.y_weights_ = to_namespace_of(y_coef[0], X), to_namespace_of(y_coef[1:], X)
         self.gamma_ = [gamma_of(one.kernels) for one in (self._x_expansion, self._y_expansion)]
-
-
-def _as_view(y: Any, kernel: Any, dtype: Any) -> Any:
-    """Second view as a matrix; a vector is one column."""
-    Y = check_array(y, input_name="y", ensure_2d=False, **(x_options(kernel, y) | {"dtype": dtype}))
-    return Y[:, None] if Y.ndim == 1 else summed(Y)

@@ -49,6 +49,60 @@ from kernelpursuit.fitting.training import check_square
 from kernelpursuit.fitting.values import ValueScore
 
 
+def rows_at(X: Any, J: np.ndarray) -> Any:
+    """Rows `J`, host indices, of data as users give them: lists and tables too."""
+    return take_rows(X, J) if is_array(X) else safe_indexing(X, J)
+
+
+def conformal_quantile(residuals: np.ndarray, coverage: float) -> float:
+    """Entry ``ceil((n + 1) coverage)`` of `residuals`, which are sorted; infinite if there is none.
+
+    `coverage` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
+
+    Examples
+    --------
+    >>> conformal_quantile(np.arange(1.0, 10.0), coverage=0.9), conformal_quantile(np.arange(1.0, 10.0), coverage=0.95)
+    (9.0, inf)
+    """
+    rank = math.ceil((len(residuals) + 1) * Fraction(repr(float(coverage))))
+    return float(residuals[rank - 1]) if rank <= len(residuals) else math.inf
+
+
+def rows_needed(coverage: float) -> int:
+    """Fewest calibration rows with a finite quantile.
+
+    Examples
+    --------
+    >>> rows_needed(0.9), rows_needed(0.95)
+    (9, 19)
+    """
+    return math.ceil(1 / (1 - Fraction(repr(float(coverage))))) - 1
+
+
+def one_target(y: Any, name: str) -> np.ndarray:
+    """One column of finite numbers."""
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None")
+    y = labels_on_host(y)
+    shape = y.shape
+    if len(shape) > 1 and shape[1] > 1:
+        raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
+    return numeric(check_y(y, multi_output=False, y_numeric=True))
+
+
+def weighed(weights: np.ndarray | None, name: str = "sample_weight") -> dict[str, np.ndarray]:
+    """Keyword arguments of a fit with these weights."""
+    return {} if weights is None else {name: weights}
+
+
+def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to set aside, at least one of each."""
+    if n < 2 or n - math.ceil(share * n) < 1:
+        raise ValueError(f"calibration_fraction={share} of n_samples = {n} rows leaves none to fit: give more rows")
+    rows, aside = train_test_split(np.arange(n), test_size=share, random_state=random_state)
+    return np.sort(rows), np.sort(aside)
+
+
 @described
 class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseEstimator):
     """Regressor with prediction intervals that cover the target with a probability of your choice.
@@ -339,57 +393,3 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan
         return tags
-
-
-def rows_at(X: Any, J: np.ndarray) -> Any:
-    """Rows `J`, host indices, of data as users give them: lists and tables too."""
-    return take_rows(X, J) if is_array(X) else safe_indexing(X, J)
-
-
-def conformal_quantile(residuals: np.ndarray, coverage: float) -> float:
-    """Entry ``ceil((n + 1) coverage)`` of `residuals`, which are sorted; infinite if there is none.
-
-    `coverage` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
-
-    Examples
-    --------
-    >>> conformal_quantile(np.arange(1.0, 10.0), coverage=0.9), conformal_quantile(np.arange(1.0, 10.0), coverage=0.95)
-    (9.0, inf)
-    """
-    rank = math.ceil((len(residuals) + 1) * Fraction(repr(float(coverage))))
-    return float(residuals[rank - 1]) if rank <= len(residuals) else math.inf
-
-
-def rows_needed(coverage: float) -> int:
-    """Fewest calibration rows with a finite quantile.
-
-    Examples
-    --------
-    >>> rows_needed(0.9), rows_needed(0.95)
-    (9, 19)
-    """
-    return math.ceil(1 / (1 - Fraction(repr(float(coverage))))) - 1
-
-
-def one_target(y: Any, name: str) -> np.ndarray:
-    """One column of finite numbers."""
-    if y is None:
-        raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    y = labels_on_host(y)
-    shape = y.shape
-    if len(shape) > 1 and shape[1] > 1:
-        raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
-    return numeric(check_y(y, multi_output=False, y_numeric=True))
-
-
-def weighed(weights: np.ndarray | None, name: str = "sample_weight") -> dict[str, np.ndarray]:
-    """Keyword arguments of a fit with these weights."""
-    return {} if weights is None else {name: weights}
-
-
-def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to fit and rows to set aside, at least one of each."""
-    if n < 2 or n - math.ceil(share * n) < 1:
-        raise ValueError(f"calibration_fraction={share} of n_samples = {n} rows leaves none to fit: give more rows")
-    rows, aside = train_test_split(np.arange(n), test_size=share, random_state=random_state)
-    return np.sort(rows), np.sort(aside)

@@ -30,6 +30,44 @@ ROUNDS = 10  # iteration cap: so many steps for each atom asked for
 SHARED = ("fit_intercept", "memory", "random_state", "verbose")
 
 
+def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
+    """Stop at `most` active atoms, at a small θ or at the iteration cap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary, pursue
+    >>> run = Faces(DenseDictionary(np.eye(3)), np.array([3.0, 2.0, 0.0]), intercept=False)
+    >>> path = pursue(run, walk_rule(run, 3, 1e-5))
+    >>> len(path), path.reason
+    (2, 'tolerance')
+    """
+    limit = theta_tol * criterion.scale
+
+    def rule(path: Path) -> Stop | None:
+        t = len(path)
+        if len(criterion.stages[t].atoms) >= most:
+            return Stop(t, "n_atoms", f"n_atoms={most} atoms were active after {count(t, 'step')}")
+        if criterion.theta[t] <= (limit if t else max(limit, criterion.floor)):  # targets may be constant
+            return Stop(t, "tolerance", f"theta fell to theta_tol={theta_tol:g} of the norms of y and the atoms")
+        if t >= ROUNDS * most:
+            return Stop(t, "iteration cap", f"{count(t, 'step')} were taken, the most for n_atoms={most}")
+        return None
+
+    return rule
+
+
+def warn_if_unfinished(path: Path, active: int, wanted: int) -> None:
+    """ConvergenceWarning when the walk ended before it had `wanted` atoms or a small θ."""
+    if path.reason == "exhausted":
+        why = f"n_atoms={wanted} was asked for but no other face can be met: the model has {count(active, 'atom')}"
+    elif path.reason == "iteration cap":
+        why = f"{path.sentence}; {active} atoms are active"
+    else:
+        return
+    warn(why, ConvergenceWarning)
+
+
 @described
 class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     """Kernel regression on a few training points, chosen by walking along the faces of the polar polytope.
@@ -278,41 +316,3 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         coef = stage.coef.astype(host_dtype(centers))
         self.dual_coef_, self.intercept_ = to_namespace_of(coef[1:], centers), float(stage.coef[0])
         self.gamma_ = gamma_of(self._expansion.kernels)
-
-
-def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
-    """Stop at `most` active atoms, at a small θ or at the iteration cap.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelpursuit import DenseDictionary, pursue
-    >>> run = Faces(DenseDictionary(np.eye(3)), np.array([3.0, 2.0, 0.0]), intercept=False)
-    >>> path = pursue(run, walk_rule(run, 3, 1e-5))
-    >>> len(path), path.reason
-    (2, 'tolerance')
-    """
-    limit = theta_tol * criterion.scale
-
-    def rule(path: Path) -> Stop | None:
-        t = len(path)
-        if len(criterion.stages[t].atoms) >= most:
-            return Stop(t, "n_atoms", f"n_atoms={most} atoms were active after {count(t, 'step')}")
-        if criterion.theta[t] <= (limit if t else max(limit, criterion.floor)):  # targets may be constant
-            return Stop(t, "tolerance", f"theta fell to theta_tol={theta_tol:g} of the norms of y and the atoms")
-        if t >= ROUNDS * most:
-            return Stop(t, "iteration cap", f"{count(t, 'step')} were taken, the most for n_atoms={most}")
-        return None
-
-    return rule
-
-
-def warn_if_unfinished(path: Path, active: int, wanted: int) -> None:
-    """ConvergenceWarning when the walk ended before it had `wanted` atoms or a small θ."""
-    if path.reason == "exhausted":
-        why = f"n_atoms={wanted} was asked for but no other face can be met: the model has {count(active, 'atom')}"
-    elif path.reason == "iteration cap":
-        why = f"{path.sentence}; {active} atoms are active"
-    else:
-        return
-    warn(why, ConvergenceWarning)

@@ -46,6 +46,23 @@ from kernelpursuit.pursuit.stopping import loss_below, lowest_gcv, n_atoms, sear
 _LARGE = 1e-2  # share of the largest eigenvalue that those of a kernel count from that has negative ones too
 
 
+def worth_of(targets: Array, data: TrainingData) -> StopRule:
+    """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
+    n = max(len(data.rows), data.total)
+    return lowest_gcv(n, search_charge(in_double(targets), data.weights), patience=10)
+
+
+def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:
+    """The path of another criterion, continued by `criterion`."""
+    for atom in first.atoms:
+        list(criterion.take([int(atom)], weakness=0.0))
+    more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
+    path = Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
+    if more.reason == "exhausted":  # by all steps, not those of `more` alone
+        path.sentence = f"{why_none(path.atoms, criterion.available)} after {count(len(path), 'step')}"
+    return path
+
+
 @described
 class PursuitNystroem(
     SpanParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatorSupport, BaseEstimator
@@ -304,20 +321,3 @@ class PursuitNystroem(
         tags.target_tags.required = self.selection == "prefit"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def worth_of(targets: Array, data: TrainingData) -> StopRule:
-    """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
-    n = max(len(data.rows), data.total)
-    return lowest_gcv(n, search_charge(in_double(targets), data.weights), patience=10)
-
-
-def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:
-    """The path of another criterion, continued by `criterion`."""
-    for atom in first.atoms:
-        list(criterion.take([int(atom)], weakness=0.0))
-    more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
-    path = Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
-    if more.reason == "exhausted":  # by all steps, not those of `more` alone
-        path.sentence = f"{why_none(path.atoms, criterion.available)} after {count(len(path), 'step')}"
-    return path

@@ -26,6 +26,42 @@ _ROUNDED = 1 + 1e-9  # sums of weights that were scaled are whole numbers but fo
 ENOUGH = tolerance(0.01)  # of the data in the span, unless `stop` says otherwise
 
 
+def _anywhere(rows: Any) -> Any:
+    """Two rows drawn at random, no longer than the longest of `rows`, in their place and kind."""
+    largest = float(abs(rows if sparse.issparse(rows) else on_host(rows)).max())
+    drawn = largest / np.sqrt(rows.shape[1]) * np.random.default_rng(0).uniform(size=(2, rows.shape[1]))
+    return sparse.csr_array(drawn) if sparse.issparse(rows) else from_host(drawn, rows)
+
+
+def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random rows to choose from and rows to hold out, at least one of each, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> train, held_out = hold_out(10, 0.2, np.random.default_rng(0))
+    >>> len(train), len(held_out)
+    (8, 2)
+    """
+    size = min(max(1, round(share * n)), n - 1)
+    order = rng.permutation(n)
+    return np.sort(order[size:]), np.sort(order[:size])
+
+
+def order_statistic(values: np.ndarray, counts: np.ndarray, rank: float) -> float:
+    """Value with `rank` others below it, each counting as often as `counts` says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [order_statistic(np.array([3.0, 1.0]), np.array(counts), 1) for counts in ([1.0, 1.0], [1.0, 2.0])]
+    [3.0, 1.0]
+    """
+    order = np.argsort(values, kind="stable")
+    place = np.searchsorted(np.cumsum(counts[order]), rank * _ROUNDED, side="right")
+    return float(values[order[min(int(place), len(values) - 1)]])
+
+
 @described
 class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEstimator):
     """Novelty detection by the distance to the span of a few training points in feature space.
@@ -251,39 +287,3 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     def _scores(self, X: Any) -> Array:
         """Minus the residuals in float64, whatever X is: nearly equal distances must not become ties."""
         return -self._span.residual(X, self._span.diagonal(X))
-
-
-def _anywhere(rows: Any) -> Any:
-    """Two rows drawn at random, no longer than the longest of `rows`, in their place and kind."""
-    largest = float(abs(rows if sparse.issparse(rows) else on_host(rows)).max())
-    drawn = largest / np.sqrt(rows.shape[1]) * np.random.default_rng(0).uniform(size=(2, rows.shape[1]))
-    return sparse.csr_array(drawn) if sparse.issparse(rows) else from_host(drawn, rows)
-
-
-def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random rows to choose from and rows to hold out, at least one of each, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> train, held_out = hold_out(10, 0.2, np.random.default_rng(0))
-    >>> len(train), len(held_out)
-    (8, 2)
-    """
-    size = min(max(1, round(share * n)), n - 1)
-    order = rng.permutation(n)
-    return np.sort(order[size:]), np.sort(order[:size])
-
-
-def order_statistic(values: np.ndarray, counts: np.ndarray, rank: float) -> float:
-    """Value with `rank` others below it, each counting as often as `counts` says.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [order_statistic(np.array([3.0, 1.0]), np.array(counts), 1) for counts in ([1.0, 1.0], [1.0, 2.0])]
-    [3.0, 1.0]
-    """
-    order = np.argsort(values, kind="stable")
-    place = np.searchsorted(np.cumsum(counts[order]), rank * _ROUNDED, side="right")
-    return float(values[order[min(int(place), len(values) - 1)]])
