@@ -6,13 +6,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.arrays import Array, from_host, namespace, on_host
+from kernelpursuit.arrays import Array, namespace, on_host
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Settings, fits
 from kernelpursuit.fitting.placement import check_new, host_dtype
@@ -24,13 +23,6 @@ from kernelpursuit.parameters import tolerance
 _MORE = 0.15  # share of new rows called outliers beyond `contamination` that is worth a warning
 _ROUNDED = 1 + 1e-9  # sums of weights that were scaled are whole numbers but for rounding
 ENOUGH = tolerance(0.01)  # of the data in the span, unless `stop` says otherwise
-
-
-def _anywhere(rows: Any) -> Any:
-    """Two rows drawn at random, no longer than the longest of `rows`, in their place and kind."""
-    largest = float(abs(rows if sparse.issparse(rows) else on_host(rows)).max())
-    drawn = largest / np.sqrt(rows.shape[1]) * np.random.default_rng(0).uniform(size=(2, rows.shape[1]))
-    return sparse.csr_array(drawn) if sparse.issparse(rows) else from_host(drawn, rows)
 
 
 def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -193,24 +185,13 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self.offset_ = float(below + (place - np.floor(place)) * (above - below)) - slack
         if self.validation_fraction is None:
             self._warn_if_rows_are_the_span(scores, counts)
-        self._warn_if_blind(scores, slack)
-        return self
-
-    def _warn_if_blind(self, scores: np.ndarray, slack: float) -> None:
-        """Warn where no row can have a score below the threshold: all rows are as far as can be, or none is away."""
-        share = f"contamination={self.contamination:g}"
         if self._expansion.kernels[0].name in SHIFT_INVARIANT and self.offset_ <= -1:
             warn(
-                f"no row can be called an outlier: more than the share {share} of the rows have nothing in common with "
-                "the atoms, and farther from them no row can be. Make gamma smaller (a wider kernel), or n_atoms larger"
+                f"no row can be called an outlier: more than the share contamination={self.contamination:g} of the "
+                "rows have nothing in common with the atoms, and farther from them no row can be. Make gamma smaller "
+                "(a wider kernel), or n_atoms larger"
             )
-        elif np.all(scores >= -slack) and np.all(
-            on_host(self._scores(_anywhere(self._expansion.centers))) >= self.offset_
-        ):
-            warn(
-                "no row is called an outlier, however far away: all that the kernel sees of a row lies in the span of "
-                f"the atoms, so that {share} cannot be met. Take kernel='rbf', or fewer atoms"
-            )
+        return self
 
     def _warn_if_rows_are_the_span(self, scores: np.ndarray, counts: np.ndarray) -> None:
         """Warn where atoms, left out of the span one at a time, say that the threshold will not do for new rows.
