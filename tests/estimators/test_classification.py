@@ -310,7 +310,7 @@ def test_the_number_of_atoms_is_chosen_for_all_labels(options):
 def test_bounds_count_rows_with_any_wrong_label():
     X, Y = several_labels(400)
     model = KMPClassifier(10, stop="certificate", random_state=0).fit(X, Y)
-    assert 0 < model.path_.start.bound <= 1 and "rows held out are wrong" in model.path_.sentence
+    assert 0 < model.path_.start.bound <= 1 and "held-out rows are wrong" in model.path_.sentence
     bound = KMPClassifier(10, stop="bound").fit(X, Y)
     assert 0 < bound.path_.steps[-1].bound < bound.path_.start.bound
 
