@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +9,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, on_host, to_host
 from kernelpursuit.atoms import WeightedDictionary
 from kernelpursuit.criteria.cca import DEFLATIONS, CanonicalCorrelation
 from kernelpursuit.fitting.atom_family import AtomFamily
-from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, NOT_NEGATIVE, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
 from kernelpursuit.fitting.placement import (
@@ -131,7 +130,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         "gamma": [*KERNEL_CONSTRAINTS["gamma"], tuple, list],
         "deflation": [StrOptions(set(DEFLATIONS))],
         "signed": ["boolean"],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NOT_NEGATIVE],
         **PURSUIT_CONSTRAINTS,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from kernelpursuit.fitting.classes import as_labels, two_or_more_classes
 from kernelpursuit.fitting.constraints import (
     CLASS_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
+    NOT_NEGATIVE,
     PURSUIT_CONSTRAINTS,
     RESUME_CONSTRAINTS,
 )
@@ -197,7 +198,7 @@ class SparseKernelFDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassMo
         "n_atoms": [Interval(Integral, 0, None, closed="left")],
         "kernel": KERNEL_CONSTRAINTS["kernel"],
         "gamma": KERNEL_CONSTRAINTS["gamma"],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NOT_NEGATIVE],
         "labels": [StrOptions(set(LABELS))],
         "stop": [StrOptions({"bound"}), bound, tolerance, None],
         **CLASS_CONSTRAINTS,

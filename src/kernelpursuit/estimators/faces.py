@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,18 +12,18 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.criteria.faces import Faces, Stage
 from kernelpursuit.fitting.atom_family import atoms_of
-from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS
+from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS, NOT_NEGATIVE, ONE_KERNEL
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits
 from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, is_precomputed, to_namespace_of
 from kernelpursuit.fitting.training import check_centers, check_training, training_data
 from kernelpursuit.fitting.values import ValueScore, cast_targets, in_units, near_zero, scale_targets
-from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
+from kernelpursuit.kernels.kernels import gamma_of
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
 ROUNDS = 10  # iteration cap: so many steps for each atom asked for
@@ -157,9 +157,9 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_atoms": KMP_CONSTRAINTS["n_atoms"][:1],
         "release": ["boolean"],
-        "theta_tol": [Interval(Real, 0, None, closed="left")],
+        "theta_tol": [NOT_NEGATIVE],
         "guard": ["boolean"],
-        "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
+        "kernel": ONE_KERNEL,
         **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "centers")},
         **{name: KMP_CONSTRAINTS[name] for name in SHARED},
     }

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import EstimatorSupport, StrOptions
 from kernelpursuit.arrays import Array, namespace, to_host
 from kernelpursuit.criteria.rayleigh import SELECTIONS
-from kernelpursuit.fitting.constraints import RESUME_CONSTRAINTS
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, RESUME_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Settings, fits
 from kernelpursuit.fitting.placement import (
@@ -98,7 +97,7 @@ class SparseKernelPCA(
     _parameter_constraints: ClassVar[dict] = {
         **SPAN_CONSTRAINTS,
         "selection": [StrOptions(set(SELECTIONS))],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [AT_LEAST_ONE, None],
         "stop": [StrOptions({"bound"}), bound, tolerance, None],
         **RESUME_CONSTRAINTS,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_h
 from kernelpursuit.atoms.tiles import in_threads, one_blas_thread
 from kernelpursuit.estimators.width_evidence import WidthEvidence, evidence
 from kernelpursuit.fitting.callbacks import lines_wanted, told
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates
 from kernelpursuit.fitting.pipeline import generator, say
 from kernelpursuit.fitting.placement import (
@@ -267,10 +268,10 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [AT_LEAST_ONE],
         "max_rows": [Interval(Integral, 2, None, closed="left")],
-        "prior": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "prior": [NOT_NEGATIVE],
+        "max_iter": [AT_LEAST_ONE],
         "task": [StrOptions(set(TASKS))],
         "random_state": ["random_state"],
         "verbose": ["verbose"],

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._sklearn import EstimatorSupport, HasMethods, Interval, StrOptions, fit_context, get_config
+from kernelpursuit._sklearn import EstimatorSupport, HasMethods, StrOptions, fit_context, get_config
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.estimators.classification import KMPClassifier
@@ -30,6 +30,7 @@ from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, place_in, told
 from kernelpursuit.fitting.classes import check_training_classes
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE
 from kernelpursuit.fitting.model import with_input_weights
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import check_place, to_namespace_of
@@ -188,7 +189,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         "estimator": [HasMethods(["fit"])],
         "gammas": ["array-like", None],
         "alphas": ["array-like", None],
-        "max_atoms": [Interval(Integral, 1, None, closed="left")],
+        "max_atoms": [AT_LEAST_ONE],
         "input_weights": [StrOptions(set(INPUT_WEIGHTS))],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
