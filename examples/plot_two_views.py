@@ -15,9 +15,7 @@ from kernelpursuit import SparseKernelCCA
 X, digit = load_digits(n_class=5, return_X_y=True)
 upper, lower = X[:, :32] / 16, X[:, 32:] / 16
 train, new = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
-model = SparseKernelCCA(n_atoms=60, n_components=2, gamma_x=0.1, gamma_y=0.1, alpha=0.01).fit(
-    upper[train], lower[train]
-)
+model = SparseKernelCCA(n_atoms=60, n_components=2, gamma=0.1, alpha=0.01).fit(upper[train], lower[train])
 seen_above, seen_below = model.transform(upper[new], lower[new])
 correlations = [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(seen_above.T, seen_below.T, strict=True)]
 print("correlation of the two views on new images:", np.round(correlations, 2))

@@ -114,7 +114,7 @@ def _sizes(task: Task) -> list[int]:
 
 
 def _sparse(views: Views, gammas: Sequence[float], k: int, ridge: float) -> SparseKernelCCA:
-    options = {"n_components": COMPONENTS, "gamma_x": gammas[0], "gamma_y": gammas[1], "alpha": ridge}
+    options = {"n_components": COMPONENTS, "gamma": gammas, "alpha": ridge}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a view of few columns may be spanned by fewer atoms
         return SparseKernelCCA(k, **options).fit(*views)

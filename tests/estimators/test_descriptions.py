@@ -48,8 +48,8 @@ def test_attributes_have_descriptions(kind):
 
 GROUPS = {
     "the number of terms": "n_atoms",
-    "the kernel": "kernel kernel_x kernel_y gamma gamma_x gamma_y alpha",
-    "the task": "loss class_weight labels n_components contamination selection center deflation signed release "
+    "the kernel": "kernel gamma alpha",
+    "the task": "loss class_weight labels n_components contamination selection deflation signed release "
     "theta_tol guard centers",
     "the pursuit": "variant stop validation_fraction",
     "large data": "candidates weakness memory fit_intercept resume",

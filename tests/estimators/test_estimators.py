@@ -7,8 +7,7 @@ from sklearn.metrics.pairwise import linear_kernel
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kernelpursuit import KMPClassifier, PursuitNystroem, PursuitSearchCV, SparseKernelFDA
-from tests.registry import DEFAULTS, FEW_ATOMS, SETTINGS, SMALLER, few_atoms, is_precomputed, label, smaller
+from tests.registry import DEFAULTS, FEW_ATOMS, SETTINGS, is_precomputed, label, smaller
 
 pytestmark = pytest.mark.filterwarnings(
     # Warnings that are asserted elsewhere. Some checks have fewer distinct rows than n_atoms,
@@ -22,118 +21,14 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:X .* feature names:UserWarning",
 )
 
-
-# Checks that look at the class, or end before a setting matters: the default of each class is enough. The checks of
-# arrays of other libraries are repeated for more settings, and compared atom for atom, in test_array_api.py.
-ONCE_FOR_A_CLASS = {
-    "check_array_api_input",
-    "check_array_api_mixed_inputs",
-    "check_array_api_same_namespace",
-    "check_complex_data",
-    "check_do_not_raise_errors_in_init_or_set_params",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_estimators_empty_data_messages",
-    "check_estimators_unfitted",
-    "check_fit1d",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_pipeline_consistency",  # a pipeline calls the same methods; that a fit repeats itself is checked for all
-    "check_set_params",
-    "check_transformers_unfitted",
-    "check_valid_tag_types",
-    # of those below
-    "check_dataframe_column_names_consistency",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-    "check_param_validation",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_set_output_transform_polars",
-    "check_transformer_get_feature_names_out_pandas",
-}
-
-
-# Checks of how data are taken in, which is written once for all estimators: beside each class only kernel matrices
-# differ, see `takes_matrices`. So are those of sparse rows, of arrays of other libraries, and whatever is checked again
-# with read-only data.
-OF_DATA_TAKEN_IN = {
-    "check_all_zero_sample_weights_error",
-    "check_classifier_data_not_an_array",
-    "check_dict_unchanged",
-    "check_dont_overwrite_attributes",
-    "check_dont_overwrite_parameters",
-    "check_dtype_object",
-    "check_estimators_data_not_an_array",
-    "check_estimators_fit_returns_self",
-    "check_estimators_nan_inf",
-    "check_estimators_overwrite_params",
-    "check_f_contiguous_array_estimator",
-    "check_fit2d_predict1d",
-    "check_fit_check_is_fitted",
-    "check_fit_score_takes_y",
-    "check_inplace_ensure_writeable",
-    "check_n_features_in",
-    "check_n_features_in_after_fitting",
-    "check_positive_only_tag_during_fit",
-    "check_readonly_memmap_input",
-    "check_regressor_data_not_an_array",
-    "check_sample_weights_list",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_not_overwritten",
-    "check_sample_weights_pandas_series",
-    "check_sample_weights_shape",
-    "check_supervised_y_2d",
-    "check_transformer_data_not_an_array",
-}
-
-
-# Checks that fit often or on many rows: where a default is slow they are given a smaller setting of the same kind.
-LONG = {name for name in ONCE_FOR_A_CLASS if name.startswith("check_array_api")} | {
-    "check_class_weight_classifiers",
-    "check_classifier_data_not_an_array",
-    "check_classifiers_classes",
-    "check_classifiers_multilabel_output_format_decision_function",
-    "check_classifiers_multilabel_output_format_predict",
-    "check_classifiers_multilabel_output_format_predict_proba",
-    "check_classifiers_multilabel_representation_invariance",
-    "check_classifiers_train",
-    "check_decision_proba_consistency",
-    "check_dict_unchanged",
-    "check_dont_overwrite_attributes",
-    "check_dont_overwrite_parameters",
-    "check_dtype_object",
-    "check_estimator_sparse_array",
-    "check_estimator_sparse_matrix",
-    "check_estimator_sparse_tag",
-    "check_estimators_dtypes",
-    "check_estimators_fit_returns_self",
-    "check_estimators_pickle",
-    "check_f_contiguous_array_estimator",
-    "check_fit_check_is_fitted",
-    "check_fit_idempotent",
-    "check_fit_score_takes_y",
-    "check_methods_sample_order_invariance",
-    "check_n_features_in",
-    "check_pipeline_consistency",
-    "check_positive_only_tag_during_fit",
-    "check_regressor_data_not_an_array",
-    "check_regressors_int",
-    "check_regressors_train",
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-    "check_readonly_memmap_input",
-    "check_sample_weights_list",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_pandas_series",
-    "check_supervised_y_2d",
-    "check_transformer_data_not_an_array",
-    "check_transformer_general",
-    "check_transformer_preserve_dtypes",
-}
+# Checks that are repeated for other settings than the default. How data are taken in is written once for all
+# estimators, but for kernel matrices. Arrays of other libraries are compared atom for atom in test_array_api.py.
+REPEATED = (
+    "check_class", "check_decision", "check_estimator_sparse_array", "check_estimators_dtypes",
+    "check_estimators_pickle", "check_fit2d", "check_fit_idempotent", "check_methods", "check_outlier",
+    "check_regressors", "check_requires", "check_sample_weight_equivalence", "check_transformer_general",
+    "check_transformer_preserve",
+)  # fmt: skip
 
 
 def applies(name, estimator):
@@ -154,56 +49,15 @@ def holds_out(estimator):
     return is_outlier_detector(estimator) and estimator.validation_fraction is not None
 
 
-def checks_of(estimator, wanted):
-    """Parameters of the tests below: pairs of an estimator and a check."""
-    for instance, check in estimator_checks_generator(estimator):
-        name = check.func.__name__
-        if wanted(name, check.keywords) and applies(name, estimator):
-            options = "".join(f"-{value}" for value in check.keywords.values())
-            yield pytest.param(instance, check, id=f"{name.removeprefix('check_')}{options}-{label(estimator)}")
-
-
-def of_data(name, options):
-    """Whether a check is of how data are taken in."""
-    begins = name.startswith(("check_array_api", "check_estimator_sparse"))
-    return begins or name in OF_DATA_TAKEN_IN or "readonly_memmap" in options
-
-
-def repeated_for(setting):
-    """Whether a check, by its name and its options, is repeated for a setting."""
-
-    def wanted(name, options):
-        if name in ONCE_FOR_A_CLASS:
-            return False
-        if name == "check_estimator_sparse_array":  # and the same again for sparse matrices
-            return reads_rows_otherwise(setting)
-        return takes_matrices(setting) or not of_data(name, options)
-
-    return wanted
-
-
-def takes_matrices(setting):
-    """Whether a setting stands for one way to take kernel matrices in: these classes do it by the code of others."""
-    repeats = KMPClassifier, PursuitNystroem, SparseKernelFDA
-    inner = setting.estimator if isinstance(setting, PursuitSearchCV) else setting
-    return is_precomputed(setting) and not isinstance(inner, repeats)
-
-
-def reads_rows_otherwise(setting):
-    """Whether a setting has another kernel than the default, which may treat sparse rows otherwise, or picks rows."""
-    inner = setting.estimator if isinstance(setting, PursuitSearchCV) else setting
-    default, chosen = type(inner)().get_params(), inner.get_params()
-    return any(chosen[name] != default.get(name) for name in chosen if "kernel" in name or name == "candidates")
-
-
 def cases():
-    for default in DEFAULTS:  # as its constructor makes it: what users have first
-        yield from checks_of(default, lambda name, _: name not in LONG)
-        yield from checks_of(smaller(default), lambda name, _: name in LONG and not of_data(name, ()))
-        smallest = few_atoms(default) if type(default) in SMALLER else default
-        yield from checks_of(smallest, lambda name, _: name in LONG and of_data(name, ()))
-    for estimator in SETTINGS:
-        yield from checks_of(estimator, repeated_for(estimator))
+    """Estimators as their constructors make them, those that fit long in a smaller setting; then other settings."""
+    for estimator in [*map(smaller, DEFAULTS), *SETTINGS]:
+        for instance, check in estimator_checks_generator(estimator):
+            name = check.func.__name__
+            wanted = estimator not in SETTINGS or name.startswith(REPEATED) or is_precomputed(estimator)
+            if wanted and applies(name, estimator):
+                options = "".join(f"-{value}" for value in check.keywords.values())
+                yield pytest.param(instance, check, id=f"{name.removeprefix('check_')}{options}-{label(estimator)}")
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(cases()))
@@ -230,17 +84,11 @@ OF_TRANSFORMERS = [
 
 
 def more_cases():
-    seen = []
-    for estimators, wanted in ((FEW_ATOMS, lambda _: lambda *_: True), (SETTINGS, repeated_for)):
-        for estimator in estimators:
-            names = [*UNREACHED]
-            names += OF_PREDICTORS if hasattr(estimator, "predict") else []
-            if hasattr(estimator, "transform") and (type(estimator).transform not in seen or estimator in SETTINGS):
-                seen.append(type(estimator).transform)  # a class that inherits it gives out the same
-                names += OF_TRANSFORMERS
-            for name in names:
-                if wanted(estimator)(name, ()) and applies(name, estimator):
-                    yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
+    for estimator in FEW_ATOMS:
+        names = [*UNREACHED, *(OF_PREDICTORS if hasattr(estimator, "predict") else [])]
+        for name in names + (OF_TRANSFORMERS if hasattr(estimator, "transform") else []):
+            if applies(name, estimator):
+                yield pytest.param(estimator, name, id=f"{name.removeprefix('check_')}-{label(estimator)}")
 
 
 @pytest.mark.parametrize(("estimator", "name"), list(more_cases()))

@@ -70,7 +70,7 @@ def assert_parity(model, rows, dtype):
 
 def fitted(estimator):
     estimator = registry.smaller(estimator)
-    pairwise = registry.is_precomputed(estimator) or getattr(estimator, "kernel_x", None) == "precomputed"
+    pairwise = registry.is_precomputed(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(X @ X.T if pairwise else X, registry.targets(estimator, X, Y))

@@ -125,7 +125,7 @@ def test_both_views_are_expansions():
     for view, expansion, gamma, scores in zip(
         (X, np.cos(X)),
         (model._x_expansion, model._y_expansion),
-        (model.gamma_x_, model.gamma_y_),
+        model.gamma_,
         model.transform(X, np.cos(X)),
         strict=True,
     ):

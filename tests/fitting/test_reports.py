@@ -198,7 +198,7 @@ def test_a_common_factor_of_the_weights_changes_nothing_where_nothing_is_said(es
         lambda X, y: kp.SparseKernelNovelty(90, kernel="linear", stop=tolerance(0)).fit(X),
         lambda X, y: kp.PursuitNystroem(kernel="linear", n_components=90).fit(X),
         lambda X, y: kp.PursuitNystroem(kernel="linear", n_components=90, selection="prefit").fit(X, y),
-        lambda X, y: kp.SparseKernelCCA(90, kernel_x="linear").fit(X, np.column_stack([y, y**2])),
+        lambda X, y: kp.SparseKernelCCA(90, kernel=("linear", "rbf")).fit(X, np.column_stack([y, y**2])),
         lambda X, y: kp.PolytopeFacesRegressor(90, kernel="linear", theta_tol=0).fit(X, y),
         lambda X, y: kp.KMPRegressor(gamma=0).fit(X, y),
         lambda X, y: kp.KMPRegressor(5).fit(X * [1, 1e5, 1], y),

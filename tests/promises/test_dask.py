@@ -122,7 +122,7 @@ def test_the_model_is_that_of_one_machine(client, model, y, weights):
     [
         (SparseKernelPCA(15, n_components=4), None),
         (SparseKernelPCA(12, selection="diagonal", kernel="poly"), W),
-        (SparseKernelPCA(12, weakness=0.5, memory=0, center=False), W),
+        (SparseKernelPCA(12, weakness=0.5, memory=0), W),
         (SparseKernelPCA(10, candidates=30, random_state=1), W),
         (PursuitNystroem(n_components=12, gamma=0.3), W),
         (PursuitNystroem(n_components=8, selection="random", random_state=0), None),

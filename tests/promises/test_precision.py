@@ -32,7 +32,7 @@ MODELS = {
     "pca linear": (kp.SparseKernelPCA(1, kernel=("poly", {"degree": 2})), None, ["transform", "residual"]),
     "novelty": (kp.SparseKernelNovelty(12, random_state=0, **WIDE), None, ["score_samples", "predict"]),
     "nystroem": (kp.PursuitNystroem(n_components=12, **WIDE), None, ["transform"]),
-    "cca": (kp.SparseKernelCCA(12, gamma_x=0.1, gamma_y=0.1, n_components=2), np.cos(X), ["transform"]),
+    "cca": (kp.SparseKernelCCA(12, gamma=0.1, n_components=2), np.cos(X), ["transform"]),
     "faces": (kp.PolytopeFacesRegressor(20, gamma=1.0), SINE, ["predict"]),
 }
 
@@ -64,7 +64,7 @@ def test_staged_predictions_too():
 
 
 def test_both_views_of_cca():
-    model = kp.SparseKernelCCA(12, gamma_x=0.1, gamma_y=0.1).fit(X, np.cos(X))
+    model = kp.SparseKernelCCA(12, gamma=0.1).fit(X, np.cos(X))
     other = np.cos(NEW.astype(np.float64))
     for single, double in zip(model.transform(NEW, other), model.transform(NEW.astype(float), other), strict=True):
         assert single.dtype == np.float32

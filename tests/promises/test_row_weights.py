@@ -27,7 +27,7 @@ ESTIMATORS = {
     "fda-two": (kp.SparseKernelFDA(8, alpha=0.1, labels="raw"), CLASSES > 1),
     "fda-sampled": (kp.SparseKernelFDA(8, candidates=1000, random_state=0), CLASSES),
     "pca": (kp.SparseKernelPCA(8, n_components=3), None),
-    "pca-plain": (kp.SparseKernelPCA(8, n_components=3, center=False, kernel="laplacian"), None),
+    "pca-plain": (kp.SparseKernelPCA(8, n_components=3, kernel="laplacian"), None),
     "pca-diagonal": (kp.SparseKernelPCA(8, n_components=3, selection="diagonal"), None),
     "pca-tol": (kp.SparseKernelPCA(60, n_components=3, stop=tolerance(0.1)), None),
     "nystroem": (kp.PursuitNystroem(n_components=8), None),
@@ -35,10 +35,9 @@ ESTIMATORS = {
     "nystroem-prefit": (kp.PursuitNystroem(n_components=20, selection="prefit"), Y),
     "nystroem-classes": (kp.PursuitNystroem(n_components=20, selection="prefit"), CLASSES),
     "novelty": (kp.SparseKernelNovelty(8, contamination=0.13), None),
-    "novelty-diagonal": (kp.SparseKernelNovelty(8, contamination=0.4, selection="diagonal"), None),
     "cca": (kp.SparseKernelCCA(8), VIEW),
     "cca-projection": (kp.SparseKernelCCA(8, deflation="projection", signed=False, alpha=0.01), VIEW),
-    "cca-plain": (kp.SparseKernelCCA(3, center=False, kernel_y="linear", n_components=1), VIEW),
+    "cca-plain": (kp.SparseKernelCCA(3, kernel=("rbf", "linear"), n_components=1), VIEW),
 }
 
 

@@ -72,31 +72,9 @@ def test_scale_of_weights():
         np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:the best number of atoms")
-@pytest.mark.parametrize("power", [-1000, -700, 700, 990])
-@pytest.mark.parametrize("options", [{}, {"alpha": 0.1}, {"loss": "huber"}], ids=str)
-@pytest.mark.parametrize("one_standard_error", [False, True])
-def test_a_search_chooses_alike_for_any_size_of_y(options, one_standard_error, power):
-    """Squares of such targets are 0 or infinite: where they were the scores, the first width and one atom won."""
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_a_search_refuses_targets_whose_squares_are_no_numbers(size):
+    """Their scores would be 0 or infinite: the first width and one atom would win."""
     X, y = data(80)
-    y = y / np.abs(y).max()
-    how = {"max_atoms": 12, "cv": 3, "gammas": [0.01, 0.1, 1.0], "one_standard_error": one_standard_error}
-    model = PursuitSearchCV(KMPRegressor(**options), **how)
-    one = clone(model).fit(X, y)
-    with pytest.warns(UserWarning, match=r"best_score_ and cv_results_ are -(0|inf)"):
-        two = clone(model).fit(X, y * 2.0**power)
-    assert one.best_params_ == two.best_params_ and one.best_params_["n_atoms"] > 1
-    assert_same_model(one.best_estimator_, two.best_estimator_, one.predict(X), two.predict(X) / 2.0**power)
-    np.testing.assert_array_equal(one.cv_results_["rank_test_score"], two.cv_results_["rank_test_score"])
-    np.testing.assert_allclose(two.best_estimator_.dual_coef_ / 2.0**power, one.best_estimator_.dual_coef_, rtol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:the best number of atoms")
-def test_a_search_has_scores_in_the_units_of_y():
-    X, y = data(80)
-    one, two = (
-        PursuitSearchCV(KMPRegressor(), max_atoms=5, cv=3, gammas=[0.1]).fit(X, y * size) for size in (1.0, 2.0**400)
-    )
-    np.testing.assert_allclose(two.best_score_ / 2.0**800, one.best_score_)
-    for name in ("mean_test_score", "std_test_score", "split2_test_score"):
-        np.testing.assert_allclose(two.cv_results_[name] / 2.0**800, one.cv_results_[name])
+    with pytest.raises(ValueError, match="y has values up to"):
+        PursuitSearchCV(KMPRegressor(), max_atoms=3, cv=3).fit(X, y / np.abs(y).max() * size)

@@ -30,7 +30,7 @@ OUTPUTS = ("predict", "predict_proba", "decision_function", "score_samples", "tr
 def fitted(estimator):
     """The estimator, in a small setting if it is one that takes long, fitted to a few rows."""
     estimator = registry.smaller(estimator)
-    data = X @ X.T if registry.is_precomputed(estimator) or getattr(estimator, "kernel_x", None) == "precomputed" else X
+    data = X @ X.T if registry.is_precomputed(estimator) else X
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return estimator.fit(data, registry.targets(estimator, X, Y)), data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,15 +9,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, on_host, to_host
 from kernelpursuit.atoms import WeightedDictionary
 from kernelpursuit.criteria.cca import DEFLATIONS, CanonicalCorrelation
 from kernelpursuit.fitting.atom_family import AtomFamily
-from kernelpursuit.fitting.constraints import PURSUIT_CONSTRAINTS
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, NOT_NEGATIVE, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
 from kernelpursuit.fitting.placement import (
     as_dtype,
@@ -35,14 +33,16 @@ from kernelpursuit.fitting.placement import (
     x_options,
 )
 from kernelpursuit.fitting.training import TrainingData, training_data, warn_if_one_column_rules
-from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
+from kernelpursuit.kernels.kernels import gamma_of, kernel_list
 from kernelpursuit.math.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.stopping import n_atoms
 
-_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-_KERNEL = [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple]
-_GAMMA = [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})]
+
+def _as_view(y: Any, kernel: Any, dtype: Any) -> Any:
+    """Second view as a matrix; a vector is one column."""
+    Y = check_array(y, input_name="y", ensure_2d=False, **(x_options(kernel, y) | {"dtype": dtype}))
+    return Y[:, None] if Y.ndim == 1 else summed(Y)
 
 
 @described
@@ -59,22 +59,17 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
     n_atoms : int, default=50
         Number of objects to choose. There are fewer, with a warning, if the others lie in their span in one of the
         views.
-    kernel_x : str, callable or pair, default="rbf"
-        Kernel of the first view: a name of scikit-learn's pairwise kernels, a function of two matrices or of two rows,
-        or "precomputed". Then the view is given as its kernel matrix, square in `fit` and against the training objects
-        in `transform`.
-    kernel_y : str, callable or pair, default="rbf"
-        Kernel of the second view. scikit-learn's cross-validation cuts the columns of a precomputed X, but not of y.
-    gamma_x : {"scale", "auto"} or float, default="scale"
-        Parameter of the first kernel, as in scikit-learn's SVC.
-    gamma_y : {"scale", "auto"} or float, default="scale"
-        Parameter of the second kernel.
+    kernel : str, callable, (str, dict) or pair of these, default="rbf"
+        Kernel of both views, or a pair, one for each: a name of scikit-learn's pairwise kernels, a function of two
+        matrices or of two rows, or "precomputed". Then the view is given as its kernel matrix, square in `fit` and
+        against the training objects in `transform`. scikit-learn's cross-validation cuts the columns of a precomputed
+        X, but not of y.
+    gamma : {"scale", "auto"}, float or pair of these, default="scale"
+        Parameter of both kernels, or a pair, one for each, as in scikit-learn's SVC.
     alpha : float, default=1e-3
         Ridge on the covariance matrices C of the features, as a share of their traces: C + alpha tr(C) I.
     n_components : int, default=2
         Number of pairs of canonical variates. There are fewer, with a warning, if a view has fewer dimensions.
-    center : bool, default=True
-        Whether the features are centred. If not, correlations are cosines.
     deflation : {"symmetric", "projection"}, default="symmetric"
         How chosen objects are taken out: of the kernel matrices in feature space (partial Cholesky), or of their
         columns by orthogonal projection.
@@ -98,8 +93,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         Weights of the kernel functions in the canonical variates.
     x_intercept_, y_intercept_ : ndarray of shape (n_components,)
         What is added to them.
-    gamma_x_, gamma_y_ : float or None
-        The numbers that `gamma_x` and `gamma_y` came to. None for a kernel without one.
+    gamma_ : list of float or None
+        The numbers that `gamma` came to in the two kernels. None for a kernel without one.
     cosines_ : ndarray of shape (k,)
         Cosine between the two deflated kernel columns of each object when it was chosen, absolute if not `signed`.
     path_
@@ -129,32 +124,24 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_atoms": [_AT_LEAST_ONE],
-        "n_components": [_AT_LEAST_ONE],
-        "kernel_x": _KERNEL,
-        "kernel_y": _KERNEL,
-        "gamma_x": _GAMMA,
-        "gamma_y": _GAMMA,
+        "n_atoms": [AT_LEAST_ONE],
+        "n_components": [AT_LEAST_ONE],
+        "kernel": KERNEL_CONSTRAINTS["kernel"],
+        "gamma": [*KERNEL_CONSTRAINTS["gamma"], tuple, list],
         "deflation": [StrOptions(set(DEFLATIONS))],
         "signed": ["boolean"],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "center": ["boolean"],
-        **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory")},
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "alpha": [NOT_NEGATIVE],
+        **PURSUIT_CONSTRAINTS,
     }
 
     def __init__(
         self,
         n_atoms=50,
         *,
-        kernel_x="rbf",
-        kernel_y="rbf",
-        gamma_x="scale",
-        gamma_y="scale",
+        kernel="rbf",
+        gamma="scale",
         alpha=1e-3,
         n_components=2,
-        center=True,
         deflation="symmetric",
         signed=True,
         candidates=None,
@@ -164,13 +151,10 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         verbose=0,
     ):
         self.n_atoms = n_atoms
-        self.kernel_x = kernel_x
-        self.kernel_y = kernel_y
-        self.gamma_x = gamma_x
-        self.gamma_y = gamma_y
+        self.kernel = kernel
+        self.gamma = gamma
         self.alpha = alpha
         self.n_components = n_components
-        self.center = center
         self.deflation = deflation
         self.signed = signed
         self.candidates = candidates
@@ -181,8 +165,8 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.kernel_x)
-        tags.input_tags.sparse = not is_precomputed(self.kernel_x)
+        tags.input_tags.pairwise = is_precomputed(kernel_list(self.kernel)[0])
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -212,8 +196,11 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         """
         X, Y = self._check_training_data(X, y, sample_weight)
         data, settings = training_data(X, None, sample_weight), Settings.of(self)
-        families = self._families(data, Y if len(data.rows) == data.n_rows else take_rows(Y, data.rows), settings.rng)
-
+        Y = Y if len(data.rows) == data.n_rows else take_rows(Y, data.rows)
+        families = [
+            AtomFamily(data._replace(X=view), settings.rng, kernel=kernel, gamma=gamma)
+            for view, kernel, gamma in zip((data.X, Y), *self._kernels_and_gammas(), strict=True)
+        ]
         pursuit = Pursuit.plan([family.dictionary for family in families], settings, data, self.n_atoms)
         views = pursuit.dictionaries
         if data.weights is not None:
@@ -244,13 +231,14 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
             Only if `y` is given.
         """
         check_is_fitted(self)
-        X = check_new(self, X, self.kernel_x, self.x_support_vectors_, "transform")
+        (kernel_x, kernel_y), _ = self._kernels_and_gammas()
+        X = check_new(self, X, kernel_x, self.x_support_vectors_, "transform")
         x_scores = self._x_expansion.predict(X)
         if y is None:
             return x_scores
         check_consistent_length(X, y)
-        check_names_of_y(self, y, getattr(self, "_y_names", None))  # older model files have none
-        Y = _as_view(move_to(y, X), self.kernel_y, self.y_support_vectors_.dtype)
+        check_names_of_y(self, y, self._y_names)
+        Y = _as_view(move_to(y, X), kernel_y, self.y_support_vectors_.dtype)
         if Y.shape[1] != self._n_features_y:
             raise ValueError(f"y has {Y.shape[1]} columns, but in fit it had {self._n_features_y}")
         return x_scores, as_dtype(self._y_expansion.predict(Y), X.dtype)
@@ -282,45 +270,35 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
         float
             Between -1 and 1. A component that was asked for and could not be found, or that does not vary, counts as 0.
         """
-        x_scores, y_scores = self._both(X, y)
-        return float(np.sum(correlation(x_scores, y_scores, self.center)) / self.n_components)
+        x_scores, y_scores = self.transform(X, y)  # in whatever container `set_output` asks for
+        return float(np.sum(correlation(on_host(x_scores), on_host(y_scores))) / self.n_components)
 
-    def _both(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Variates of both views as arrays, whatever container `set_output` asks for."""
-        x_scores, y_scores = self.transform(X, y)
-        return on_host(x_scores), on_host(y_scores)
+    def _kernels_and_gammas(self) -> tuple[list[Any], list[Any]]:
+        """The kernels of the two views, and their gammas: pairs, or one of each for both views."""
+        kernels = kernel_list(self.kernel)
+        gammas = list(self.gamma) if isinstance(self.gamma, (tuple, list)) else [self.gamma]
+        for name, values in (("kernel", kernels), ("gamma", gammas)):
+            if len(values) not in (1, 2):
+                raise ValueError(f"{name} must be one for both views or a pair, one for each, got {values!r}")
+        return kernels * (2 // len(kernels)), gammas * (2 // len(gammas))
 
     def _check_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
         """The two views, checked and of one dtype."""
-        X, Y = validated(
-            self,
-            X,
-            y,
-            validate_separately=(
-                x_options(self.kernel_x, X) | {"ensure_min_samples": 2},
-                x_options(self.kernel_y, y) | {"ensure_2d": False},
-            ),
-        )
+        kernels, gammas = self._kernels_and_gammas()
+        options = x_options(kernels[0], X) | {"ensure_min_samples": 2}, x_options(kernels[1], y) | {"ensure_2d": False}
+        X, Y = validated(self, X, y, validate_separately=options)
         check_consistent_length(X, Y)
-        Y = _as_view(move_to(Y, X), self.kernel_y, X.dtype)
-        for name, kernel, view in (("x", self.kernel_x, X), ("y", self.kernel_y, Y)):
+        Y = _as_view(move_to(Y, X), kernels[1], X.dtype)
+        columns = getattr(self, "feature_names_in_", None), columns_of(y) or None
+        for name, view, kernel, gamma, own in zip("Xy", (X, Y), kernels, gammas, columns, strict=True):
             if is_precomputed(kernel) and view.shape[0] != view.shape[1]:
                 raise ValueError(
-                    f"with kernel_{name}='precomputed' the view must be the square kernel matrix in fit, "
-                    f"got shape {view.shape}"
+                    f"with kernel='precomputed' for {name} it must be the square kernel matrix in fit, got shape "
+                    f"{view.shape}"
                 )
-        names = getattr(self, "feature_names_in_", None), columns_of(y) or None
-        warn_if_one_column_rules(X, self.kernel_x, self.gamma_x, sample_weight, columns=names[0])
-        warn_if_one_column_rules(Y, self.kernel_y, self.gamma_y, sample_weight, "y", names[1])
+            warn_if_one_column_rules(view, kernel, gamma, sample_weight, name, own)
         self._n_features_y, self._y_names = Y.shape[1], text_names(y)
         return X, Y
-
-    def _families(self, data: TrainingData, Y: Any, rng: np.random.Generator) -> list[AtomFamily]:
-        """Atoms of the two views."""
-        return [
-            AtomFamily(data, rng, kernel=self.kernel_x, gamma=self.gamma_x),
-            AtomFamily(data._replace(X=Y), rng, kernel=self.kernel_y, gamma=self.gamma_y),
-        ]
 
     @property
     def support_(self) -> np.ndarray:
@@ -336,7 +314,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
             maps.append(nystroem_map(columns[self.path_.atoms], limit))
             F = columns @ maps[-1]
             scales.append(float(np.sum((roots * F) ** 2)))
-            means.append(roots[:, 0] ** 2 @ F / data.total if self.center else np.zeros(F.shape[1]))
+            means.append(roots[:, 0] ** 2 @ F / data.total)
             features.append(roots * (F - means[-1]))
         found = canonical(
             *features,
@@ -352,24 +330,11 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
                 ConvergenceWarning,
             )
         self.correlations_ = to_namespace_of(found.correlations, X)
-        for T, mean, weights, expansion in (
-            (maps[0], means[0], found.x_weights, self._x_expansion),
-            (maps[1], means[1], found.y_weights, self._y_expansion),
-        ):
-            expansion.coef = np.concatenate([-mean[None] @ weights, T @ weights])
-        self.x_intercept_, self.x_weights_ = (to_namespace_of(part, X) for part in split_intercept(self._x_expansion))
-        self.y_intercept_, self.y_weights_ = (to_namespace_of(part, X) for part in split_intercept(self._y_expansion))
-        self.gamma_x_, self.gamma_y_ = gamma_of(self._x_expansion.kernels), gamma_of(self._y_expansion.kernels)
-
-
-def _as_view(y: Any, kernel: Any, dtype: Any = None) -> Any:
-    """Second view as a matrix; a vector is one column."""
-    options = x_options(kernel, y)
-    Y = check_array(y, input_name="y", ensure_2d=False, **(options if dtype is None else options | {"dtype": dtype}))
-    return Y[:, None] if Y.ndim == 1 else summed(Y)
-
-
-def split_intercept(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:
-    """Intercepts and weights of an expansion."""
-    assert expansion.coef is not None
-    return expansion.coef[0], expansion.coef[1:]
+        x_coef, y_coef = (
+            np.concatenate([-mean[None] @ weights, T @ weights])
+            for T, mean, weights in zip(maps, means, (found.x_weights, found.y_weights), strict=True)
+        )
+        self._x_expansion.coef, self._y_expansion.coef = x_coef, y_coef
+        self.x_intercept_, self.x_weights_ = to_namespace_of(x_coef[0], X), to_namespace_of(x_coef[1:], X)
+        self.y_intercept_, self.y_weights_ = to_namespace_of(y_coef[0], X), to_namespace_of(y_coef[1:], X)
+        self.gamma_ = [gamma_of(one.kernels) for one in (self._x_expansion, self._y_expansion)]

@@ -34,8 +34,6 @@ from kernelpursuit.fitting.splits import stratified_split
 from kernelpursuit.fitting.training import TrainingData, training_data, with_class_weight
 from kernelpursuit.losses import LOSSES, Loss
 
-CLASSIFICATION_LOSS: list = [StrOptions({*LOSSES, "huber"}), Loss]
-
 
 class ClassModel(ClassifierMixin, PursuitModel):
     """What a fitted expansion says about classes."""
@@ -122,57 +120,8 @@ class ClassModel(ClassifierMixin, PursuitModel):
         return self._log_probabilities(X, "predict_log_proba")
 
 
-class ClassifierModel(ClassModel):
-    """Class probabilities by the log-odds of the loss, or calibrated on rows left out."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    @lazy_for_collections
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class.
-
-        The losses "log_loss" and "exponential" estimate probabilities. For the squared loss the values of
-        `decision_function` are calibrated: they are multiplied by a slope. It makes the classes of the training rows
-        most probable, each row with the value that it has in the model fitted without it; that value is exact and in
-        closed form. Values outside the range of those of the training rows, as rows have that an atom fits alone, count
-        as its ends, and no row is surer of a class than the surest training row. The most probable class is always the
-        one that `predict` names. Other losses and the basic variant have no such closed form. Their slope comes from
-        the training rows as they were fitted, so their probabilities are somewhat too sure.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            With more than two classes and a loss that estimates them: the one-against-rest probabilities, scaled to sum
-            to 1. Where rows have several labels, (n_samples, n_labels): the probability that a row has the label.
-        """
-        logarithms = self._log_probabilities(X, "predict_proba")
-        return namespace(logarithms).exp(logarithms)
-
-    def _log_probabilities(self, X: Any, method: str) -> Any:
-        """Logarithms, exact where the probabilities themselves would round to 0 or 1."""
-        values = self._raw(X, method)
-        xp, log_odds = namespace(values), classification_loss(self.loss).log_odds
-        if log_odds is None:
-            odds = self._calibrated(values)
-        else:
-            odds = log_odds(values)
-        zero = xp.zeros_like(odds)
-        if has_labels(self):
-            return -xp.logaddexp(zero, -odds)
-        if self._one_target:
-            return -xp.concat([xp.logaddexp(zero, odds), xp.logaddexp(zero, -odds)], axis=1)
-        return log_softmax(odds if log_odds is None else -xp.logaddexp(zero, -odds))
-
-
 @described
-class KMPClassifier(ClassifierModel):
+class KMPClassifier(ClassModel):
     """Kernel classifier on a few training points, chosen one at a time by matching pursuit.
 
     Two classes are coded -1 and +1. More classes share one set of atoms, and each has weights of its own against the
@@ -246,7 +195,7 @@ class KMPClassifier(ClassifierModel):
     _parameter_constraints: ClassVar[dict] = {
         **KMP_CONSTRAINTS,
         **CLASS_CONSTRAINTS,
-        "loss": CLASSIFICATION_LOSS,
+        "loss": [StrOptions({*LOSSES, "huber"}), Loss],
     }
 
     def __init__(
@@ -333,3 +282,48 @@ class KMPClassifier(ClassifierModel):
         )
         self._set(fit_pursuit(self, data, targets, task))
         return self
+
+    @lazy_for_collections
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class.
+
+        The losses "log_loss" and "exponential" estimate probabilities. For the squared loss the values of
+        `decision_function` are calibrated: they are multiplied by a slope. It makes the classes of the training rows
+        most probable, each row with the value that it has in the model fitted without it; that value is exact and in
+        closed form. Values outside the range of those of the training rows, as rows have that an atom fits alone, count
+        as its ends, and no row is surer of a class than the surest training row. The most probable class is always the
+        one that `predict` names. Other losses and the basic variant have no such closed form. Their slope comes from
+        the training rows as they were fitted, so their probabilities are somewhat too sure.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            With more than two classes and a loss that estimates them: the one-against-rest probabilities, scaled to sum
+            to 1. Where rows have several labels, (n_samples, n_labels): the probability that a row has the label.
+        """
+        logarithms = self._log_probabilities(X, "predict_proba")
+        return namespace(logarithms).exp(logarithms)
+
+    def _log_probabilities(self, X: Any, method: str) -> Any:
+        """Logarithms, exact where the probabilities themselves would round to 0 or 1."""
+        values = self._raw(X, method)
+        xp, log_odds = namespace(values), classification_loss(self.loss).log_odds
+        if log_odds is None:
+            odds = self._calibrated(values)
+        else:
+            odds = log_odds(values)
+        zero = xp.zeros_like(odds)
+        if has_labels(self):
+            return -xp.logaddexp(zero, -odds)
+        if self._one_target:
+            return -xp.concat([xp.logaddexp(zero, odds), xp.logaddexp(zero, -odds)], axis=1)
+        return log_softmax(odds if log_odds is None else -xp.logaddexp(zero, -odds))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -49,6 +49,55 @@ from kernelpursuit.fitting.training import check_square
 from kernelpursuit.fitting.values import ValueScore
 
 
+def rows_at(X: Any, J: np.ndarray) -> Any:
+    """Rows `J`, host indices, of data as users give them: lists and tables too."""
+    return take_rows(X, J) if is_array(X) else safe_indexing(X, J)
+
+
+def conformal_quantile(residuals: np.ndarray, coverage: float) -> float:
+    """Entry ``ceil((n + 1) coverage)`` of `residuals`, which are sorted; infinite if there is none.
+
+    `coverage` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
+
+    Examples
+    --------
+    >>> conformal_quantile(np.arange(1.0, 10.0), coverage=0.9), conformal_quantile(np.arange(1.0, 10.0), coverage=0.95)
+    (9.0, inf)
+    """
+    rank = math.ceil((len(residuals) + 1) * Fraction(repr(float(coverage))))
+    return float(residuals[rank - 1]) if rank <= len(residuals) else math.inf
+
+
+def rows_needed(coverage: float) -> int:
+    """Fewest calibration rows with a finite quantile.
+
+    Examples
+    --------
+    >>> rows_needed(0.9), rows_needed(0.95)
+    (9, 19)
+    """
+    return math.ceil(1 / (1 - Fraction(repr(float(coverage))))) - 1
+
+
+def one_target(y: Any, name: str) -> np.ndarray:
+    """One column of finite numbers."""
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None")
+    y = labels_on_host(y)
+    shape = y.shape
+    if len(shape) > 1 and shape[1] > 1:
+        raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
+    return numeric(check_y(y, multi_output=False, y_numeric=True))
+
+
+def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to set aside, at least one of each."""
+    if n < 2 or n - math.ceil(share * n) < 1:
+        raise ValueError(f"calibration_fraction={share} of n_samples = {n} rows leaves none to fit: give more rows")
+    rows, aside = train_test_split(np.arange(n), test_size=share, random_state=random_state)
+    return np.sort(rows), np.sort(aside)
+
+
 @described
 class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseEstimator):
     """Regressor with prediction intervals that cover the target with a probability of your choice.
@@ -165,21 +214,13 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         self
         """
         refuse_collections(self, "fit", X, y)
-        estimator = self._base()
-        if not is_regressor(estimator):
-            raise ValueError(f"estimator must be a regressor, got {estimator!r}")
+        estimator = self._check_estimator()
         pairwise = get_tags(estimator).input_tags.pairwise
         y = one_target(y, type(self).__name__)
         X = self._checked(X, pairwise, reset=True)
         check_consistent_length(X, y)
         if pairwise:
             check_square(X, "precomputed")
-        if self.adaptive:
-            check_leaves_out(estimator, "adaptive=True")
-        if self.calibration_fraction is None:
-            if self.adaptive:
-                raise ValueError("adaptive=True needs rows set aside: give a calibration_fraction")
-            check_leaves_out(estimator, "calibration_fraction=None")
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         name, weights = row_weights(fit_params, estimator, num_samples(X))
@@ -189,37 +230,49 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
             places = split_rows(len(present), self.calibration_fraction, self.random_state)
             rows, aside = (present[some] for some in places)
         self._columns = rows.tolist() if pairwise else None
-        X_rows = self._relevant(rows_at(X, rows))
+        X_rows, X_aside = (self._fitted_columns(rows_at(X, some)) for some in (rows, aside))
+        y_rows, y_aside = y[rows], y[aside]
         weights = None if weights is None else weights[rows]
-        interrupt = self._fit_estimator(clone(estimator), X_rows, y[rows], weighed(weights, name))
+        interrupt = self._fit_estimator(clone(estimator), X_rows, y_rows, {} if weights is None else {name: weights})
         warn_of_duplicates(rows_at(X, present), y[present, None], share=FOR_A_PROMISE)
-        self.scale_estimator_ = self._fit_scale(X_rows, y[rows], weights) if self.adaptive else None
-        X_aside, y_aside = self._relevant(rows_at(X, aside)), y[aside]
-        predicted = self.estimator_.predict(X_aside)
-        self._left_out = None
+        self.scale_estimator_ = self._fit_scale(X_rows, y_rows, weights) if self.adaptive else None
+        predicted, self._left_out = self.estimator_.predict(X_aside), None
         if self.calibration_fraction is None:
             self._left_out = LeftOut.of(self.estimator_, self._as_fitted(X_aside), y_aside, weights)
-            residuals = np.sort(self._left_out.errors)
+            errors = self._left_out.errors
         else:
-            errors = np.abs(y_aside.astype(np.float64) - on_host(predicted))
-            residuals = np.sort(errors / on_host(self._scale(X_aside, predicted)))
-        self.residuals_ = to_namespace_of(residuals, predicted)
-        self.quantile_ = conformal_quantile(residuals, self.coverage)
+            errors = np.abs(y_aside.astype(np.float64) - on_host(predicted)) / on_host(self._scale(X_aside, predicted))
+        errors = np.sort(errors)
+        self.residuals_ = to_namespace_of(errors, predicted)
+        self.quantile_ = conformal_quantile(errors, self.coverage)
         if lines_wanted(self):
             set_aside = "none" if self.calibration_fraction is None else len(aside)
             say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
-            warn(self._why_infinite(residuals))
+            warn(self._why_infinite(errors))
         if interrupt is not None:
             self._interrupt = interrupt
         return self
 
-    def _why_infinite(self, residuals: np.ndarray) -> str:
+    def _check_estimator(self) -> Any:
+        """The regressor, if it can have the intervals that are asked for."""
+        estimator = self._base()
+        if not is_regressor(estimator):
+            raise ValueError(f"estimator must be a regressor, got {estimator!r}")
+        if self.adaptive:
+            check_leaves_out(estimator, "adaptive=True")
+        if self.calibration_fraction is None:
+            if self.adaptive:
+                raise ValueError("adaptive=True needs rows set aside: give a calibration_fraction")
+            check_leaves_out(estimator, "calibration_fraction=None")
+        return estimator
+
+    def _why_infinite(self, errors: np.ndarray) -> str:
         """What to do about infinite intervals."""
-        n, coverage = len(residuals), f"coverage={self.coverage}: the intervals are infinite"
+        n, coverage = len(errors), f"coverage={self.coverage}: the intervals are infinite"
         if n >= rows_needed(self.coverage):  # left out, and without errors that they could have
             return (
-                f"{int(np.isinf(residuals).sum())} of {n} rows have atoms to themselves, so that nothing is known of "
+                f"{int(np.isinf(errors).sum())} of {n} rows have atoms to themselves, so that nothing is known of "
                 f"the error without them, too many for {coverage}. Give fewer atoms, a ridge (alpha='auto'), or a "
                 "calibration_fraction"
             )
@@ -248,12 +301,12 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         errors = LeftOut.of(self.estimator_, self._as_fitted(X), y, weights).errors
         errors = np.minimum(errors, errors[np.isfinite(errors)].max(initial=0.0))
         floor = np.quantile(errors, 0.1)
+        logarithms = np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y))
         model = clone(self._base())
         if hasattr(model, "n_atoms"):
             model.set_params(n_atoms="auto", stop=None)
         with without(UserWarning):  # the first fit had these rows; equal errors make a constant
-            logarithms = np.log(np.maximum(errors, floor)) if floor > 0 else np.zeros(len(y))
-            return model.fit(X, logarithms, **weighed(weights))
+            return model.fit(X, logarithms, sample_weight=weights)
 
     def _scale(self, X: Any, like: Array) -> Array:
         """Unit of the errors at rows of X: the root of what the model of errors says, or 1."""
@@ -278,11 +331,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        if get_config()["array_api_dispatch"]:
-            check_place(self, X, self.residuals_, "predict")
-        X = self._checked(X, pairwise=self._columns is not None, reset=False)
-        return self.estimator_.predict(self._relevant(X))
+        X = self._check_new(X, "predict")
+        return self.estimator_.predict(X)
 
     def predict_interval(self, X: Any) -> Array:
         """Lower and upper end of the interval for each row.
@@ -295,15 +345,21 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         -------
         ndarray of shape (n_samples, 2)
         """
-        middle = widest(self.predict(X))
+        X = self._check_new(X, "predict_interval")
+        middle = widest(self.estimator_.predict(X))
         if self._left_out is not None:
-            X = self._as_fitted(self._relevant(self._checked(X, pairwise=self._columns is not None, reset=False)))
-            return to_namespace_of(self._left_out.intervals(X, self.coverage), middle)
-        X = self._relevant(self._checked(X, pairwise=self._columns is not None, reset=False))
+            return to_namespace_of(self._left_out.intervals(self._as_fitted(X), self.coverage), middle)
         half = self.quantile_ * widest(self._scale(X, middle))
         return namespace(middle).stack([middle - half, middle + half], axis=1)
 
-    def _relevant(self, X: Any) -> Any:
+    def _check_new(self, X: Any, method: str) -> Any:
+        """New rows as the estimator takes them."""
+        check_is_fitted(self)
+        if get_config()["array_api_dispatch"]:
+            check_place(self, X, self.residuals_, method)
+        return self._fitted_columns(self._checked(X, pairwise=self._columns is not None, reset=False))
+
+    def _fitted_columns(self, X: Any) -> Any:
         """X, or of kernel values those with the rows that the estimator was fitted to."""
         return X if self._columns is None else safe_indexing(X, np.array(self._columns), axis=1)
 
@@ -339,57 +395,3 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan
         return tags
-
-
-def rows_at(X: Any, J: np.ndarray) -> Any:
-    """Rows `J`, host indices, of data as users give them: lists and tables too."""
-    return take_rows(X, J) if is_array(X) else safe_indexing(X, J)
-
-
-def conformal_quantile(residuals: np.ndarray, coverage: float) -> float:
-    """Entry ``ceil((n + 1) coverage)`` of `residuals`, which are sorted; infinite if there is none.
-
-    `coverage` is taken as the decimal that it prints as, so that 0.7 of 10 is 7 and not the next number above.
-
-    Examples
-    --------
-    >>> conformal_quantile(np.arange(1.0, 10.0), coverage=0.9), conformal_quantile(np.arange(1.0, 10.0), coverage=0.95)
-    (9.0, inf)
-    """
-    rank = math.ceil((len(residuals) + 1) * Fraction(repr(float(coverage))))
-    return float(residuals[rank - 1]) if rank <= len(residuals) else math.inf
-
-
-def rows_needed(coverage: float) -> int:
-    """Fewest calibration rows with a finite quantile.
-
-    Examples
-    --------
-    >>> rows_needed(0.9), rows_needed(0.95)
-    (9, 19)
-    """
-    return math.ceil(1 / (1 - Fraction(repr(float(coverage))))) - 1
-
-
-def one_target(y: Any, name: str) -> np.ndarray:
-    """One column of finite numbers."""
-    if y is None:
-        raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    y = labels_on_host(y)
-    shape = y.shape
-    if len(shape) > 1 and shape[1] > 1:
-        raise ValueError(f"y must be one target for {name}, got shape {shape}: fit one model for each target")
-    return numeric(check_y(y, multi_output=False, y_numeric=True))
-
-
-def weighed(weights: np.ndarray | None, name: str = "sample_weight") -> dict[str, np.ndarray]:
-    """Keyword arguments of a fit with these weights."""
-    return {} if weights is None else {name: weights}
-
-
-def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to fit and rows to set aside, at least one of each."""
-    if n < 2 or n - math.ceil(share * n) < 1:
-        raise ValueError(f"calibration_fraction={share} of n_samples = {n} rows leaves none to fit: give more rows")
-    rows, aside = train_test_split(np.arange(n), test_size=share, random_state=random_state)
-    return np.sort(rows), np.sort(aside)

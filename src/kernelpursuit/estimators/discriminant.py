@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from kernelpursuit.fitting.classes import as_labels, two_or_more_classes
 from kernelpursuit.fitting.constraints import (
     CLASS_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
+    NOT_NEGATIVE,
     PURSUIT_CONSTRAINTS,
     RESUME_CONSTRAINTS,
 )
@@ -46,73 +47,86 @@ from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import loss_below, lowest_bound, n_atoms
 
 
-class FisherModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel):
-    """What fitted discriminants say about classes."""
+def moves_thresholds(class_weight: Any) -> bool:
+    """Whether classes have weights of their own; "balanced" is what discriminants are without any."""
+    return class_weight is not None and class_weight != "balanced"
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.classes_.shape[0] - 1
+def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> Fitted:
+    """The fit with constants under which classes are named in proportion to their weights.
 
-    @property
-    def _discriminants(self) -> Discriminants:
-        """Discriminants of the steps of this model; their axes are the directions of its weights."""
-        codes, means, scale = self._projections
-        k, weights = len(self.path_), self._weights
-        assert isinstance(weights, WeightPath)
-        return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
+    A class of weight w is named where w times its probability is largest, that is, its log-odds grow by log w.
+    """
+    if not moves_thresholds(class_weight):
+        return fitted
+    calibration = fitted.calibration
+    assert calibration is not None and calibration.limits is not None and isinstance(fitted.weights, WeightPath)
+    costs = factors_of(class_weight, classes)
+    if not (np.all(np.isfinite(costs)) and np.all(costs > 0)):
+        raise ValueError(f"class_weight must have positive numbers, got {class_weight!r}")
+    slopes = np.array([calibration.at(k)[0] for k in range(len(fitted.weights) + 1)])
+    shifts = np.log(costs) / slopes[:, None]
+    shifts = shifts[:, 1:] - shifts[:, :1] if len(classes) == 2 else shifts
+    constants = fitted.weights.constants + np.diff(shifts, axis=0, prepend=0)  # what each step adds
+    moved = replace(calibration, limits=calibration.limits + np.ptp(np.log(costs)))
+    return fitted._replace(weights=replace(fitted.weights, constants=constants), calibration=moved)
 
-    @lazy_for_collections
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
-        It is chosen so that the classes are most probable given the values that the rows have in discriminants made
-        without them, in closed form; values outside the range of those of the training rows count as its ends. No row
-        is surer of a class than the surest training row: many atoms on few rows have enormous values elsewhere. All
-        classes have equal say, as in `predict`, which names the most probable one. Where they are not equally frequent,
-        `class_weight` with their shares gives the usual probabilities.
+def fisher_bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:
+    """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
+    dictionary, basis = criterion.atoms.D, criterion.atoms.basis
+    radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    def current(path: Path) -> float:
+        atoms, k = path.atoms, len(path)
+        if k == 0:
+            return np.inf  # no atoms, no discriminant
+        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, alpha)).last()[:, 0], [1])
+        length = np.sqrt(coef @ dictionary.gram(atoms, atoms) @ coef)  # norm of the weight vector in feature space
+        values = to_host(basis.directions[:k, :].T @ from_host(basis.R[:k, :k] @ coef, basis.directions)) / length
+        outside = np.delete(np.arange(len(index)), atoms)
+        groups = [values[outside][index[outside] == label] for label in (1, 0)]
+        if not all(len(group) for group in groups):
+            return np.inf
+        moments = [group.mean() for group in groups], [group.var() for group in groups]
+        bias = float(intercept[0]) / length
+        return fisher_bound(*moments, [len(group) for group in groups], bias, k, len(index), radius=radius)
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        logarithms = self._log_probabilities(X, "predict_proba")
-        return namespace(logarithms).exp(logarithms)
+    return lowest_bound(current, patience)
 
-    def _log_probabilities(self, X: Any, method: str) -> Any:
-        return log_softmax(opposed(self._calibrated(self._raw(X, method))))
 
-    @lazy_for_collections
-    def transform(self, X: Any) -> np.ndarray:
-        """Discriminant coordinates, the one that separates best first.
+def weights_along_path(found: Discriminants) -> WeightPath:
+    """Weights of the atoms in f, or in f_c for each class, with 0 .. k atoms.
 
-        Their variance within the classes is 1 on average, they are uncorrelated within the classes, and the mean of
-        the class means is 0. The last class lies on the positive side. Where fewer atoms than columns were chosen the
-        last columns are 0.
+    Coordinate t contributes its product z_t with the codes, times its distance from the midpoint: of the two class
+    means, or of the mean of class c and the mean of the class means.
+    """
+    grand = found.means.mean(axis=0)
+    if found.codes.shape[1] == 1:
+        lengths, midpoints = found.codes, grand[:, None]
+    else:
+        lengths, midpoints = found.codes / np.sqrt(2), (found.means.T + grand[:, None]) / 2
+    constants = np.concatenate([np.zeros((1, lengths.shape[1])), -midpoints * lengths])
+    return WeightPath.of(constants, lengths, np.triu(found.axes))
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes - 1)
-        """
-        check_is_fitted(self)
-        X = check_new(self, X, self.kernel, self.support_vectors_, "transform")
-        return self._expansion.predict(X, coordinates(self._discriminants))
+def coordinates(found: Discriminants) -> np.ndarray:
+    """Coefficients of the discriminant coordinates, (1 + k, n_classes - 1), the constant first."""
+    n_classes, k = found.means.shape
+    out = np.zeros((1 + k, n_classes - 1))
+    if k == 0:
+        return out
+    directions = np.linalg.svd(found.codes, full_matrices=False)[0][:, : n_classes - 1]
+    centre = found.means.mean(axis=0)
+    directions = directions * np.where((found.means[-1] - centre) @ directions < 0, -1.0, 1.0) * found.scale
+    width = directions.shape[1]
+    out[1:, :width] = found.axes @ directions
+    out[0, :width] = -centre @ directions
+    return out
 
 
 @described
-class SparseKernelFDA(FisherModel):
+class SparseKernelFDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassModel):
     """Fisher discriminant analysis on a few kernel functions, chosen one at a time by matching pursuit.
 
     Each step takes the training point whose kernel column separates the classes best, by Fisher's ratio, outside the
@@ -184,7 +198,7 @@ class SparseKernelFDA(FisherModel):
         "n_atoms": [Interval(Integral, 0, None, closed="left")],
         "kernel": KERNEL_CONSTRAINTS["kernel"],
         "gamma": KERNEL_CONSTRAINTS["gamma"],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NOT_NEGATIVE],
         "labels": [StrOptions(set(LABELS))],
         "stop": [StrOptions({"bound"}), bound, tolerance, None],
         **CLASS_CONSTRAINTS,
@@ -290,80 +304,63 @@ class SparseKernelFDA(FisherModel):
         calibration = calibrated_discriminants(found, along, expansion, path, index, *given, each=each)
         return Fitted(path, family.support(atoms), expansion, along, calibration=calibration), found
 
+    @property
+    def _n_features_out(self) -> int:
+        return self.classes_.shape[0] - 1
 
-def moves_thresholds(class_weight: Any) -> bool:
-    """Whether classes have weights of their own; "balanced" is what discriminants are without any."""
-    return class_weight is not None and class_weight != "balanced"
+    @property
+    def _discriminants(self) -> Discriminants:
+        """Discriminants of the steps of this model; their axes are the directions of its weights."""
+        codes, means, scale = self._projections
+        k, weights = len(self.path_), self._weights
+        assert isinstance(weights, WeightPath)
+        return Discriminants(weights.directions(), codes[:k], means[:, :k], scale)
 
+    @lazy_for_collections
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class if all were equally frequent: a slope for the values of `decision_function`.
 
-def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> Fitted:
-    """The fit with constants under which classes are named in proportion to their weights.
+        It is chosen so that the classes are most probable given the values that the rows have in discriminants made
+        without them, in closed form; values outside the range of those of the training rows count as its ends. No row
+        is surer of a class than the surest training row: many atoms on few rows have enormous values elsewhere. All
+        classes have equal say, as in `predict`, which names the most probable one. Where they are not equally frequent,
+        `class_weight` with their shares gives the usual probabilities.
 
-    A class of weight w is named where w times its probability is largest, that is, its log-odds grow by log w.
-    """
-    if not moves_thresholds(class_weight):
-        return fitted
-    calibration = fitted.calibration
-    assert calibration is not None and calibration.limits is not None and isinstance(fitted.weights, WeightPath)
-    costs = factors_of(class_weight, classes)
-    if not (np.all(np.isfinite(costs)) and np.all(costs > 0)):
-        raise ValueError(f"class_weight must have positive numbers, got {class_weight!r}")
-    slopes = np.array([calibration.at(k)[0] for k in range(len(fitted.weights) + 1)])
-    shifts = np.log(costs) / slopes[:, None]
-    shifts = shifts[:, 1:] - shifts[:, :1] if len(classes) == 2 else shifts
-    constants = fitted.weights.constants + np.diff(shifts, axis=0, prepend=0)  # what each step adds
-    moved = replace(calibration, limits=calibration.limits + np.ptp(np.log(costs)))
-    return fitted._replace(weights=replace(fitted.weights, constants=constants), calibration=moved)
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        logarithms = self._log_probabilities(X, "predict_proba")
+        return namespace(logarithms).exp(logarithms)
 
-def fisher_bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:
-    """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
-    dictionary, basis = criterion.atoms.D, criterion.atoms.basis
-    radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))
+    def _log_probabilities(self, X: Any, method: str) -> Any:
+        return log_softmax(opposed(self._calibrated(self._raw(X, method))))
 
-    def current(path: Path) -> float:
-        atoms, k = path.atoms, len(path)
-        if k == 0:
-            return np.inf  # no atoms, no discriminant
-        intercept, coef = np.split(weights_along_path(criterion.discriminants(k, alpha)).last()[:, 0], [1])
-        length = np.sqrt(coef @ dictionary.gram(atoms, atoms) @ coef)  # norm of the weight vector in feature space
-        values = to_host(basis.directions[:k, :].T @ from_host(basis.R[:k, :k] @ coef, basis.directions)) / length
-        outside = np.delete(np.arange(len(index)), atoms)
-        groups = [values[outside][index[outside] == label] for label in (1, 0)]
-        if not all(len(group) for group in groups):
-            return np.inf
-        moments = [group.mean() for group in groups], [group.var() for group in groups]
-        bias = float(intercept[0]) / length
-        return fisher_bound(*moments, [len(group) for group in groups], bias, k, len(index), radius=radius)
+    @lazy_for_collections
+    def transform(self, X: Any) -> np.ndarray:
+        """Discriminant coordinates, the one that separates best first.
 
-    return lowest_bound(current, patience)
+        Their variance within the classes is 1 on average, they are uncorrelated within the classes, and the mean of
+        the class means is 0. The last class lies on the positive side. Where fewer atoms than columns were chosen the
+        last columns are 0.
 
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
-def weights_along_path(found: Discriminants) -> WeightPath:
-    """Weights of the atoms in f, or in f_c for each class, with 0 .. k atoms.
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes - 1)
+        """
+        check_is_fitted(self)
+        X = check_new(self, X, self.kernel, self.support_vectors_, "transform")
+        return self._expansion.predict(X, coordinates(self._discriminants))
 
-    Coordinate t contributes its product z_t with the codes, times its distance from the midpoint: of the two class
-    means, or of the mean of class c and the mean of the class means.
-    """
-    grand = found.means.mean(axis=0)
-    if found.codes.shape[1] == 1:
-        lengths, midpoints = found.codes, grand[:, None]
-    else:
-        lengths, midpoints = found.codes / np.sqrt(2), (found.means.T + grand[:, None]) / 2
-    constants = np.concatenate([np.zeros((1, lengths.shape[1])), -midpoints * lengths])
-    return WeightPath.of(constants, lengths, np.triu(found.axes))
-
-
-def coordinates(found: Discriminants) -> np.ndarray:
-    """Coefficients of the discriminant coordinates, (1 + k, n_classes - 1), the constant first."""
-    n_classes, k = found.means.shape
-    out = np.zeros((1 + k, n_classes - 1))
-    if k == 0:
-        return out
-    directions = np.linalg.svd(found.codes, full_matrices=False)[0][:, : n_classes - 1]
-    centre = found.means.mean(axis=0)
-    directions = directions * np.where((found.means[-1] - centre) @ directions < 0, -1.0, 1.0) * found.scale
-    width = directions.shape[1]
-    out[1:, :width] = found.axes @ directions
-    out[0, :width] = -centre @ directions
-    return out
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

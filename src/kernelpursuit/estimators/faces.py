@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,22 +12,60 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.criteria.faces import Faces, Stage
 from kernelpursuit.fitting.atom_family import atoms_of
-from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS
+from kernelpursuit.fitting.constraints import KERNEL_CONSTRAINTS, KMP_CONSTRAINTS, NOT_NEGATIVE, ONE_KERNEL
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits
 from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, is_precomputed, to_namespace_of
 from kernelpursuit.fitting.training import check_centers, check_training, training_data
 from kernelpursuit.fitting.values import ValueScore, cast_targets, in_units, near_zero, scale_targets
-from kernelpursuit.kernels.kernels import KERNEL_NAMES, gamma_of
+from kernelpursuit.kernels.kernels import gamma_of
 from kernelpursuit.pursuit.loop import Path, Stop, StopRule, count
 
 ROUNDS = 10  # iteration cap: so many steps for each atom asked for
 SHARED = ("fit_intercept", "memory", "random_state", "verbose")
+
+
+def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
+    """Stop at `most` active atoms, at a small θ or at the iteration cap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelpursuit import DenseDictionary, pursue
+    >>> run = Faces(DenseDictionary(np.eye(3)), np.array([3.0, 2.0, 0.0]), intercept=False)
+    >>> path = pursue(run, walk_rule(run, 3, 1e-5))
+    >>> len(path), path.reason
+    (2, 'tolerance')
+    """
+    limit = theta_tol * criterion.scale
+
+    def rule(path: Path) -> Stop | None:
+        t = len(path)
+        if len(criterion.stages[t].atoms) >= most:
+            return Stop(t, "n_atoms", f"n_atoms={most} atoms were active after {count(t, 'step')}")
+        if criterion.theta[t] <= (limit if t else max(limit, criterion.floor)):  # targets may be constant
+            return Stop(t, "tolerance", f"theta fell to theta_tol={theta_tol:g} of the norms of y and the atoms")
+        if t >= ROUNDS * most:
+            return Stop(t, "iteration cap", f"{count(t, 'step')} were taken, the most for n_atoms={most}")
+        return None
+
+    return rule
+
+
+def warn_if_unfinished(path: Path, active: int, wanted: int) -> None:
+    """ConvergenceWarning when the walk ended before it had `wanted` atoms or a small θ."""
+    if path.reason == "exhausted":
+        why = f"n_atoms={wanted} was asked for but no other face can be met: the model has {count(active, 'atom')}"
+    elif path.reason == "iteration cap":
+        why = f"{path.sentence}; {active} atoms are active"
+    else:
+        return
+    warn(why, ConvergenceWarning)
 
 
 @described
@@ -119,9 +157,9 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_atoms": KMP_CONSTRAINTS["n_atoms"][:1],
         "release": ["boolean"],
-        "theta_tol": [Interval(Real, 0, None, closed="left")],
+        "theta_tol": [NOT_NEGATIVE],
         "guard": ["boolean"],
-        "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
+        "kernel": ONE_KERNEL,
         **{name: KERNEL_CONSTRAINTS[name] for name in ("gamma", "centers")},
         **{name: KMP_CONSTRAINTS[name] for name in SHARED},
     }
@@ -278,41 +316,3 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         coef = stage.coef.astype(host_dtype(centers))
         self.dual_coef_, self.intercept_ = to_namespace_of(coef[1:], centers), float(stage.coef[0])
         self.gamma_ = gamma_of(self._expansion.kernels)
-
-
-def walk_rule(criterion: Faces, most: int, theta_tol: float) -> StopRule:
-    """Stop at `most` active atoms, at a small θ or at the iteration cap.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelpursuit import DenseDictionary, pursue
-    >>> run = Faces(DenseDictionary(np.eye(3)), np.array([3.0, 2.0, 0.0]), intercept=False)
-    >>> path = pursue(run, walk_rule(run, 3, 1e-5))
-    >>> len(path), path.reason
-    (2, 'tolerance')
-    """
-    limit = theta_tol * criterion.scale
-
-    def rule(path: Path) -> Stop | None:
-        t = len(path)
-        if len(criterion.stages[t].atoms) >= most:
-            return Stop(t, "n_atoms", f"n_atoms={most} atoms were active after {count(t, 'step')}")
-        if criterion.theta[t] <= (limit if t else max(limit, criterion.floor)):  # targets may be constant
-            return Stop(t, "tolerance", f"theta fell to theta_tol={theta_tol:g} of the norms of y and the atoms")
-        if t >= ROUNDS * most:
-            return Stop(t, "iteration cap", f"{count(t, 'step')} were taken, the most for n_atoms={most}")
-        return None
-
-    return rule
-
-
-def warn_if_unfinished(path: Path, active: int, wanted: int) -> None:
-    """ConvergenceWarning when the walk ended before it had `wanted` atoms or a small θ."""
-    if path.reason == "exhausted":
-        why = f"n_atoms={wanted} was asked for but no other face can be met: the model has {count(active, 'atom')}"
-    elif path.reason == "iteration cap":
-        why = f"{path.sentence}; {active} atoms are active"
-    else:
-        return
-    warn(why, ConvergenceWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,14 +9,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import EstimatorSupport, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, in_double, to_host
 from kernelpursuit.atoms import Dictionary
 from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
 from kernelpursuit.criteria.squares import Squares
 from kernelpursuit.fitting.atom_family import AtomFamily
-from kernelpursuit.fitting.constraints import PURSUIT_CONSTRAINTS
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, NOT_NEGATIVE, ONE_KERNEL, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
@@ -37,13 +36,30 @@ from kernelpursuit.fitting.span import POSITIVE, SpanParameters, finite_values, 
 from kernelpursuit.fitting.targets import TASKS, checked_targets, target_columns
 from kernelpursuit.fitting.training import TrainingData, check_training, training_data
 from kernelpursuit.fitting.values import cast_targets, near_zero, scale_targets
-from kernelpursuit.kernels.kernels import KERNEL_NAMES, Kernel, gamma_of, make_kernel
+from kernelpursuit.kernels.kernels import Kernel, gamma_of, make_kernel
 from kernelpursuit.math.cholesky import pivot_limit
 from kernelpursuit.pursuit.candidates import why_none
 from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.stopping import loss_below, lowest_gcv, n_atoms, search_charge
 
 _LARGE = 1e-2  # share of the largest eigenvalue that those of a kernel count from that has negative ones too
+
+
+def worth_of(targets: Array, data: TrainingData) -> StopRule:
+    """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
+    n = max(len(data.rows), data.total)
+    return lowest_gcv(n, search_charge(in_double(targets), data.weights), patience=10)
+
+
+def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:
+    """The path of another criterion, continued by `criterion`."""
+    for atom in first.atoms:
+        list(criterion.take([int(atom)], weakness=0.0))
+    more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
+    path = Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
+    if more.reason == "exhausted":  # by all steps, not those of `more` alone
+        path.sentence = f"{why_none(path.atoms, criterion.available)} after {count(len(path), 'step')}"
+    return path
 
 
 @described
@@ -112,13 +128,12 @@ class PursuitNystroem(
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        "kernel": ONE_KERNEL,
+        "gamma": [NOT_NEGATIVE, None],
+        "n_components": [AT_LEAST_ONE],
         "selection": [StrOptions({*SELECTIONS, "prefit"})],
         "task": [StrOptions(set(TASKS))],
-        **{name: PURSUIT_CONSTRAINTS[name] for name in ("candidates", "weakness", "memory", "verbose")},
+        **PURSUIT_CONSTRAINTS,
     }
 
     def __init__(
@@ -304,20 +319,3 @@ class PursuitNystroem(
         tags.target_tags.required = self.selection == "prefit"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def worth_of(targets: Array, data: TrainingData) -> StopRule:
-    """How many landmarks to choose by y: beyond the minimum of `gcv` they would follow its noise."""
-    n = max(len(data.rows), data.total)
-    return lowest_gcv(n, search_charge(in_double(targets), data.weights), patience=10)
-
-
-def fill(criterion: Rayleigh, first: Path, limit: int, settings: Settings) -> Path:
-    """The path of another criterion, continued by `criterion`."""
-    for atom in first.atoms:
-        list(criterion.take([int(atom)], weakness=0.0))
-    more = follow_criterion(criterion, n_atoms(limit - len(first)), settings)
-    path = Path(first.start, [*first.steps, *more.steps], [], more.reason, more.sentence, first.passes + more.passes)
-    if more.reason == "exhausted":  # by all steps, not those of `more` alone
-        path.sentence = f"{why_none(path.atoms, criterion.available)} after {count(len(path), 'step')}"
-    return path

@@ -6,13 +6,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
 from kernelpursuit._warning import warn
-from kernelpursuit.arrays import Array, from_host, namespace, on_host
+from kernelpursuit.arrays import Array, namespace, on_host
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Settings, fits
 from kernelpursuit.fitting.placement import check_new, host_dtype
@@ -26,13 +25,42 @@ _ROUNDED = 1 + 1e-9  # sums of weights that were scaled are whole numbers but fo
 ENOUGH = tolerance(0.01)  # of the data in the span, unless `stop` says otherwise
 
 
+def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random rows to choose from and rows to hold out, at least one of each, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> train, held_out = hold_out(10, 0.2, np.random.default_rng(0))
+    >>> len(train), len(held_out)
+    (8, 2)
+    """
+    size = min(max(1, round(share * n)), n - 1)
+    order = rng.permutation(n)
+    return np.sort(order[size:]), np.sort(order[:size])
+
+
+def order_statistic(values: np.ndarray, counts: np.ndarray, rank: float) -> float:
+    """Value with `rank` others below it, each counting as often as `counts` says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [order_statistic(np.array([3.0, 1.0]), np.array(counts), 1) for counts in ([1.0, 1.0], [1.0, 2.0])]
+    [3.0, 1.0]
+    """
+    order = np.argsort(values, kind="stable")
+    place = np.searchsorted(np.cumsum(counts[order]), rank * _ROUNDED, side="right")
+    return float(values[order[min(int(place), len(values) - 1)]])
+
+
 @described
 class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEstimator):
     """Novelty detection by the distance to the span of a few training points in feature space.
 
-    The points A are chosen as in `SparseKernelPCA`. The score of x is minus its squared distance to their span,
-    ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``. It is 0 for a point that normal data explain and ``-k(x, x)`` for one
-    that has nothing in common with them.
+    The points A are chosen as in `SparseKernelPCA`, each as the one that brings the others closest to the span. The
+    score of x is minus its squared distance to their span, ``-(k(x, x) - k_A(x)ᵀ K[A, A]⁻¹ k_A(x))``. It is 0 for a
+    point that normal data explain and ``-k(x, x)`` for one that has nothing in common with them.
 
     Parameters
     ----------
@@ -45,10 +73,6 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     gamma
     contamination : float in (0, 0.5], default=0.05
         Share of the training rows to call outliers.
-    selection : {"rayleigh", "diagonal", "random"}, default="rayleigh"
-        Which point comes next. "rayleigh" takes the one that brings the others closest to the span, summed over the
-        squared distances. "random" draws one with probability proportional to its squared distance. "diagonal" takes
-        the one farthest from the span: the most outlying points first, so it is for clean training data only.
     stop : tolerance or None, default=None
         ``tolerance(share)`` of `kernelpursuit.parameters`: stop when the mean squared distance to the span has fallen
         to this share of what it was. None is a share of 0.01, and ``tolerance(0)`` never stops.
@@ -63,7 +87,7 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     weakness
     memory
     random_state : int, RandomState or None, default=None
-        Seed for the rows held out, ``selection="random"`` and `candidates`.
+        Seed for the rows held out and `candidates`.
     verbose
 
     Attributes
@@ -103,7 +127,6 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         kernel="rbf",
         gamma="scale",
         contamination=0.05,
-        selection="rayleigh",
         stop=None,
         validation_fraction=None,
         candidates=None,
@@ -116,7 +139,6 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self.kernel = kernel
         self.gamma = gamma
         self.contamination = contamination
-        self.selection = selection
         self.stop = stop
         self.validation_fraction = validation_fraction
         self.candidates = candidates
@@ -163,24 +185,13 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self.offset_ = float(below + (place - np.floor(place)) * (above - below)) - slack
         if self.validation_fraction is None:
             self._warn_if_rows_are_the_span(scores, counts)
-        self._warn_if_blind(scores, slack)
-        return self
-
-    def _warn_if_blind(self, scores: np.ndarray, slack: float) -> None:
-        """Warn where no row can have a score below the threshold: all rows are as far as can be, or none is away."""
-        share = f"contamination={self.contamination:g}"
         if self._expansion.kernels[0].name in SHIFT_INVARIANT and self.offset_ <= -1:
             warn(
-                f"no row can be called an outlier: more than the share {share} of the rows have nothing in common with "
-                "the atoms, and farther from them no row can be. Make gamma smaller (a wider kernel), or n_atoms larger"
+                f"no row can be called an outlier: more than the share contamination={self.contamination:g} of the "
+                "rows have nothing in common with the atoms, and farther from them no row can be. Make gamma smaller "
+                "(a wider kernel), or n_atoms larger"
             )
-        elif np.all(scores >= -slack) and np.all(
-            on_host(self._scores(_anywhere(self._expansion.centers))) >= self.offset_
-        ):
-            warn(
-                "no row is called an outlier, however far away: all that the kernel sees of a row lies in the span of "
-                f"the atoms, so that {share} cannot be met. Take kernel='rbf', or fewer atoms"
-            )
+        return self
 
     def _warn_if_rows_are_the_span(self, scores: np.ndarray, counts: np.ndarray) -> None:
         """Warn where atoms, left out of the span one at a time, say that the threshold will not do for new rows.
@@ -257,39 +268,3 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     def _scores(self, X: Any) -> Array:
         """Minus the residuals in float64, whatever X is: nearly equal distances must not become ties."""
         return -self._span.residual(X, self._span.diagonal(X))
-
-
-def _anywhere(rows: Any) -> Any:
-    """Two rows drawn at random, no longer than the longest of `rows`, in their place and kind."""
-    largest = float(abs(rows if sparse.issparse(rows) else on_host(rows)).max())
-    drawn = largest / np.sqrt(rows.shape[1]) * np.random.default_rng(0).uniform(size=(2, rows.shape[1]))
-    return sparse.csr_array(drawn) if sparse.issparse(rows) else from_host(drawn, rows)
-
-
-def hold_out(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random rows to choose from and rows to hold out, at least one of each, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> train, held_out = hold_out(10, 0.2, np.random.default_rng(0))
-    >>> len(train), len(held_out)
-    (8, 2)
-    """
-    size = min(max(1, round(share * n)), n - 1)
-    order = rng.permutation(n)
-    return np.sort(order[size:]), np.sort(order[:size])
-
-
-def order_statistic(values: np.ndarray, counts: np.ndarray, rank: float) -> float:
-    """Value with `rank` others below it, each counting as often as `counts` says.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [order_statistic(np.array([3.0, 1.0]), np.array(counts), 1) for counts in ([1.0, 1.0], [1.0, 2.0])]
-    [3.0, 1.0]
-    """
-    order = np.argsort(values, kind="stable")
-    place = np.searchsorted(np.cumsum(counts[order]), rank * _ROUNDED, side="right")
-    return float(values[order[min(int(place), len(values) - 1)]])

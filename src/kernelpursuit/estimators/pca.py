@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelpursuit._sklearn import EstimatorSupport, Interval, StrOptions
+from kernelpursuit._sklearn import EstimatorSupport, StrOptions
 from kernelpursuit.arrays import Array, namespace, to_host
-from kernelpursuit.fitting.constraints import RESUME_CONSTRAINTS
+from kernelpursuit.criteria.rayleigh import SELECTIONS
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, RESUME_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Settings, fits
 from kernelpursuit.fitting.placement import (
@@ -39,9 +39,9 @@ class SparseKernelPCA(
     Points A are chosen so that their span in feature space comes close to all the data. With the kernel matrix K and
     its Nyström approximation ``K̃ = K[:, A] K[A, A]⁻¹ K[A, :]`` the trace of ``K - K̃`` is the sum of the squared
     distances to the span, and each step lowers it. The coordinates ``ψ(x) = Λ⁻¹ k_A(x)``, where ``ΛΛᵀ = K[A, A]``, then
-    go through an ordinary PCA. With all points this is :class:`sklearn.decomposition.KernelPCA`. With k points the fit
-    takes O(n² k) time and, unless the kernel matrix fits into `memory`, O(n k) space; a new point takes k kernel
-    values.
+    go through an ordinary PCA, which takes off their mean. With all points this is
+    :class:`sklearn.decomposition.KernelPCA`. With k points the fit takes O(n² k) time and, unless the kernel matrix
+    fits into `memory`, O(n k) space; a new point takes k kernel values.
 
     Parameters
     ----------
@@ -52,8 +52,6 @@ class SparseKernelPCA(
     n_components : int or None, default=None
         Number of principal axes to keep. None keeps all whose eigenvalue is not zero.
     selection
-    center : bool, default=True
-        Whether the mean of the features ψ is removed before the PCA. Points are chosen by the kernel as it is.
     stop : {"bound"}, bound, tolerance or None, default=None
         "bound" keeps the number of points, up to `n_atoms`, for which `bounds.compression_bound` on the squared
         distance of new data to the span is lowest. ``tolerance(0.01)`` stops when the residual trace has fallen to that
@@ -73,7 +71,7 @@ class SparseKernelPCA(
     support_vectors_
     gamma_
     eigenvalues_ : ndarray of shape (n_components,)
-        Eigenvalues of the (centred) Nyström matrix K̃, decreasing, on the scale of `KernelPCA`.
+        Eigenvalues of the centred Nyström matrix K̃, decreasing, on the scale of `KernelPCA`.
     residual_trace_ : ndarray of shape (k + 1,)
         Trace of K - K̃ after 0, 1, ..., k points.
     path_
@@ -98,8 +96,8 @@ class SparseKernelPCA(
 
     _parameter_constraints: ClassVar[dict] = {
         **SPAN_CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "center": ["boolean"],
+        "selection": [StrOptions(set(SELECTIONS))],
+        "n_components": [AT_LEAST_ONE, None],
         "stop": [StrOptions({"bound"}), bound, tolerance, None],
         **RESUME_CONSTRAINTS,
     }
@@ -112,7 +110,6 @@ class SparseKernelPCA(
         gamma="scale",
         n_components=None,
         selection="rayleigh",
-        center=True,
         stop=None,
         candidates=None,
         weakness=1.0,
@@ -126,7 +123,6 @@ class SparseKernelPCA(
         self.gamma = gamma
         self.n_components = n_components
         self.selection = selection
-        self.center = center
         self.stop = stop
         self.candidates = candidates
         self.weakness = weakness
@@ -165,7 +161,7 @@ class SparseKernelPCA(
             raise ValueError(f"n_components={self.n_components} must be at most n_atoms={self.n_atoms}")
         settings = Settings.of(self, data, getattr(self, "path_", None))
         self._span, features = self._choose_points(data, settings, record_of(self.stop, bound))
-        mean, axes, eigenvalues = principal_axes(features, self.n_components, self.center, data.weights)
+        mean, axes, eigenvalues = principal_axes(features, self.n_components, data.weights)
         onto_axes = self._span.expansion.coef @ axes
         onto_axes[0] -= mean @ axes
         self._expansion = replace(self._span.expansion, coef=onto_axes)

@@ -26,6 +26,18 @@ from kernelpursuit.parameters import certificate, gcv, leave_one_group_out, tole
 from kernelpursuit.ranking import group_numbers, ndcg
 
 
+def check_pairs(groups: np.ndarray) -> None:
+    """An error where no group has two rows."""
+    if len(np.unique(groups)) == len(groups):
+        what = "a single row, n_samples=1" if len(groups) == 1 else f"{len(groups)} groups of one row each"
+        raise ValueError(f"ranking needs a group with two rows of positive weight, got {what}")
+
+
+def ranking_loss(data: TrainingData, loss: str) -> Loss | None:
+    """Loss of the pairs of rows behind the parameter; None is the squared one, which has a criterion of its own."""
+    return None if loss == "squared_error" else pairwise_logistic(data.groups, data.weights)
+
+
 @described
 class KMPRanker(PursuitModel):
     """Order the rows of a group by a kernel model on a few training points, chosen one at a time by matching pursuit.
@@ -258,15 +270,3 @@ class KMPRanker(PursuitModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def check_pairs(groups: np.ndarray) -> None:
-    """An error where no group has two rows."""
-    if len(np.unique(groups)) == len(groups):
-        what = "a single row, n_samples=1" if len(groups) == 1 else f"{len(groups)} groups of one row each"
-        raise ValueError(f"ranking needs a group with two rows of positive weight, got {what}")
-
-
-def ranking_loss(data: TrainingData, loss: str) -> Loss | None:
-    """Loss of the pairs of rows behind the parameter; None is the squared one, which has a criterion of its own."""
-    return None if loss == "squared_error" else pairwise_logistic(data.groups, data.weights)

@@ -38,54 +38,9 @@ from kernelpursuit.losses import Loss
 from kernelpursuit.math.medians import medians
 from kernelpursuit.parameters import bound, certificate, record_of
 
-REGRESSION_LOSS: list = [StrOptions({"squared_error", "huber", "absolute_error", "poisson"}), Loss]
-
-
-class RegressorModel(ValueScore, PursuitModel):
-    """What a fitted expansion says about numbers."""
-
-    @lazy_for_collections
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict targets for X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        return self._predicted(self._raw(X, "predict"))
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predictions of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        for values in self._staged_raw(X, "staged_predict"):
-            yield self._predicted(values)
-
-    def _predicted(self, values: Any) -> Any:
-        link = link_of(self.loss)
-        values = values if link is None else link.mean(values)
-        return values[:, 0] if self._one_target else values
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = isinstance(self.loss, str) and self.loss == "poisson"
-        return tags
-
 
 @described
-class KMPRegressor(RegressorModel):
+class KMPRegressor(ValueScore, PursuitModel):
     """Kernel regression on a few training points, chosen one at a time by matching pursuit.
 
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Each step takes the atom
@@ -164,7 +119,7 @@ class KMPRegressor(RegressorModel):
 
     _parameter_constraints: ClassVar[dict] = {
         **KMP_CONSTRAINTS,
-        "loss": REGRESSION_LOSS,
+        "loss": [StrOptions({"squared_error", "huber", "absolute_error", "poisson"}), Loss],
     }
 
     def __init__(
@@ -261,3 +216,42 @@ class KMPRegressor(RegressorModel):
         )
         self._set(fit_pursuit(self, data, targets, task))
         return self
+
+    @lazy_for_collections
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets for X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._predicted(self._raw(X, "predict"))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Predictions of the models with 1, 2, ... steps, the kernel evaluated once for all of them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        for values in self._staged_raw(X, "staged_predict"):
+            yield self._predicted(values)
+
+    def _predicted(self, values: Any) -> Any:
+        link = link_of(self.loss)
+        values = values if link is None else link.mean(values)
+        return values[:, 0] if self._one_target else values
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = isinstance(self.loss, str) and self.loss == "poisson"
+        return tags

@@ -25,6 +25,26 @@ class WidthEvidence(NamedTuple):
     noise: float
 
 
+def _gaussian(A: Array, B: Array) -> Array:
+    """Kernel values exp(-|a - b|²); the exponent is one product, of [2a, -|a|², 1] and [b, 1, -|b|²]."""
+    xp = namespace(A)
+    a, b = -xp.sum(A * A, axis=1)[:, None], -xp.sum(B * B, axis=1)[:, None]
+    exponent = xp.concat([2 * A, a, xp.ones_like(a)], axis=1) @ xp.concat([B, xp.ones_like(b), b], axis=1).T
+    return np.exp(exponent, out=exponent) if xp is np else xp.exp(exponent)
+
+
+def _sums(weights: Array, A: Array) -> Array:
+    """Sums over the rows a of weights times 1, a and a², side by side: of shape (m, 1 + 2 n_features)."""
+    xp = namespace(A)
+    return weights.T @ xp.concat([xp.ones_like(A[:, :1]), A, A * A], axis=1)
+
+
+def _spread(sums: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Sum over pairs of weights times (a - b)², for each column, from `_sums`."""
+    p = B.shape[1]
+    return np.sum(sums[:, :1] * B**2 - 2 * sums[:, 1 : 1 + p] * B + sums[:, 1 + p :], axis=0)
+
+
 def evidence(
     log_weights: np.ndarray,
     X: Array,
@@ -123,23 +143,3 @@ def evidence(
     deviation = log_weights - log_weights.mean()
     gradient = -2 * np.exp(2 * log_weights) * spread - prior * deviation
     return WidthEvidence(value - prior / 2 * np.sum(deviation**2), gradient, signal, noise)
-
-
-def _gaussian(A: Array, B: Array) -> Array:
-    """Kernel values exp(-|a - b|²); the exponent is one product, of [2a, -|a|², 1] and [b, 1, -|b|²]."""
-    xp = namespace(A)
-    a, b = -xp.sum(A * A, axis=1)[:, None], -xp.sum(B * B, axis=1)[:, None]
-    exponent = xp.concat([2 * A, a, xp.ones_like(a)], axis=1) @ xp.concat([B, xp.ones_like(b), b], axis=1).T
-    return np.exp(exponent, out=exponent) if xp is np else xp.exp(exponent)
-
-
-def _sums(weights: Array, A: Array) -> Array:
-    """Sums over the rows a of weights times 1, a and a², side by side: of shape (m, 1 + 2 n_features)."""
-    xp = namespace(A)
-    return weights.T @ xp.concat([xp.ones_like(A[:, :1]), A, A * A], axis=1)
-
-
-def _spread(sums: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Sum over pairs of weights times (a - b)², for each column, from `_sums`."""
-    p = B.shape[1]
-    return np.sum(sums[:, :1] * B**2 - 2 * sums[:, 1 : 1 + p] * B + sums[:, 1 + p :], axis=0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,13 +18,13 @@ from kernelpursuit._sklearn import (
     Interval,
     StrOptions,
     fit_context,
-    usable_threads,
 )
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_host
-from kernelpursuit.atoms.threads import one_blas_thread
+from kernelpursuit.atoms.threads import in_threads, one_blas_thread
 from kernelpursuit.estimators.width_evidence import WidthEvidence, evidence
 from kernelpursuit.fitting.callbacks import lines_wanted, told
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates
 from kernelpursuit.fitting.pipeline import generator, say
 from kernelpursuit.fitting.placement import (
@@ -54,10 +52,161 @@ LOG_WEIGHTS = (np.log(1e-4), np.log(1e2))  # of standardised columns
 STARTS = ((1 / 4, None), (1 / 2, (1.0, 0.1)), (4.0, (1.0, 0.1)))
 FIRST_ITERATIONS = 15
 ROWS_FOR_STARTS = 1000  # enough to tell which start leads highest
-# A climb is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
+# An ascent is at its top by its slope, in nats for each unit of a log weight, or by the relative gain of a step.
 ROUGH, FINE = {"gtol": 0.1, "ftol": 1e-6}, {"gtol": 1e-3, "ftol": 1e-11}
 ROUNDED = 0.01  # most that rounding may change a weighted value, for a kernel of width 1
-STEEP = 0.1  # a climb that ends where it is steeper has not reached the top
+STEEP = 0.1  # an ascent that ends where it is steeper has not reached the top
+
+
+def _warn_of_rounding(X: Array, weighted: Array) -> None:
+    """Warn where the dtype of X cannot hold its weighted columns."""
+    xp = namespace(weighted)
+    with np.errstate(over="ignore"):
+        error = eps(X) * to_host(xp.max(xp.abs(weighted), axis=0))
+    if np.any(error > ROUNDED):
+        columns = ", ".join(str(column) for column in np.flatnonzero(error > ROUNDED)[:10])
+        warn(
+            f"columns {columns} of X lie so far from 0 that {host_dtype(X)} rounds their weighted values by up to "
+            f"{np.max(error):.2g}, where a kernel of gamma=1 has a width of 1: give X in float64, or take off each "
+            "column its mean first"
+        )
+
+
+def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Distinct rows, sorted, how often each counts, and the order in which they came.
+
+    So sums over the rows are the same, whatever order they come in and however often they are repeated.
+
+    Returns
+    -------
+    X, Y, counts : arrays of shape (n_distinct, ...)
+    inputs, order : arrays of int
+        Rows with distinct inputs, and all rows, in the order of their first appearance.
+    """
+    _, first, place = np.unique(np.concatenate([X, Y], axis=1), axis=0, return_index=True, return_inverse=True)
+    _, first_input = np.unique(X, axis=0, return_index=True)
+    place = place.reshape(-1)
+    return X[first], Y[first], np.bincount(place, counts), place[np.sort(first_input)], place[np.sort(first)]
+
+
+def _show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether enough of the inputs that count more than once have several targets, X being those of `_distinct`.
+
+    If not, a row that counts twice is no second look at its input. A process that is told otherwise explains all of y
+    by widths that let each row stand alone: noise does not come back like that.
+    """
+    _, which, targets = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    several = targets > 1
+    repeated = several | (np.bincount(which.reshape(-1), counts) > 1)
+    return bool(np.sum(several) > OTHER_TARGETS * np.sum(repeated))
+
+
+def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray) -> dict[str, Any]:
+    """Arguments of `evidence` for some rows and landmarks."""
+    rows, landmarks = np.sort(rows), np.sort(landmarks)
+    chosen = None if np.all(counts == 1) else counts[rows]
+    return {"X": take_rows(X, rows), "Z": take_rows(X, landmarks), "Y": take_rows(Y, rows), "counts": chosen}
+
+
+def _standardised(
+    X: np.ndarray, counts: np.ndarray, precision: float = np.finfo(float).eps
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of mean 0 and variance 1, and what they were multiplied by; constant columns, but for rounding, by 0."""
+    largest = np.max(np.abs(X), axis=0)
+    largest = np.where(largest > np.finfo(float).tiny, largest, 1)  # first, so that no square overflows or vanishes
+    X = X / largest
+    X = X - np.average(X, axis=0, weights=counts)
+    spread = np.sqrt(np.average(X**2, axis=0, weights=counts))
+    constant = constant_but_for_rounding(np.ptp(X, axis=0), precision)
+    spread = np.where(constant, 1, spread)
+    return np.where(constant, 0, X / spread), np.where(constant, 0, 1 / spread / largest)
+
+
+class Ascent:
+    """The search for the weights by L-BFGS: from several common widths on some of the rows, then on all of them.
+
+    On all rows it begins twice, at the best point found on some of them and at a common width: some rows may lose an
+    input that all of them need. The higher top is kept.
+
+    Parameters
+    ----------
+    all_rows, few_rows : dict
+        Arguments of `evidence`. Rows are standardised, so that two of them are 2p apart (squared) in the mean.
+    prior : float
+    max_iter, verbose : int
+
+    Attributes
+    ----------
+    best : WidthEvidence or None
+        Of all rows.
+    log_weights : ndarray
+        Those that it was found at.
+    iterations : int
+    """
+
+    def __init__(self, all_rows: dict[str, Any], few_rows: dict[str, Any], prior: float, max_iter: int, verbose: int):
+        self.all_rows, self.few_rows = all_rows, few_rows
+        self.prior, self.max_iter, self.verbose = prior, max_iter, verbose
+        self.best: WidthEvidence | None = None
+        self.log_weights = np.empty(0)
+        self.iterations = 0
+
+    def run(self) -> None:
+        """Search; warn where the best ascent on all rows did not end at a top."""
+        p = self.all_rows["X"].shape[1]
+        starts = [(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
+        self._evidence(starts[0][0], self.all_rows)  # an interrupt from now on leaves weights
+        on_host = isinstance(self.few_rows["X"], np.ndarray)
+        rough = in_threads(lambda start: self._ascend(*start, self.few_rows, ROUGH), starts, parallel=on_host)
+        tops = [self._ascend(min(rough, key=lambda end: end.fun).x, None, self.all_rows, FINE)]
+        if self.few_rows["Y"].shape[0] < self.all_rows["Y"].shape[0]:
+            tops.append(self._ascend(*starts[0], self.all_rows, FINE))
+        top = min(tops, key=lambda end: end.fun)
+        self.iterations = sum(end.steps for end in [*rough, *tops])
+        steepness = np.max(np.abs(np.clip(top.x - top.jac, *LOG_WEIGHTS) - top.x), initial=0)
+        if not top.success and steepness > STEEP:
+            warn(
+                f"the weights are not at a maximum of the evidence after {top.nit} iterations: its slope is still "
+                f"{steepness:.2g}; max_iter={self.max_iter} may be too few ({top.message})",
+                ConvergenceWarning,
+            )
+
+    def _ascend(self, start: np.ndarray, variances: Any, problem: dict[str, Any], precision: dict[str, float]) -> Any:
+        """Ascend to a top. Where `variances` are given, they are held fixed in the first iterations."""
+        began, first = time.perf_counter(), 0
+        if variances is not None:
+            end = self._maximise(start, variances, problem, min(FIRST_ITERATIONS, self.max_iter), precision)
+            start, first = end.x, end.nit
+        end = self._maximise(start, None, problem, self.max_iter, precision)
+        end.steps = first + end.nit
+        if self.verbose:
+            seconds, (n, p) = time.perf_counter() - began, problem["X"].shape
+            say(
+                f"widths: {n} rows, {p} inputs, {problem['Z'].shape[0]} landmarks: log evidence {-end.fun:.3f} after "
+                f"{end.steps} iterations, {seconds:.1f} s"
+            )
+        return end
+
+    def _maximise(
+        self, start: np.ndarray, variances: Any, problem: dict[str, Any], max_iter: int, precision: dict[str, float]
+    ) -> Any:
+        """L-BFGS on minus the evidence."""
+
+        def value(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
+            found = self._evidence(log_weights, problem, variances)
+            return -found.value, -found.gradient
+
+        return minimize(
+            value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
+            options={"maxiter": max_iter, "maxcor": 20, **precision},
+        )  # fmt: skip
+
+    def _evidence(self, log_weights: np.ndarray, problem: dict[str, Any], variances: Any = None) -> WidthEvidence:
+        """Evidence; the best on all rows is remembered."""
+        found = evidence(log_weights, **problem, prior=self.prior, variances=variances)
+        if problem is self.all_rows and (self.best is None or found.value > self.best.value):
+            self.best, self.log_weights = found, log_weights.copy()
+        return found
 
 
 class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, BaseEstimator):
@@ -84,14 +233,14 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         Precision of the prior: 1 / variance of the logarithms of the weights. 0 leaves them to the data; large values
         make all weights equal.
     max_iter : int, default=100
-        Most iterations of each of three climbs by L-BFGS.
+        Most iterations of each ascent by L-BFGS.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or values. "auto" takes strings, booleans and up to 20 distinct whole numbers for
         classes, and warns where that is doubtful.
     random_state : int, RandomState or None, default=None
         Draws the rows and landmarks.
     verbose : int, default=0
-        1 prints a line for each climb.
+        1 prints a line for each ascent.
 
     Attributes
     ----------
@@ -102,7 +251,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
     evidence_ : float
         Logarithm of the evidence that was reached, up to a constant: the prior included, the targets standardised.
     n_iter_ : int
-        Iterations of all climbs together.
+        Iterations of all ascents together.
     n_features_in_ : int
         Number of columns of X in `fit`.
     feature_names_in_ : ndarray of str
@@ -119,10 +268,10 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [AT_LEAST_ONE],
         "max_rows": [Interval(Integral, 2, None, closed="left")],
-        "prior": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "prior": [NOT_NEGATIVE],
+        "max_iter": [AT_LEAST_ONE],
         "task": [StrOptions(set(TASKS))],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -199,18 +348,18 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         rows, Y = from_host(rows, there), from_host(Y, there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
         few_rows = _problem(rows, Y, counts, order[:ROWS_FOR_STARTS], landmarks)
-        climbs = Climbs(all_rows, few_rows, self.prior, self.max_iter, lines_wanted(self))
+        ascent = Ascent(all_rows, few_rows, self.prior, self.max_iter, lines_wanted(self))
         try:
             with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them
-                climbs.run()
+                ascent.run()
         except KeyboardInterrupt as interrupt:
-            if climbs.best is None:
+            if ascent.best is None:
                 raise
             self._interrupt = interrupt
-        assert climbs.best is not None
-        unit[varies] *= np.exp(climbs.log_weights)
+        assert ascent.best is not None
+        unit[varies] *= np.exp(ascent.log_weights)
         self.weights_ = to_namespace_of(unit, X)
-        self.noise_, self.evidence_, self.n_iter_ = climbs.best.noise, climbs.best.value, climbs.iterations
+        self.noise_, self.evidence_, self.n_iter_ = ascent.best.noise, ascent.best.value, ascent.iterations
         return self
 
     def transform(self, X: Any) -> Array:
@@ -231,160 +380,3 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         wide = wide * from_host(on_host(self.weights_), wide)
         _warn_of_rounding(X, wide)
         return namespace(X).astype(wide, X.dtype, copy=False)
-
-
-class Climbs:
-    """The search for the weights: from several common widths on some of the rows, then on all of them.
-
-    On all rows there are two climbs, from the best point found on some of them and from a common width. The higher top
-    is kept.
-
-    Parameters
-    ----------
-    all_rows, few_rows : dict
-        Arguments of `evidence`. Rows are standardised, so that two of them are 2p apart (squared) in the mean.
-    prior : float
-    max_iter, verbose : int
-
-    Attributes
-    ----------
-    best : WidthEvidence or None
-        Of all rows.
-    log_weights : ndarray
-        Those that it was found at.
-    iterations : int
-    """
-
-    def __init__(self, all_rows: dict[str, Any], few_rows: dict[str, Any], prior: float, max_iter: int, verbose: int):
-        self.all_rows, self.few_rows = all_rows, few_rows
-        self.prior, self.max_iter, self.verbose = prior, max_iter, verbose
-        self.best: WidthEvidence | None = None
-        self.log_weights = np.empty(0)
-        self.iterations = 0
-
-    def run(self) -> None:
-        """Climb; warn where the climb on all rows did not end at a top."""
-        p = self.all_rows["X"].shape[1]
-        starts = [(np.full(p, 0.5 * np.log(gamma / p)), variances) for gamma, variances in STARTS]
-        self._evidence(starts[0][0], self.all_rows)  # an interrupt from now on leaves weights
-        fewer = self.few_rows["Y"].shape[0] < self.all_rows["Y"].shape[0]
-        threads = usable_threads() if isinstance(self.all_rows["X"], np.ndarray) else 1
-        with ExitStack() as stack:  # climbs on few rows beside the one on all
-            each = stack.enter_context(ThreadPoolExecutor(threads - fewer)).map if threads > 1 else map
-            under_way = each(lambda start: self._climb(start[0], start[1], self.few_rows, ROUGH), starts)
-            # few rows may lose an input that all of them need
-            tops = [self._climb(*starts[0], self.all_rows, FINE)] if fewer else []
-            ends = list(under_way)
-        tops.insert(0, self._climb(min(ends, key=lambda end: end.fun).x, None, self.all_rows, FINE))
-        top = min(tops, key=lambda end: end.fun)
-        self.iterations = sum(end.steps for end in [*ends, *tops])
-        steepness = np.max(np.abs(np.clip(top.x - top.jac, *LOG_WEIGHTS) - top.x), initial=0)
-        if not top.success and steepness > STEEP:
-            warn(
-                f"the weights are not at a maximum of the evidence after {top.nit} iterations: its slope is still "
-                f"{steepness:.2g}; max_iter={self.max_iter} may be too few ({top.message})",
-                ConvergenceWarning,
-            )
-
-    def _climb(self, start: np.ndarray, variances: Any, problem: dict[str, Any], precision: dict[str, float]) -> Any:
-        """Climb to a top. Where `variances` are given, they are held fixed in the first iterations."""
-        began, first = time.perf_counter(), 0
-        if variances is not None:
-            end = self._maximise(start, variances, problem, min(FIRST_ITERATIONS, self.max_iter), precision)
-            start, first = end.x, end.nit
-        end = self._maximise(start, None, problem, self.max_iter, precision)
-        end.steps, seconds, (n, p) = first + end.nit, time.perf_counter() - began, problem["X"].shape
-        self._say(
-            f"{n} rows, {p} inputs, {problem['Z'].shape[0]} landmarks: log evidence {-end.fun:.3f} after {end.steps} "
-            f"iterations, {seconds:.1f} s"
-        )
-        return end
-
-    def _maximise(
-        self, start: np.ndarray, variances: Any, problem: dict[str, Any], max_iter: int, precision: dict[str, float]
-    ) -> Any:
-        """L-BFGS on minus the evidence."""
-
-        def value(log_weights: np.ndarray) -> tuple[float, np.ndarray]:
-            found = self._evidence(log_weights, problem, variances)
-            return -found.value, -found.gradient
-
-        return minimize(
-            value, start, method="L-BFGS-B", jac=True, bounds=[LOG_WEIGHTS] * len(start),
-            options={"maxiter": max_iter, "maxcor": 20, **precision},
-        )  # fmt: skip
-
-    def _evidence(self, log_weights: np.ndarray, problem: dict[str, Any], variances: Any = None) -> WidthEvidence:
-        """Evidence; the best on all rows is remembered."""
-        found = evidence(log_weights, **problem, prior=self.prior, variances=variances)
-        if problem is self.all_rows and (self.best is None or found.value > self.best.value):
-            self.best, self.log_weights = found, log_weights.copy()
-        return found
-
-    def _say(self, line: str) -> None:
-        if self.verbose:
-            say(f"widths: {line}")
-
-
-def _warn_of_rounding(X: Array, weighted: Array) -> None:
-    """Warn where the dtype of X cannot hold its weighted columns."""
-    xp = namespace(weighted)
-    with np.errstate(over="ignore"):
-        error = eps(X) * to_host(xp.max(xp.abs(weighted), axis=0))
-    if np.any(error > ROUNDED):
-        columns = ", ".join(str(column) for column in np.flatnonzero(error > ROUNDED)[:10])
-        warn(
-            f"columns {columns} of X lie so far from 0 that {host_dtype(X)} rounds their weighted values by up to "
-            f"{np.max(error):.2g}, where a kernel of gamma=1 has a width of 1: give X in float64, or take off each "
-            "column its mean first"
-        )
-
-
-def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Distinct rows, sorted, how often each counts, and the order in which they came.
-
-    So sums over the rows are the same, whatever order they come in and however often they are repeated.
-
-    Returns
-    -------
-    X, Y, counts : arrays of shape (n_distinct, ...)
-    inputs, order : arrays of int
-        Rows with distinct inputs, and all rows, in the order of their first appearance.
-    """
-    _, first, place = np.unique(np.concatenate([X, Y], axis=1), axis=0, return_index=True, return_inverse=True)
-    _, first_input = np.unique(X, axis=0, return_index=True)
-    place = place.reshape(-1)
-    return X[first], Y[first], np.bincount(place, counts), place[np.sort(first_input)], place[np.sort(first)]
-
-
-def _show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether enough of the inputs that count more than once have several targets, X being those of `_distinct`.
-
-    If not, a row that counts twice is no second look at its input. A process that is told otherwise explains all of y
-    by widths that let each row stand alone: noise does not come back like that.
-    """
-    _, which, targets = np.unique(X, axis=0, return_inverse=True, return_counts=True)
-    several = targets > 1
-    repeated = several | (np.bincount(which.reshape(-1), counts) > 1)
-    return bool(np.sum(several) > OTHER_TARGETS * np.sum(repeated))
-
-
-def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray) -> dict[str, Any]:
-    """Arguments of `evidence` for some rows and landmarks."""
-    rows, landmarks = np.sort(rows), np.sort(landmarks)
-    chosen = None if np.all(counts == 1) else counts[rows]
-    return {"X": take_rows(X, rows), "Z": take_rows(X, landmarks), "Y": take_rows(Y, rows), "counts": chosen}
-
-
-def _standardised(
-    X: np.ndarray, counts: np.ndarray, precision: float = np.finfo(float).eps
-) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of mean 0 and variance 1, and what they were multiplied by; constant columns, but for rounding, by 0."""
-    largest = np.max(np.abs(X), axis=0)
-    largest = np.where(largest > np.finfo(float).tiny, largest, 1)  # first, so that no square overflows or vanishes
-    X = X / largest
-    X = X - np.average(X, axis=0, weights=counts)
-    spread = np.sqrt(np.average(X**2, axis=0, weights=counts))
-    constant = constant_but_for_rounding(np.ptp(X, axis=0), precision)
-    spread = np.where(constant, 1, spread)
-    return np.where(constant, 0, X / spread), np.where(constant, 0, 1 / spread / largest)

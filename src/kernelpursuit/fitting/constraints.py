@@ -10,9 +10,11 @@ from kernelpursuit.kernels.kernels import KERNEL_NAMES
 from kernelpursuit.parameters import basic, bound, certificate, gcv, leave_one_out, tolerance, validation
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+ONE_KERNEL: list = [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple]
 KERNEL_CONSTRAINTS: dict[str, list] = {
-    "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, list, tuple],
-    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"})],
+    "kernel": [*ONE_KERNEL, list],
+    "gamma": [NOT_NEGATIVE, StrOptions({"scale", "auto"})],
     "centers": [AT_LEAST_ONE, "array-like", "sparse matrix", None],
 }
 PURSUIT_CONSTRAINTS: dict[str, list] = {
@@ -26,7 +28,7 @@ RESUME_CONSTRAINTS: dict[str, list] = {"resume": ["boolean", str, PathLike]}
 CLASS_CONSTRAINTS: dict[str, list] = {"class_weight": [StrOptions({"balanced"}), dict, None]}
 KMP_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],  # 0: a constant, as of truncate(0)
-    "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    "alpha": [NOT_NEGATIVE, StrOptions({"auto"})],
     "variant": [StrOptions({"prefit", "backfit", "basic"}), basic],
     "stop": [
         StrOptions({"bound", "certificate", "gcv", "leave_one_out", "validation"}),

@@ -10,28 +10,27 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, namespace
 from kernelpursuit.atoms.threads import spans
 from kernelpursuit.bounds import compression_bound
-from kernelpursuit.criteria.rayleigh import SELECTIONS, Rayleigh
+from kernelpursuit.criteria.rayleigh import Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of
-from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, PURSUIT_CONSTRAINTS
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, ONE_KERNEL, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, warn_if_short
 from kernelpursuit.fitting.placement import model_precision, rows_between, widest
 from kernelpursuit.fitting.training import TrainingData, refuse_weights
 from kernelpursuit.kernels.gaussian import all_finite
-from kernelpursuit.kernels.kernels import KERNEL_NAMES, SHIFT_INVARIANT, Kernel, kernel_list
+from kernelpursuit.kernels.kernels import SHIFT_INVARIANT, Kernel, kernel_list
 from kernelpursuit.parameters import bound, tolerance
 from kernelpursuit.pursuit.loop import Path, StopRule, count
 from kernelpursuit.pursuit.stopping import loss_below, lowest_bound, n_atoms
 
 SPAN_CONSTRAINTS: dict[str, list] = {
     "n_atoms": [AT_LEAST_ONE],
-    "selection": [StrOptions(set(SELECTIONS))],
-    "kernel": [StrOptions(set(KERNEL_NAMES) | {"precomputed"}), callable, tuple],
+    "kernel": ONE_KERNEL,
     "gamma": KERNEL_CONSTRAINTS["gamma"],
     **PURSUIT_CONSTRAINTS,
 }
@@ -151,7 +150,7 @@ class SpanParameters:
     """Mixin of estimators that learn in the span of chosen points: the choice of points, and the tags."""
 
     n_atoms: int
-    selection: str
+    selection: str = "rayleigh"  # of an estimator without the parameter
     kernel: Any
 
     def _choose_points(

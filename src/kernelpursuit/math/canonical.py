@@ -103,7 +103,7 @@ def canonical(
     return Canonical(np.clip(rho[:count], 0, 1), x_weights * signs, y_weights * signs)
 
 
-def correlation(a: np.ndarray, b: np.ndarray, center: bool = True) -> np.ndarray:
+def correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Correlation of each column of `a` with that of `b`; 0 where one of them does not vary.
 
     Examples
@@ -113,7 +113,6 @@ def correlation(a: np.ndarray, b: np.ndarray, center: bool = True) -> np.ndarray
     array([-1.,  0.])
     """
     a, b = a.astype(np.float64), b.astype(np.float64)
-    if center:
-        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     norms = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
     return np.clip(np.sum(a * b, axis=0) / np.where(norms > 0, norms, 1.0), -1, 1)

@@ -8,7 +8,7 @@ from kernelpursuit.arrays import Array, column_means, namespace, to_host
 
 
 def principal_axes(
-    features: Array, n_components: int | None, center: bool, weights: Array | None = None
+    features: Array, n_components: int | None, weights: Array | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, principal axes (columns) and eigenvalues, largest first, of the scatter matrix of `features`.
 
@@ -19,11 +19,11 @@ def principal_axes(
     Examples
     --------
     >>> import numpy as np
-    >>> mean, axes, values = principal_axes(np.array([[0.0, 1.0], [4.0, 1.0]]), None, center=True)
+    >>> mean, axes, values = principal_axes(np.array([[0.0, 1.0], [4.0, 1.0]]), None)
     >>> mean, values
     (array([2., 1.]), array([8.]))
     """
-    mean = column_means(features, weights) if center else np.zeros(features.shape[1])
+    mean = column_means(features, weights)
     centred = features - mean
     weighted = centred if weights is None else weights[:, None] * centred
     values, axes = np.linalg.eigh(to_host(weighted.T @ centred))

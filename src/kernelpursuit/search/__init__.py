@@ -1,5 +1,5 @@
 """Cross-validation along paths: one fit of a fold scores every number of atoms.
 
-`settings` says what is tried, `input_weights` learns weights of the inputs, `metrics` are the scores that need no
-scorer, `fold_scores` fits and scores one fold, `score_table` compares all folds, and `search` is the estimator.
+Begin with `search`, the estimator: for each setting and fold it fits and scores a path (`folds`), compares the means
+(`score_table`) and fits the best to all rows. `settings` says what is tried, `input_weights` learns weights of inputs.
 """

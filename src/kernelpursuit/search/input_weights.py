@@ -19,6 +19,7 @@ from kernelpursuit.fitting.pipeline import draw_seed
 from kernelpursuit.fitting.placement import take_rows
 from kernelpursuit.fitting.training import by_class, with_class_weight
 from kernelpursuit.kernels.gaussian import center_of, centred
+from kernelpursuit.search.folds import SearchRows
 
 WITH_INPUT_WEIGHTS = (KMPRegressor, KMPClassifier, SparseKernelFDA)
 
@@ -49,22 +50,23 @@ def feature_widths_for(estimator: Any, y: np.ndarray) -> FeatureWidths:
 
 
 def learn_weights(
-    widths: FeatureWidths, estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, all_y: np.ndarray
+    widths: FeatureWidths, estimator: Any, X: Any, rows: SearchRows, taken: np.ndarray | slice = slice(None)
 ) -> None:
-    """Fit `widths` to rows that count by their own weight and that of their class; `all_y` has all classes."""
-    class_weight = by_class(getattr(estimator, "class_weight", None), all_y)
+    """Fit `widths` to the rows `taken`, whose inputs are X. A row counts by its own weight and that of its class."""
+    y, weights = rows.y[taken], None if rows.weights is None else rows.weights[taken]
+    class_weight = by_class(getattr(estimator, "class_weight", None), rows.y)
     widths.fit(X, y, with_class_weight(class_weight, y, weights, X)[0])
 
 
 def learned_in_folds(
-    widths: FeatureWidths, estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, trains: list[Any]
+    widths: FeatureWidths, estimator: Any, rows: SearchRows, folds: list[tuple[np.ndarray, np.ndarray]]
 ) -> list[FeatureWidths]:
-    """The weights that the training rows of each fold give. Warnings are left to the fit on all rows."""
+    """The weights that the training rows of each fold give. Warnings are left to the fit to all rows."""
     learned = []
-    for train in trains:
-        own, counts = clone(widths), None if weights is None else weights[train]
+    for train, _ in folds:
+        own = clone(widths)
         with without(UserWarning):
-            learn_weights(own, estimator, take_rows(X, train), y[train], counts, all_y=y)
+            learn_weights(own, estimator, take_rows(rows.X, train), rows, train)
         learned.append(own)
     return learned
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,25 +15,42 @@ from kernelpursuit.search.settings import Setting
 _ROUNDING = 1e-12  # share of the scores by which equal ones may differ
 
 
-def refuse_folds_of_one_class(
-    search: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[tuple[np.ndarray, np.ndarray]]
-) -> None:
+@dataclass
+class Scores:
+    """Scores of a search, as far as it has come."""
+
+    table: np.ndarray  # (settings, folds, numbers of atoms), nan where there is none
+    n_done: int = 0  # paths that have their scores, in the order of the table
+    n_steps: int = 0  # of the path that was ended early
+    ended: str = ""  # "interrupted" or "callback", where the search was ended early
+
+    @property
+    def known(self) -> np.ndarray:
+        """The settings whose folds are all done; if there is none, the first one."""
+        return self.table[: max(1, self.n_done // self.table.shape[1])]
+
+    def best(self, one_standard_error: bool) -> tuple[int, int]:
+        """Index of the setting and number of atoms: the best, or after an early end the best that is known.
+
+        Settings whose folds are all done are compared. If there is none, the folds of the first one that are done
+        decide. If none of them is, the number of atoms is that of the path that was ended.
+        """
+        known = self.known if self.n_done >= self.table.shape[1] else self.table[:1, : self.n_done]
+        return (0, max(1, self.n_steps)) if np.all(np.isnan(known)) else best_pair(known, one_standard_error)
+
+
+def refuse_folds_of_one_class(y: np.ndarray, weights: np.ndarray | None, folds: list[tuple[Any, Any]]) -> None:
     """Refuse folds whose training rows are of one class where the rows are of several."""
     counted = np.ones(len(y), dtype=bool) if weights is None else weights > 0
     classes, sizes = np.unique(y[counted], return_counts=True)
     for number, (train, _) in enumerate(folds, start=1):
         left = np.unique(y[train][counted[train]])
-        if len(left) != 1 or len(classes) < 2:
-            continue
-        other = int(np.argmax(classes != left[0]))
-        if sizes[other] > 1:
-            advice = "StratifiedKFold(2), or more folds up to that number, which has rows of all classes in every fold"
-        else:
-            advice = f"more rows of that class, or take {type(search.estimator).__name__}, which needs no folds"
-        raise ValueError(
-            f"cv={search.cv!r}: the training rows of fold {number} of {len(folds)} are all of class {left[0]}. Class "
-            f"{classes[other]} of y has {count(int(sizes[other]), 'row')}, none of them there. Give {advice}"
-        )
+        if len(left) == 1 < len(classes):
+            raise ValueError(
+                f"the training rows of fold {number} of {len(folds)} are all of class {left[0]}; of the rarest class "
+                f"there are {count(int(min(sizes)), 'row')} in all. Give cv=StratifiedKFold with at most as many "
+                "folds, or more rows of that class"
+            )
 
 
 def check_folds(table: np.ndarray) -> None:
@@ -94,8 +112,8 @@ def best_pair(table: np.ndarray, one_standard_error: bool) -> tuple[int, int]:
     return setting, k + 1
 
 
-def cv_results(table: np.ndarray, settings: list[Setting], unit: float = 1.0) -> dict[str, Any]:
-    """Scores in the layout of scikit-learn's searches, those of `table` times the square of `unit`."""
+def cv_results(table: np.ndarray, settings: list[Setting]) -> dict[str, Any]:
+    """Scores in the layout of scikit-learn's searches."""
     _, n_folds, longest = table.shape
     mean = mean_scores(table).ravel()
     ranked = np.nan_to_num(-mean, nan=np.inf)  # nan comes last
@@ -104,14 +122,21 @@ def cv_results(table: np.ndarray, settings: list[Setting], unit: float = 1.0) ->
         columns = [one | {"input_weights": s.input_weights} for one, s in zip(columns, settings, strict=True)]
     parameters = [{"n_atoms": k, **column} for column in columns for k in range(1, longest + 1)]
     results: dict[str, Any] = {f"param_{name}": np.array([one[name] for one in parameters]) for name in parameters[0]}
-    scores = {
+    return results | {
         "mean_test_score": mean,
         "std_test_score": defined_folds(table).std(axis=1).ravel(),
         **{f"split{i}_test_score": table[:, i].ravel() for i in range(n_folds)},
-    }
-    with np.errstate(over="ignore", under="ignore"):
-        results |= {name: values * unit * unit for name, values in scores.items()}
-    return results | {
         "rank_test_score": np.searchsorted(np.sort(ranked), ranked) + 1,
         "params": parameters,
     }
+
+
+def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
+    """A line about the last setting of the table, and about the best one."""
+    mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
+    last, best = len(mean) - 1, int(np.argmax(mean.max(axis=1)))
+    lines = [
+        f"{settings[i]}: mean score {mean[i].max():.4g} with {count(int(mean[i].argmax()) + 1, 'atom')}"
+        for i in (last, best)
+    ]
+    return lines[0] + ("; the best so far" if best == last else f"; best so far {lines[1]}")

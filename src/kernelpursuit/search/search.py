@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
@@ -18,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from kernelpursuit._sklearn import EstimatorSupport, HasMethods, Interval, StrOptions, fit_context, get_config
+from kernelpursuit._sklearn import EstimatorSupport, HasMethods, StrOptions, fit_context, get_config
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import on_host
 from kernelpursuit.estimators.classification import KMPClassifier
@@ -29,13 +30,22 @@ from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.estimators.widths import FeatureWidths
 from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, place_in, told
 from kernelpursuit.fitting.classes import check_training_classes
+from kernelpursuit.fitting.constraints import AT_LEAST_ONE
 from kernelpursuit.fitting.model import with_input_weights
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import check_place, to_namespace_of
 from kernelpursuit.fitting.rows import is_collection, refuse_collections
-from kernelpursuit.fitting.training import check_training, host_weights, warn_if_one_column_rules
+from kernelpursuit.fitting.training import check_training, host_weights
 from kernelpursuit.pursuit.loop import count
-from kernelpursuit.search.fold_scores import SearchRows, score_fold
+from kernelpursuit.search.folds import (
+    Judge,
+    SearchRows,
+    judge_models,
+    judge_predictions,
+    own_metric,
+    score_fold,
+    scorer_of_metric,
+)
 from kernelpursuit.search.input_weights import (
     check_input_weights,
     feature_widths_for,
@@ -43,43 +53,14 @@ from kernelpursuit.search.input_weights import (
     learned_in_folds,
     weighted_inputs,
 )
-from kernelpursuit.search.metrics import Metric, is_metric_of, metric_for
-from kernelpursuit.search.score_table import (
-    best_pair,
-    check_folds,
-    cv_results,
-    mean_scores,
-    refuse_folds_of_one_class,
-)
+from kernelpursuit.search.score_table import Scores, best_so_far, check_folds, cv_results, refuse_folds_of_one_class
 from kernelpursuit.search.settings import INPUT_WEIGHTS, Setting, settings_to_try
 
 SEARCHED = (KMPRegressor, KMPClassifier, SparseKernelFDA, KMPRanker, PolytopeFacesRegressor)
-Folds = list[tuple[np.ndarray, np.ndarray]]
-
-
-class Scored(NamedTuple):
-    """Scores of a search, as far as it came."""
-
-    table: np.ndarray  # (settings, folds, numbers of atoms), nan where there is none
-    n_folds_done: int  # folds that have scores, in the order of the table
-    ended: str = ""  # "interrupted" or "callback", where it was ended early
-    n_steps: int = 0  # of the path that was ended
-
-    def best(self, one_standard_error: bool) -> tuple[int, int]:
-        """Index of the setting and number of atoms: the best, or what is known to be best after an early end.
-
-        Then the settings whose folds are all done are compared. If there is none, the folds of the first one decide. If
-        not one fold has scores, the number of atoms is that of the path that was ended.
-        """
-        n_settings, n_folds = divmod(self.n_folds_done, self.table.shape[1])
-        if n_settings:
-            return best_pair(self.table[:n_settings], one_standard_error)
-        first = self.table[:1, :n_folds]
-        return (0, max(1, self.n_steps)) if np.all(np.isnan(first)) else best_pair(first, one_standard_error)
 
 
 def estimator_has(name: str) -> Callable[[Any], bool]:
-    """Whether the estimator of a search has a method or attribute; the AttributeError of one that has not."""
+    """Whether the estimator of a search has a method; the AttributeError of one that has not."""
 
     def check(search: Any) -> bool:
         getattr(getattr(search, "best_estimator_", search.estimator), name)
@@ -88,34 +69,29 @@ def estimator_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-def best_so_far(table: np.ndarray, settings: list[Setting]) -> str:
-    """A line about the last setting of the table, and about the best one."""
-    mean = np.nan_to_num(mean_scores(table), nan=-np.inf)
-    last, best = len(mean) - 1, int(np.argmax(mean.max(axis=1)))
-    lines = [
-        f"{settings[i]}: mean score {mean[i].max():.4g} with {count(int(mean[i].argmax()) + 1, 'atom')}"
-        for i in (last, best)
-    ]
-    return lines[0] + ("; the best so far" if best == last else f"; best so far {lines[1]}")
+def of_best_estimator(name: str, shape: str, *, staged: bool = False) -> Any:
+    """A method of a search that is the method `name` of its best estimator; `shape` is that of the result."""
+
+    def method(self: PursuitSearchCV, X: Any) -> Any:
+        return getattr(self._best_for(X, name), name)(X)
+
+    method.__name__, method.__qualname__ = name, f"PursuitSearchCV.{name}"
+    method.__doc__ = f"""`{name}` of the best estimator{", for its models with 1, 2, ... steps" if staged else ""}.
+
+        Parameters
+        ----------
+        X : {{array-like, sparse matrix}} of shape (n_samples, n_features)
+
+        {"Yields" if staged else "Returns"}
+        {"------" if staged else "-------"}
+        ndarray of shape {shape}
+        """
+    return available_if(estimator_has(name))(method)
 
 
-def warn_of_callback(progress: str, chosen: Setting, k: int) -> None:
-    """Warn that a callback has ended a search after this `progress`."""
-    warn(
-        f"a callback ended the search after {progress}: {chosen} and {count(k, 'atom')} are the best that was known by "
-        "then, and the model may be worse than one of a search that was finished. Let the callback wait longer, or ask "
-        "for less: fewer atoms, widths or folds",
-        ConvergenceWarning,
-    )
-
-
-def warn_of_longest(k: int) -> None:
-    """Warn that the largest number of atoms was best."""
-    warn(
-        f"the best number of atoms is max_atoms={k}, the largest that was tried: more may be better. Raise max_atoms, "
-        "or take one_standard_error=True for the fewest atoms that are nearly as good",
-        ConvergenceWarning,
-    )
+PREDICTIONS = "(n_samples,), (n_samples, n_targets) or (n_samples, n_labels)"
+PROBABILITIES = "(n_samples, n_classes)"
+DECISIONS = "(n_samples,) or (n_samples, n_classes)"
 
 
 class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
@@ -213,7 +189,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         "estimator": [HasMethods(["fit"])],
         "gammas": ["array-like", None],
         "alphas": ["array-like", None],
-        "max_atoms": [Interval(Integral, 1, None, closed="left")],
+        "max_atoms": [AT_LEAST_ONE],
         "input_weights": [StrOptions(set(INPUT_WEIGHTS))],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
@@ -269,38 +245,37 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         """
         refuse_collections(self, "fit", X, y, sample_weight, groups)
         self._check_estimator()
-        rows, names = self._checked_rows(X, y, sample_weight, groups)
-        if self.input_weights == "equal":
-            self._warn_if_one_column_rules(rows, names)
-        settings = settings_to_try(self, rows.X, rows.weights)
-        folds = self._folds(rows, groups)
+        rows = self._check_rows(X, y, sample_weight, groups)
+        settings, folds = settings_to_try(self, rows.X, rows.weights), self._folds(rows, groups)
         self.n_splits_ = len(folds)
         widths = None
         if self.input_weights != "equal":
             check_input_weights(self.estimator, rows.X, self.input_weights)
             widths = feature_widths_for(self.estimator, rows.y)
-        judge = self._judge(rows)
-        scored = self._score_folds(settings, folds, rows, judge, widths)
-        if not scored.ended:
-            check_folds(scored.table)
-        place, k = scored.best(self.one_standard_error)
-        unit = judge.unit if isinstance(judge, Metric) else 1.0
-        self._keep_scores(scored.table, settings[: len(scored.table)], place, k, unit)
-        chosen = settings[place]
-        if self.input_weights == "both" and chosen.input_weights == "equal":
-            self._warn_if_one_column_rules(rows, names)
-        learned = widths if chosen.input_weights == "learned" else None
-        interrupted = self._fit_best(self._model(chosen, k, lines_wanted(self)), X, y, rows, learned)
-        progress = f"{scored.n_folds_done} of {count(len(settings) * len(folds), 'path')}"
-        if scored.ended == "interrupted" and not interrupted:
+        scores = self._score(settings, folds, rows, widths)
+        if not scores.ended:
+            check_folds(scores.table)
+        best, k = scores.best(self.one_standard_error)
+        self._keep_scores(scores.known, settings, best, k)
+        interrupted = self._refit(settings[best], k, X, y, rows, widths)
+        progress = f"{scores.n_done} of {count(len(settings) * len(folds), 'path')}"
+        if scores.ended == "interrupted" and not interrupted:
             interrupted = f"interrupted after {progress} of the search"
         if interrupted:
             self._interrupt = KeyboardInterrupt(f"{interrupted}; what was finished by then is the model")
-            return self
-        if scored.ended == "callback":
-            warn_of_callback(progress, chosen, k)
-        if k == self.max_atoms:
-            warn_of_longest(k)
+        elif scores.ended == "callback":
+            warn(
+                f"a callback ended the search after {progress}: {settings[best]} and {count(k, 'atom')} are the best "
+                "that was known by then, and the model may be worse than one of a search that was finished. Let the "
+                "callback wait longer, or ask for less: fewer atoms, widths or folds",
+                ConvergenceWarning,
+            )
+        if k == self.max_atoms and not interrupted:
+            warn(
+                f"the best number of atoms is max_atoms={k}, the largest that was tried: more may be better. Raise "
+                "max_atoms, or take one_standard_error=True for the fewest atoms that are nearly as good",
+                ConvergenceWarning,
+            )
         return self
 
     def _check_estimator(self) -> None:
@@ -323,149 +298,131 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
                 "many: fit an estimator with best_params_ to have one"
             )
 
-    def _checked_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[SearchRows, Any]:
-        """The data as arrays, of which the folds take rows, and the names of the columns, if they have any."""
-        model = clone(self.estimator).set_params(gamma=1.0)  # of units the search warns itself, see below
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> SearchRows:
+        """The data as arrays, of which the folds take rows. A warning says where one column rules the widths tried."""
+        widths_by_units = self.gammas is None and self.input_weights == "equal"
+        model = clone(self.estimator).set_params(gamma="scale" if widths_by_units else 1.0)
         if is_classifier(model):
             X, y, _ = check_training_classes(model, X, y, sample_weight)
         else:
-            X, y = check_training(model, X, y, multi_output=isinstance(model, KMPRegressor), y_numeric=True)
+            several = isinstance(model, KMPRegressor)
+            X, y = check_training(model, X, y, sample_weight=sample_weight, multi_output=several, y_numeric=True)
         weights = None if sample_weight is None else host_weights(sample_weight, X)
         if weights is not None and not np.any(weights > 0):
             raise ValueError("sample_weight must have at least one positive entry: all weights are zero")
         y = on_host(y)
         check_consistent_length(X, y, groups)
         is_ranker = isinstance(model, KMPRanker) and groups is not None
-        rows = SearchRows(X, y, weights, np.asarray(groups) if is_ranker else None)
-        return rows, getattr(model, "feature_names_in_", None)
+        return SearchRows(X, y, weights, np.asarray(groups) if is_ranker else None)
 
-    def _warn_if_one_column_rules(self, rows: SearchRows, names: Any) -> None:
-        """Warn where the widths that are tried by default are those of one column in other units."""
-        warn_if_one_column_rules(rows.X, self.estimator.kernel, self.gammas, rows.weights, columns=names)
-
-    def _folds(self, rows: SearchRows, groups: Any) -> Folds:
-        """Indices of the training rows and of the held-out rows of each fold."""
+    def _folds(self, rows: SearchRows, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Indices of the training rows and of the test rows of each fold."""
         cv = self.cv
         if rows.groups is not None and (cv is None or isinstance(cv, Integral)):
             cv = GroupKFold(5 if cv is None else cv)
         splitter = check_cv(cv, rows.y, classifier=is_classifier(self.estimator))
         folds = list(splitter.split(rows.X, rows.y, groups))
         if is_classifier(self.estimator) and rows.y.ndim == 1:
-            refuse_folds_of_one_class(self, rows.y, rows.weights, folds)
+            refuse_folds_of_one_class(rows.y, rows.weights, folds)
         return folds
 
     def _model(self, setting: Setting, n_atoms: int, verbose: int) -> Any:
         """An unfitted estimator."""
         return clone(self.estimator).set_params(n_atoms=n_atoms, verbose=max(0, verbose), **setting.parameters)
 
-    def _score_folds(
-        self,
-        settings: list[Setting],
-        folds: Folds,
-        rows: SearchRows,
-        judge: Any,
-        widths: FeatureWidths | None,
-    ) -> Scored:
-        """Score the path of every setting and fold.
+    def _score(
+        self, settings: list[Setting], folds: list[Any], rows: SearchRows, widths: FeatureWidths | None
+    ) -> Scores:
+        """Fit and score the path of every setting and fold.
 
         An interrupt or a callback ends it; an interrupt is raised at once where nothing is known yet.
         """
-        verbose = lines_wanted(self)
+        verbose, judge = lines_wanted(self), self._judge(rows)
         task = SearchTask(self, [str(setting) for setting in settings], len(folds))
+        learned = []
         if widths is not None:
-            quiet, trains = clone(widths).set_params(verbose=max(0, verbose - 1)), [train for train, _ in folds]
-            learned = learned_in_folds(quiet, self.estimator, rows.X, rows.y, rows.weights, trains)
-        table = np.full((len(settings), len(folds), self.max_atoms), np.nan)
-        done, n_steps, ended = 0, 0, ""
+            quiet = clone(widths).set_params(verbose=max(0, verbose - 1))
+            learned = learned_in_folds(quiet, self.estimator, rows, folds)
+        scores = Scores(np.full((len(settings), len(folds), self.max_atoms), np.nan))
 
         def jobs() -> Iterator[Any]:
             for i, setting in enumerate(settings):
                 for j, (train, test) in enumerate(folds):
-                    if ended:
+                    if scores.ended:
                         return
-                    given = rows
-                    if setting.input_weights == "learned":
-                        given = rows._replace(X=weighted_inputs(rows.X, learned[j]))
-                    label = f"fold {j + 1} of {len(folds)}, {setting}" if verbose else ""
+                    weighted = setting.input_weights == "learned"
+                    inputs = weighted_inputs(rows.X, learned[j]) if weighted else rows.X
                     model = self._model(setting, self.max_atoms, verbose - 1)
-                    yield delayed(score_fold)(model, given, train, test, judge, label, task.fold(i, j))
+                    label = f"fold {j + 1} of {len(folds)}, {setting}" if verbose else ""
+                    yield delayed(score_fold)(
+                        model, rows._replace(X=inputs), train, test, judge, label, task.fold(i, j)
+                    )
 
         try:
             for fold in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs()):
-                if ended:  # other processes may have begun one or two more
+                if scores.ended:  # other processes may have begun one or two more
                     continue
-                n_steps, ended = fold.n_steps, fold.ended
+                scores.n_steps, scores.ended = fold.n_steps, fold.ended
                 if fold.scores is None:
                     continue
-                table[divmod(done, len(folds))] = fold.scores
-                done += 1
-                if done % len(folds) == 0:
-                    i = done // len(folds)
+                scores.table[divmod(scores.n_done, len(folds))] = fold.scores
+                scores.n_done += 1
+                if scores.n_done % len(folds) == 0:
                     if verbose:
-                        say(best_so_far(table[:i], settings))
-                    ended = "callback" if task.ended(i - 1) else ended
+                        say(best_so_far(scores.known, settings))
+                    scores.ended = "callback" if task.ended(len(scores.known) - 1) else scores.ended
         except KeyboardInterrupt:
-            if done == 0:
+            if scores.n_done == 0:
                 raise
-            ended = "interrupted"
-        if ended == "callback" and done == len(settings) * len(folds):  # there was nothing left to end
-            ended = ""
-        return Scored(table[: max(1, done // len(folds))], done, ended, n_steps)
+            scores.ended = "interrupted"
+        if scores.ended == "callback" and scores.n_done == len(settings) * len(folds):  # nothing was left to end
+            scores.ended = ""
+        return scores
 
-    def _judge(self, rows: SearchRows) -> Any:
-        """The metric where `scoring` asks for it, else the scorer; with weights of rows the two may differ."""
-        if self.scoring is None or (rows.weights is None and is_metric_of(self.estimator, self.scoring)):
-            return metric_for(self.estimator, rows.X, rows.y, rows.weights)
-        return self.scorer_
+    def _judge(self, rows: SearchRows) -> Judge:
+        """By predictions where `scoring` asks for the own metric of the estimator, else by the scorer."""
+        if self.scoring is None or self.scoring == scorer_of_metric(self.estimator):
+            return partial(judge_predictions, own_metric(self.estimator, rows))
+        return partial(judge_models, self.scorer_)
 
-    def _keep_scores(self, table: np.ndarray, settings: list[Setting], setting: int, k: int, unit: float) -> None:
-        """Set the attributes about scores; `table` has them in this unit."""
-        self.cv_results_ = cv_results(table, settings, unit)
-        self.best_index_ = setting * self.max_atoms + k - 1
+    def _keep_scores(self, table: np.ndarray, settings: list[Setting], best: int, k: int) -> None:
+        """Set the attributes about scores, from the table of the settings that are known."""
+        self.cv_results_ = cv_results(table, settings[: len(table)])
+        self.best_index_ = best * self.max_atoms + k - 1
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        in_units = mean_scores(table)[setting, k - 1]
-        if np.isfinite(in_units) and in_units != 0 and not 0 < abs(self.best_score_) < np.inf:
-            warn(
-                f"best_score_ and cv_results_ are {self.best_score_:g}: squares of y are no numbers of float64. The "
-                "choice was made for y divided by its size, as rank_test_score shows. Scale y to see scores"
-            )
         if lines_wanted(self):
-            say(f"chosen: {settings[setting]}, {count(k, 'atom')}, mean score {self.best_score_:.4g}")
+            say(f"chosen: {settings[best]}, {count(k, 'atom')}, mean score {self.best_score_:.4g}")
 
-    def _fit_best(self, model: Any, X: Any, y: Any, rows: SearchRows, widths: FeatureWidths | None) -> str:
-        """Fit the chosen model to all rows, with learned weights if there are `widths`.
-
-        Returns how it was interrupted, if it was, and left a model.
-        """
-        began, interrupted, input_weights, inputs = time.perf_counter(), "", np.ones(rows.X.shape[1]), X
+    def _refit(self, setting: Setting, k: int, X: Any, y: Any, rows: SearchRows, widths: FeatureWidths | None) -> str:
+        """Fit the chosen model to all rows. Returns how that was interrupted, if it was and left a model."""
+        began, interrupted, inputs = time.perf_counter(), "", X
+        model = self._model(setting, k, lines_wanted(self))
+        self.input_weights_ = np.ones(rows.X.shape[1])
+        if setting.input_weights != "learned":
+            widths = None
         if widths is not None:
-            interrupted = self._learn_weights(widths.set_params(verbose=model.verbose), X, rows)
-            input_weights, inputs = on_host(widths.weights_), weighted_inputs(rows.X, widths)
+            try:
+                learn_weights(widths.set_params(verbose=model.verbose), self.estimator, X, rows)
+            except KeyboardInterrupt:
+                if not hasattr(widths, "weights_"):
+                    raise
+                interrupted = "interrupted while input weights were learned"
+            self.input_weights_, inputs = on_host(widths.weights_), weighted_inputs(rows.X, widths)
         try:
             with inside(place_in(self, "fit on all rows"), model, inputs, y, settled=True):
-                model.fit(inputs, y, **rows.options(np.arange(len(rows.y))))
+                model.fit(inputs, y, **rows.options(slice(None)))
         except KeyboardInterrupt:
             if not hasattr(model, "path_"):
                 raise
             interrupted = model.path_.sentence
         if widths is not None:
             names = getattr(widths, "feature_names_in_", None)
-            model = with_input_weights(model, rows.X, input_weights, names)
+            model = with_input_weights(model, rows.X, self.input_weights_, names)
         self.best_estimator_ = model
-        self.input_weights_ = to_namespace_of(input_weights, model.support_vectors_)
+        self.input_weights_ = to_namespace_of(self.input_weights_, model.support_vectors_)
         self.refit_time_ = time.perf_counter() - began
         return interrupted
-
-    def _learn_weights(self, widths: FeatureWidths, X: Any, rows: SearchRows) -> str:
-        """Learn the weights of the inputs from all rows. Returns how it was interrupted, if it was and left weights."""
-        try:
-            learn_weights(widths, self.estimator, X, rows.y, rows.weights, all_y=rows.y)
-        except KeyboardInterrupt:
-            if not hasattr(widths, "weights_"):
-                raise
-            return "interrupted while input weights were learned"
-        return ""
 
     @property
     def scorer_(self) -> Callable[..., float]:
@@ -475,19 +432,16 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
     @property
     def classes_(self) -> Any:
         """Classes of a classifier."""
-        estimator_has("classes_")(self)
         return self.best_estimator_.classes_
 
     @property
     def n_features_in_(self) -> int:
         """Number of columns of X in `fit`."""
-        estimator_has("n_features_in_")(self)
         return self.best_estimator_.n_features_in_
 
     @property
     def feature_names_in_(self) -> Any:
         """Names of the columns of X, where it had them in `fit`."""
-        estimator_has("feature_names_in_")(self)
         return self.best_estimator_.feature_names_in_
 
     def _best_for(self, X: Any, method: str) -> Any:
@@ -517,103 +471,13 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
             options["sample_weight"] = sample_weight
         return self.scorer_(self.best_estimator_, X, y, **options)
 
-    @available_if(estimator_has("predict"))
-    def predict(self, X: Any) -> Any:
-        """`predict` of the best estimator.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), (n_samples, n_targets) or (n_samples, n_labels)
-        """
-        return self._best_for(X, "predict").predict(X)
-
-    @available_if(estimator_has("predict_proba"))
-    def predict_proba(self, X: Any) -> Any:
-        """`predict_proba` of the best estimator.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return self._best_for(X, "predict_proba").predict_proba(X)
-
-    @available_if(estimator_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> Any:
-        """`predict_log_proba` of the best estimator.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return self._best_for(X, "predict_log_proba").predict_log_proba(X)
-
-    @available_if(estimator_has("decision_function"))
-    def decision_function(self, X: Any) -> Any:
-        """`decision_function` of the best estimator.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._best_for(X, "decision_function").decision_function(X)
-
-    @available_if(estimator_has("transform"))
-    def transform(self, X: Any) -> Any:
-        """`transform` of the best estimator.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes - 1)
-        """
-        return self._best_for(X, "transform").transform(X)
-
-    @available_if(estimator_has("staged_predict"))
-    def staged_predict(self, X: Any) -> Iterator[Any]:
-        """`staged_predict` of the best estimator: predictions of its models with 1, 2, ... steps.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,), (n_samples, n_targets) or (n_samples, n_labels)
-        """
-        return self._best_for(X, "staged_predict").staged_predict(X)
-
-    @available_if(estimator_has("staged_decision_function"))
-    def staged_decision_function(self, X: Any) -> Iterator[Any]:
-        """`staged_decision_function` of the best estimator: values of its models with 1, 2, ... steps.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._best_for(X, "staged_decision_function").staged_decision_function(X)
+    predict = of_best_estimator("predict", PREDICTIONS)
+    predict_proba = of_best_estimator("predict_proba", PROBABILITIES)
+    predict_log_proba = of_best_estimator("predict_log_proba", PROBABILITIES)
+    decision_function = of_best_estimator("decision_function", DECISIONS)
+    transform = of_best_estimator("transform", "(n_samples, n_classes - 1)")
+    staged_predict = of_best_estimator("staged_predict", PREDICTIONS, staged=True)
+    staged_decision_function = of_best_estimator("staged_decision_function", DECISIONS, staged=True)
 
     def truncate(self, k: int) -> Any:
         """The best estimator cut to the first `k` steps of its path.

@@ -22,6 +22,7 @@ from kernelpursuit import (
     save,
     to_onnx,
 )
+from kernelpursuit.fitting.training import with_class_weight
 from kernelpursuit.plots.path import _cross_validated
 
 pytestmark = [
@@ -87,23 +88,6 @@ def test_scores_are_those_of_a_loop(weighted):
     np.testing.assert_allclose(model.predict(X), written_out @ best.dual_coef_ + best.intercept_, rtol=1e-7)
 
 
-def test_rows_held_out_have_no_part_in_the_weights(monkeypatch):
-    X, y = data()
-    seen = []
-    fit = FeatureWidths.fit
-
-    def spying(self, X, y, sample_weight=None):
-        seen.append(X.copy())
-        return fit(self, X, y, sample_weight)
-
-    monkeypatch.setattr(FeatureWidths, "fit", spying)
-    learned().fit(X, y)
-    expected = [X[train] for train, _ in FOLDS.split(X)] + [X]
-    assert len(seen) == len(expected)
-    for one, other in zip(seen, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_both_keeps_the_better(fitted):
     X, y = data()
     with pytest.warns(UserWarning, match="has 100.0% of the variance"):  # learned weights absorb the units
@@ -121,57 +105,13 @@ def test_both_keeps_the_better(fitted):
     assert set(own.cv_results_["param_gamma"]) == {0.25, 1.0, 4.0, 16.0}
     assert set(fitted.cv_results_["param_gamma"]) == {0.5, 2.0}
     assert len(_cross_validated(both, classifier=False)[0]) == MOST
-
-
-def test_both_may_keep_equal_weights():
-    X = 100 * data()[0] / [1e-2, 1.0, 1e3]
+    # Widths that suit these units, and not weights that suit 1.
+    X = 100 * X / [1e-2, 1.0, 1e3]
     y = np.sin(0.01 * np.sum(X, axis=1))
-    model = learned(input_weights="both", gammas=[1e-5]).fit(X, y)  # suits these units, and not weights that suit 1
-    np.testing.assert_array_equal(model.input_weights_, np.ones(3))
-    np.testing.assert_array_equal(
-        model.predict(X), KMPRegressor(model.best_params_["n_atoms"], gamma=1e-5).fit(X, y).predict(X)
-    )
-    assert set(model.cv_results_["param_input_weights"]) == {"equal", "learned"}
-    assert len(_cross_validated(model, classifier=False)[0]) == MOST
-
-
-@pytest.mark.parametrize("targets", ["classes", "labels", "values"])
-def test_kinds_of_targets(targets):
-    X, y = load_iris(return_X_y=True)
-    X, names = X[::3] * [1, 1e3, 1, 1e-3], np.array(["a", "b", "c"])[y[::3]]
-    options = {"gammas": [1.0], "cv": 2, "input_weights": "learned"}
-    if targets == "values":
-        Y = np.stack([y[::3], X[:, 0]], axis=1)
-        assert PursuitSearchCV(KMPRegressor(), max_atoms=5, **options).fit(X, Y).score(X, Y) > 0.5
-    elif targets == "labels":
-        Y = np.stack([names == "a", names == "c"], axis=1).astype(int)
-        assert PursuitSearchCV(KMPClassifier(), max_atoms=5, **options).fit(X, Y).score(X, Y) > 0.8
-    else:
-        model = PursuitSearchCV(KMPClassifier(), max_atoms=8, **options).fit(X, names)
-        assert model.score(X, names) > 0.9 and set(model.classes_) == {"a", "b", "c"}
-        widths = FeatureWidths(random_state=0, task="classification").fit(X, names)
-        alone = KMPClassifier(model.best_params_["n_atoms"], gamma=1.0).fit(widths.transform(X), names)
-        np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(widths.transform(X)), rtol=1e-6)
-
-
-def test_whole_numbers_are_values_in_a_regressor():
-    X, _ = data()
-    counts = np.repeat(np.arange(6), 8)
-    model = learned().fit(X, counts)
-    expected = FeatureWidths(random_state=0, task="regression").fit(X, counts)
-    np.testing.assert_array_equal(model.input_weights_, expected.weights_)
-
-
-def test_it_is_repeatable(fitted):
-    X, y = data()
-    np.testing.assert_array_equal(learned().fit(X, y).predict(X), fitted.predict(X))
-    np.testing.assert_array_equal(clone(fitted).set_params(n_jobs=1).fit(X, y).predict(X), fitted.predict(X))
-
-
-def test_side_by_side(fitted):
-    with parallel_config(backend="threading"):
-        model = learned(n_jobs=2).fit(*data())
-    np.testing.assert_array_equal(model.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"])
+    both = learned(input_weights="both", gammas=[1e-5]).fit(X, y)
+    np.testing.assert_array_equal(both.input_weights_, np.ones(3))
+    one = KMPRegressor(both.best_params_["n_atoms"], gamma=1e-5).fit(X, y)
+    np.testing.assert_array_equal(both.predict(X), one.predict(X))
 
 
 def test_other_ways_to_use_it(fitted):
@@ -180,6 +120,10 @@ def test_other_ways_to_use_it(fitted):
     np.testing.assert_allclose(pipeline.predict(X), fitted.predict(X), rtol=1e-5, atol=1e-5)  # units do not matter
     found = GridSearchCV(learned(gammas=[1.0]), {"input_weights": ["equal", "learned"]}, cv=2).fit(X, y)
     assert found.best_params_ == {"input_weights": "learned"}
+    drawn = learned(KMPRegressor(centers=20, random_state=0)).fit(X, y).best_estimator_
+    np.testing.assert_array_equal(drawn.support_vectors_, X[drawn.support_])
+    with parallel_config(backend="threading"):
+        np.testing.assert_array_equal(learned(n_jobs=2).fit(X, y).predict(X), fitted.predict(X))
     single = learned().fit(X.astype(np.float32), y)
     assert single.predict(X.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), fitted.predict(X), atol=1e-3)
@@ -190,60 +134,6 @@ def test_other_ways_to_use_it(fitted):
     assert len(fitted.truncate(0).predict(X)) == len(X)
     moved = refine(fitted, X, y)
     assert moved.score(X, y) > 0.5
-
-
-def test_saved_and_loaded(tmp_path):
-    pytest.importorskip("safetensors")
-    X, y = data()
-    model = learned(cv=2, gammas=[1.0]).fit(X, y)
-    save(model, tmp_path / "model")
-    again = load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    np.testing.assert_array_equal(again.input_weights_, model.input_weights_)
-
-
-def test_as_onnx(fitted):
-    pytest.importorskip("skl2onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    X, _ = data()
-    session = runtime.InferenceSession(to_onnx(fitted, dtype=np.float64).SerializeToString())
-    values = session.run(None, {session.get_inputs()[0].name: X})[0].ravel()
-    np.testing.assert_allclose(values, fitted.predict(X), rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"kernel": "laplacian"}, "needs kernel='rbf', got 'laplacian'"),
-        ({"kernel": ["rbf"]}, "needs kernel='rbf'"),
-        ({"centers": np.ones((2, 3))}, "needs centers=None or a number"),
-    ],
-    ids=str,
-)
-def test_what_does_not_go_together(options, message):
-    with pytest.raises(ValueError, match=message):
-        learned(KMPRegressor(**options)).fit(*data())
-
-
-def test_other_kinds_and_estimators_are_refused():
-    with pytest.raises(ValueError, match="'input_weights' parameter"):
-        learned(input_weights="own").fit(*data())
-    with pytest.raises(ValueError, match="is for KMPRegressor, KMPClassifier, SparseKernelFDA, got Polytope"):
-        learned(PolytopeFacesRegressor()).fit(*data())
-
-
-def test_sparse_rows_are_refused():
-    X, y = data()
-    sparse_tags = [get_tags(learned(input_weights=kind)).input_tags.sparse for kind in ("equal", "learned", "both")]
-    assert sparse_tags == [True, False, False]
-    with pytest.raises(ValueError, match="input_weights='learned' needs dense X"):
-        learned().fit(sparse.csr_array(X), y)
-
-
-def test_centres_drawn_at_random():
-    X, y = data()
-    best = learned(KMPRegressor(centers=20, random_state=0)).fit(X, y).best_estimator_
-    np.testing.assert_array_equal(best.support_vectors_, X[best.support_])
 
 
 @pytest.mark.parametrize("calls", [0, 2])
@@ -274,3 +164,76 @@ def test_lines_say_which_weights(capsys):
     said = capsys.readouterr().out
     assert "fold 1 of 2, gamma=1:" in said and "fold 1 of 2, learned weights, gamma=1:" in said
     assert "chosen: learned weights, gamma=1" in said
+
+
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X[::3] * [1, 1e3, 1, 1e-3], y[::3]
+
+
+@pytest.mark.parametrize("targets", ["classes", "labels", "values", "whole numbers"])
+def test_kinds_of_targets(targets):
+    """The model is that of a pipeline of both estimators."""
+    X, y = iris()
+    y = np.stack([y == 0, y == 2], axis=1).astype(int) if targets == "labels" else y
+    y = np.stack([y, X[:, 0]], axis=1) if targets == "values" else y
+    estimator = KMPClassifier() if targets in ("classes", "labels") else KMPRegressor()
+    model = learned(estimator, gammas=[1.0]).fit(X, y)
+    task = "classification" if targets == "classes" else "regression"
+    widths = FeatureWidths(random_state=0, task=task).fit(X, y)
+    np.testing.assert_array_equal(model.input_weights_, widths.weights_)
+    alone = clone(estimator).set_params(n_atoms=model.best_params_["n_atoms"], gamma=1.0).fit(widths.transform(X), y)
+    method = "predict_proba" if isinstance(estimator, KMPClassifier) else "predict"
+    np.testing.assert_allclose(getattr(model, method)(X), getattr(alone, method)(widths.transform(X)), rtol=1e-6)
+
+
+def test_weights_of_classes_are_those_of_rows():
+    X, y = iris()
+    costs = {0: 1.0, 1: 1.0, 2: 5.0}
+    estimator = KMPClassifier(MOST, gamma=1.0, alpha=0.1, class_weight=costs)
+    model = learned(estimator, gammas=[1.0]).fit(X, y)
+    scores = []
+    for train, test in FOLDS.split(X):
+        widths = FeatureWidths(random_state=0, task="classification")
+        widths.fit(X[train], y[train], with_class_weight(costs, y[train], None, X[train])[0])
+        alone = clone(estimator).fit(widths.transform(X[train]), y[train])
+        scores.append(alone.score(widths.transform(X[test]), y[test]))
+    assert model.cv_results_["mean_test_score"][-1] == pytest.approx(np.mean(scores), rel=1e-9)
+
+
+def test_models_are_kept_and_converted(fitted, tmp_path):
+    pytest.importorskip("safetensors")
+    X, _ = data()
+    save(fitted, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(again.input_weights_, fitted.input_weights_)
+    pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(to_onnx(fitted, dtype=np.float64).SerializeToString())
+    values = session.run(None, {session.get_inputs()[0].name: X})[0].ravel()
+    np.testing.assert_allclose(values, fitted.predict(X), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "message"),
+    [
+        (KMPRegressor(kernel="laplacian"), {}, "needs kernel='rbf', got 'laplacian'"),
+        (KMPRegressor(kernel=["rbf"]), {}, "needs kernel='rbf'"),
+        (KMPRegressor(centers=np.ones((2, 3))), {}, "needs centers=None or a number"),
+        (KMPRegressor(), {"input_weights": "own"}, "'input_weights' parameter"),
+        (PolytopeFacesRegressor(), {}, "is for KMPRegressor, KMPClassifier, SparseKernelFDA, got Polytope"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together(estimator, options, message):
+    with pytest.raises(ValueError, match=message):
+        learned(estimator, **options).fit(*data())
+
+
+def test_sparse_rows_are_refused():
+    X, y = data()
+    sparse_tags = [get_tags(learned(input_weights=kind)).input_tags.sparse for kind in ("equal", "learned", "both")]
+    assert sparse_tags == [True, False, False]
+    with pytest.raises(ValueError, match="input_weights='learned' needs dense X"):
+        learned().fit(sparse.csr_array(X), y)
