@@ -62,16 +62,6 @@ def test_scale_of_a_precomputed_kernel(options, power):
     assert_same_model(one, two, one.predict(K), two.predict(K * 2.0**power))
 
 
-def test_scale_of_weights():
-    X, y = data()
-    w = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    for options in ({}, {"variant": "basic"}, {"loss": "huber"}):
-        model = KMPRegressor(8, alpha=0.0, **options)
-        one, two = clone(model).fit(X, y, sample_weight=w), clone(model).fit(X, y, sample_weight=w * 2.0**20)
-        np.testing.assert_array_equal(one.support_, two.support_)
-        np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:the best number of atoms")
 @pytest.mark.parametrize("power", [-1000, -700, 700, 990])
 @pytest.mark.parametrize("options", [{}, {"alpha": 0.1}, {"loss": "huber"}], ids=str)
