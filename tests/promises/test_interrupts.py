@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
@@ -81,36 +82,24 @@ SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
 OPTIONS = {}, {"estimator__memory": 0}
 
 
-@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8], SEARCHES, OPTIONS))
+@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8, 9], SEARCHES, OPTIONS))
 def test_an_interrupt_in_a_search(name, done, options, interrupted):
-    """The best of what is known is fitted to all rows."""
+    """The best of what is known is fitted to all rows; after all paths this fit itself is interrupted."""
     widths = done // 3
     estimator, y = ESTIMATORS[name]
     gammas = [1e-4, 0.3, 1e-3]
     model = clone(estimator).set_params(gammas=gammas, **options)
     interrupted |= {"from": done + 1, "to": done + 1}
-    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 9 paths"):
+    with pytest.raises(KeyboardInterrupt, match="after 3 steps" if done == 9 else f"after {done} of 9 paths"):
         model.fit(X, y)
     use(model)
     scores = model.cv_results_["mean_test_score"].reshape(max(1, widths), 10)
     assert np.all(np.isfinite(scores)) == bool(done)
     assert model.best_params_["gamma"] == gammas[int(np.argmax(scores.max(axis=1))) if done else 0]
-    assert len(model.best_estimator_.path_) == model.best_params_["n_atoms"]
+    assert len(model.best_estimator_.path_) == (STEPS if done == 9 else model.best_params_["n_atoms"])
     assert done or model.best_params_["n_atoms"] == STEPS
     assert np.isfinite(model.best_score_) == bool(done)
-    assert interrupted["runs"] == done + 2
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
-    estimator, y = ESTIMATORS[name]
-    model = clone(estimator).set_params(gammas=[0.3])
-    interrupted |= {"from": 4, "steps": 1}
-    with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
-        model.fit(X, y)
-    use(model)
-    assert len(model.best_estimator_.path_) == 1 and model.best_params_["gamma"] == 0.3
-    assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+    assert interrupted["runs"] == done + 2 - (done == 9)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -160,4 +149,60 @@ def test_an_interrupt_while_a_fold_is_scored(monkeypatch):
     with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 3 paths of the search"):
         model.set_params(scoring=None, verbose=1).fit(X, Y)
     assert len(model.best_estimator_.support_) == model.best_params_["n_atoms"]
+    use(model)
+
+
+PLAIN = [{"alpha": 0.0}, {"variant": "basic"}, {"loss": "huber", "alpha": 0.0}, {"alpha": 0.1}, {}, {"loss": "huber"}]
+
+
+@pytest.mark.parametrize("options", PLAIN, ids=str)
+@pytest.mark.parametrize("calls", range(2, 9))
+def test_an_interrupt_in_a_kernel(options, calls):
+    """While the ridge is looked for, or in the pursuit: the model of the steps that were finished."""
+    count = iter(range(1, 10_000))
+
+    def kernel(A, B):
+        if next(count) == calls:
+            raise KeyboardInterrupt
+        return rbf_kernel(A, B, gamma=0.5)
+
+    model = kp.KMPRegressor(20, kernel=kernel, memory=0, **options)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    if not hasattr(model, "path_"):  # before the first step
+        return
+    k = len(model.path_)
+    assert model.path_.reason == "interrupted" and k < 20
+    assert len(list(model.staged_predict(X))) == k
+    if options != {"loss": "huber"}:  # whose ridge is that of the interrupted search
+        plain = kp.KMPRegressor(k, gamma=0.5, **options).fit(X, Y)
+        np.testing.assert_array_equal(model.support_, plain.support_)
+        np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "run"),
+    [({}, 1), ({"stop": "leave_one_out"}, 1), ({"loss": "huber"}, 1), *(({"stop": "validation"}, n) for n in (1, 2))],
+    ids=str,
+)
+def test_an_interrupt_in_the_report_of_a_step(options, run, monkeypatch):
+    """The first pursuit of a validation chooses the number of atoms, the second is the model."""
+    runs = []
+
+    def progress(*_):
+        runs.append(1)
+        first = 1 if len(runs) == run == 2 else 5 if len(runs) == run else np.inf
+
+        def callback(path):
+            if len(path) >= first:
+                raise KeyboardInterrupt
+
+        return callback
+
+    monkeypatch.setattr(pipeline, "progress", progress)
+    model = kp.KMPRegressor(20, verbose=1, random_state=0, **options)
+    with pytest.raises(KeyboardInterrupt, match="interrupted"):
+        model.fit(X, Y)
+    assert model.path_.reason == "interrupted" and 1 <= len(model.support_) <= (5 if run == 1 else 1)
+    np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
     use(model)
