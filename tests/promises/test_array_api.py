@@ -38,9 +38,10 @@ LOSSES = ["squared_error", "log_loss", "exponential", "tanh", "doom2", "squared_
 
 def moved(space):
     """Function that makes arrays of a library on a device from NumPy ones."""
-    if space == "strict":
+    if space in ("strict", "device1"):
         xp = pytest.importorskip("array_api_strict")
-        return lambda x: xp.asarray(x)
+        device = xp.Device("CPU_DEVICE" if space == "strict" else space)
+        return lambda x: xp.asarray(x, device=device)
     torch = pytest.importorskip("torch")
     device = space.removeprefix("torch-")
     if device == "cuda" and not torch.cuda.is_available():
@@ -81,6 +82,7 @@ REGRESSORS = {
     "basic": KMPRegressor(15, variant=basic(0.7)),
     "huber": KMPRegressor(6, loss="huber"),
     "tiles": KMPRegressor(12, memory=0),
+    "weak": KMPRegressor(12, weakness=0.5),
     "two-kernels": KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"]),
     "functions": KMPRegressor(8, kernel=["rbf", columns(lambda X: X[:, :2]), columns(lambda X: X[:, 0] * X[:, 1])]),
     "centers": KMPRegressor(8, centers=30, random_state=0),
@@ -170,22 +172,33 @@ def compare(estimator, X, y, move, atol=1e-10, **fit):
     return model, expected, X_there
 
 
+@pytest.mark.filterwarnings("ignore:column 1 of y has")
 @pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
-@pytest.mark.parametrize("name", REGRESSORS)
-def test_regressors(name, data, space):
-    move = moved(space)
-    atol = 1e-6 if name == "huber" else 1e-10  # by descent
-    model, expected, X = compare(REGRESSORS[name], *DATA[data](), move, atol)
+@pytest.mark.parametrize("name", [*REGRESSORS, *OTHERS])
+def test_regressors_transformers_and_detectors(name, data, space):
+    move, (X, y) = moved(space), DATA[data]()
+    y = np.stack([y, X[:, 0] ** 2], axis=1) if name.startswith("cca") else y
+    atol = 1e-6 if name == "huber" else 1e-8 if name in OTHERS else 1e-10  # huber by descent
+    model, expected, there = compare((REGRESSORS | OTHERS)[name], X, y, move, atol)
+    fitted = getattr(model, "best_estimator_", model)
     with dispatch():
-        assert model.score(X, move(DATA[data]()[1])) == pytest.approx(expected.score(*DATA[data]()))
+        if hasattr(fitted, "dual_coef_"):
+            same_place(fitted.dual_coef_, there)
+            same_place(fitted.support_vectors_, there)
+        if name in REGRESSORS:
+            assert model.score(there, move(y)) == pytest.approx(expected.score(X, y))
         if name == "conformal":
-            interval = model.predict_interval(X)
-            same_place(interval, X)
-            np.testing.assert_allclose(on_host(interval), expected.predict_interval(DATA[data]()[0]), atol=1e-8)
-        else:
-            fitted = getattr(model, "best_estimator_", model)
-            same_place(fitted.support_vectors_, X)
-            same_place(fitted.dual_coef_, X)
+            interval = model.predict_interval(there)
+            same_place(interval, there)
+            np.testing.assert_allclose(on_host(interval), expected.predict_interval(X), atol=1e-8)
+        if name == "pca":
+            same_place(model.approximate_kernel(there, there), there)
+            distances = on_host(model.residual(there))
+            np.testing.assert_allclose(distances, expected.residual(X), atol=1e-8)
+            np.testing.assert_array_equal(distances, on_host(model.residual(there, np.ones(len(X)))))
+        if name.startswith("cca"):
+            assert 0 < model.score(there, move(y)) <= 1
+            same_place(model.transform(there, move(y))[1], there)
 
 
 # Each classifier has two classes and three, each in one of the libraries; on a GPU both.
@@ -207,27 +220,6 @@ def test_classifiers(name, n_classes, space):
         warnings.simplefilter("ignore", RuntimeWarning)
         model, _, X_there = compare(CLASSIFIERS[name], X, y, moved(space), atol)
     same_place(model.classes_, X_there)
-
-
-@pytest.mark.filterwarnings("ignore:column 1 of y has")
-@pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
-@pytest.mark.parametrize("name", OTHERS)
-def test_transformers_and_detectors(name, data, space):
-    X, y = DATA[data]()
-    second = np.stack([y, X[:, 0] ** 2], axis=1)
-    model, expected, X_there = compare(
-        OTHERS[name], X, second if name.startswith("cca") else y, moved(space), atol=1e-8
-    )
-    if name == "pca":
-        with dispatch():
-            same_place(model.approximate_kernel(X_there, X_there), X_there)
-            distances = on_host(model.residual(X_there))
-            np.testing.assert_allclose(distances, expected.residual(X), atol=1e-8)
-            np.testing.assert_array_equal(distances, on_host(model.residual(X_there, np.ones(len(X)))))
-    if name.startswith("cca"):
-        with dispatch():
-            assert 0 < model.score(X_there, moved(space)(second)) <= 1
-            same_place(model.transform(X_there, moved(space)(second))[1], X_there)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -266,59 +258,48 @@ def test_kernels(kernel, space):
 def test_single_precision(name, space):
     estimator = {**REGRESSORS, **CLASSIFIERS, **OTHERS}[name]
     X, y = plain()
-    X = X.astype(np.float32)
+    X, move = X.astype(np.float32), moved(space)
     y = three_classes(y) if name in CLASSIFIERS else np.stack([y, y**2], axis=1) if name == "cca" else y
-    move = moved(space)
-    expected = sklearn.clone(estimator).fit(X, y)
+    expected = on_numpy(estimator, X, y)
     with dispatch():
         model = sklearn.clone(estimator).fit(move(X), move(y))
-        for name in ("predict", "decision_function", "transform"):
-            if hasattr(model, name):
-                there, here = getattr(model, name)(move(X)), getattr(expected, name)(X)
-                same_place(there, move(X))
-                assert on_host(there).dtype == here.dtype
-        if hasattr(model, "dual_coef_"):
-            same_place(model.dual_coef_, move(X))
+        for method in ("predict", "decision_function", "transform"):
+            if hasattr(model, method):
+                values = getattr(model, method)(move(X))
+                same_place(values, move(X))
+                assert on_host(values).dtype == getattr(expected, method)(X).dtype
     overlap = len(set(support(model).tolist()) & set(support(expected).tolist()))
     assert overlap >= 0.5 * len(support(expected))  # the same but for ties within rounding
 
 
-@pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
-def test_weak_choice(data, space):
-    compare(KMPRegressor(12, weakness=0.5), *DATA[data](), moved(space))
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("make", ["kmp", "fda", "search"])
+def test_labels_of_strings_beside_tensors(make, space):
+    X, y = plain()
+    names, there = np.array(["low", "middle", "high"])[three_classes(y)], moved(space)(X)
+    search = PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, gammas=[0.3])
+    estimator = {"kmp": KMPClassifier(6), "fda": SparseKernelFDA(6), "search": search}[make]
+    expected = on_numpy(estimator, X, names)
+    with dispatch():
+        model = sklearn.clone(estimator).fit(there, names)
+        prediction = model.predict(there)
+        assert isinstance(prediction, np.ndarray) and isinstance(model.classes_, np.ndarray)
+        np.testing.assert_array_equal(prediction, expected.predict(X))
+        same_place(model.decision_function(there), there)
+        assert model.score(there, names) == expected.score(X, names)
 
 
 @pytest.mark.parametrize("space", SPACES)
-def test_labels_of_strings_beside_tensors(space):
+def test_targets_and_weights_come_to_where_X_is(space):
     X, y = plain()
-    names = np.array(["low", "middle", "high"])[three_classes(y)]
-    move = moved(space)
-    expected = KMPClassifier(6).fit(X, names)
+    weights, there = np.ones(len(y)), moved(space)(X)
+    expected = KMPRegressor(8).fit(X, y, weights)
     with dispatch():
-        for make in (
-            KMPClassifier(6),
-            SparseKernelFDA(6),
-            PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, gammas=[0.3]),
-        ):
-            model = make.fit(move(X), names)
-            prediction = model.predict(move(X))
-            assert isinstance(prediction, np.ndarray) and isinstance(model.classes_, np.ndarray)
-            same_place(model.decision_function(move(X)), move(X))
-        np.testing.assert_array_equal(KMPClassifier(6).fit(move(X), names).predict(move(X)), expected.predict(X))
-        assert KMPClassifier(6).fit(move(X), names).score(move(X), names) == expected.score(X, names)
-
-
-@pytest.mark.parametrize("space", SPACES)
-def test_targets_follow_X(space):
-    X, y = plain()
-    expected = KMPRegressor(8).fit(X, y, np.ones(len(y)))
-    with dispatch():
-        model = KMPRegressor(8).fit(moved(space)(X), y, np.ones(len(y)))
-        np.testing.assert_array_equal(model.support_, expected.support_)
-        same_place(model.predict(moved(space)(X)), moved(space)(X))
-        back = KMPRegressor(8).fit(X, moved(space)(y))
-        assert isinstance(back.predict(X), np.ndarray)
-        np.testing.assert_array_equal(back.support_, expected.support_)
+        model, back = KMPRegressor(8).fit(there, y, weights), KMPRegressor(8).fit(X, moved(space)(y))
+        same_place(model.predict(there), there)
+    assert isinstance(back.predict(X), np.ndarray)
+    for one in (model, back):
+        np.testing.assert_array_equal(one.support_, expected.support_)
 
 
 EACH = [
@@ -357,23 +338,13 @@ def test_centres_elsewhere_are_refused():
         KMPRegressor(3, centers=X[:9]).fit(move(X), move(y))
 
 
-def test_devices_are_told_apart():
-    xp = pytest.importorskip("array_api_strict")
-    X, y = plain()
-    one, two = (xp.asarray(X, device=xp.Device(name)) for name in ("CPU_DEVICE", "device1"))
-    with dispatch():
-        model = KMPRegressor(3).fit(one, xp.asarray(y))
-        with pytest.raises(ValueError, match="same device"):
-            model.predict(two)
-
-
-def test_gpu_and_host_are_told_apart():
-    move = moved("torch-cuda")
+@pytest.mark.parametrize(("here", "there"), [("strict", "device1"), ("torch-cuda", "torch-cpu")])
+def test_devices_are_told_apart(here, there):
     X, y = plain()
     with dispatch():
-        model = KMPRegressor(3).fit(move(X), move(y))
+        model = KMPRegressor(3).fit(moved(here)(X), moved(here)(y))
         with pytest.raises(ValueError, match="same device"):
-            model.predict(moved("torch-cpu")(X))
+            model.predict(moved(there)(X))
 
 
 def test_without_dispatch_tensors_become_numpy():
