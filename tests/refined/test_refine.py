@@ -57,26 +57,24 @@ def test_what_cannot_be_refined_is_refused():
         refine(SparseKernelPCA(2).fit(SCALED), SCALED, Y)
 
 
-@pytest.mark.parametrize("loss", [quantile(0.9), "absolute_error", "huber", "poisson", LOSSES["squared_hinge"]])
-def test_values_of_another_loss_are_refused(loss):
+OF_VALUES = [quantile(0.9), "absolute_error", "huber", "poisson", LOSSES["squared_hinge"]]
+OF_CLASSES = ["exponential", "huber", "squared_hinge", "tanh", "doom2", LOSSES["log_loss"]]
+
+
+@pytest.mark.parametrize(
+    ("make", "loss", "fitted"),
+    [
+        *((KMPRegressor, loss, "values with loss='squared_error'") for loss in OF_VALUES),
+        *((KMPClassifier, loss, "classes with loss='squared_error' or") for loss in OF_CLASSES),
+    ],
+)
+def test_models_of_another_loss_are_refused(make, loss, fitted):
     """A refined regressor fits the mean, whatever the model before it did."""
-    chosen = KMPRegressor(n_atoms=3, loss=loss).fit(SCALED, np.abs(Y))
-    with pytest.raises(
-        ValueError, match="which cannot be refined: a refined model fits values with loss='squared_error'"
-    ):
-        refine(chosen, SCALED, np.abs(Y))
-    search = PursuitSearchCV(KMPRegressor(loss=loss), max_atoms=3, gammas=[0.5], cv=2).fit(SCALED, np.abs(Y))
-    with pytest.raises(ValueError, match="cannot be refined"):
-        refine(search, SCALED, np.abs(Y))
-
-
-@pytest.mark.parametrize("loss", ["exponential", "huber", "squared_hinge", "tanh", "doom2", LOSSES["log_loss"]])
-def test_classes_of_another_loss_are_refused(loss):
-    chosen = KMPClassifier(n_atoms=3, loss=loss).fit(SCALED, Y > 0)
-    with pytest.raises(
-        ValueError, match=r"estimator has loss=.* a refined model fits classes with loss='squared_error' or"
-    ):
-        refine(chosen, SCALED, Y > 0)
+    y = np.abs(Y) if make is KMPRegressor else Y > 0
+    search = PursuitSearchCV(make(loss=loss), max_atoms=3, gammas=[0.5], cv=2)
+    for model in (make(n_atoms=3, loss=loss), *([search] if make is KMPRegressor else [])):
+        with pytest.raises(ValueError, match=f"which cannot be refined: a refined model fits {fitted}"):
+            refine(model.fit(SCALED, y), SCALED, y)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
@@ -105,12 +103,12 @@ def test_the_picture_of_a_pipeline_and_of_other_columns(model):
     whole = make_pipeline(StandardScaler(), RefinedKMPRegressor(n_atoms=3, random_state=0)).fit(wide, Y)
     display = MovedCentersDisplay.from_estimator(whole, wide, features=(0, 3))
     np.testing.assert_allclose(display.X, whole[0].transform(wide)[:, [0, 3]])
-    with pytest.raises(ValueError, match="features must be two columns from 0 to 3, got"):
-        MovedCentersDisplay.from_estimator(whole, wide, features=(0, 4))
-    with pytest.raises(ValueError, match="X must have the 2 features of the fit"):
-        MovedCentersDisplay.from_estimator(model, wide)
-    with pytest.raises(ValueError, match="fitted to 1 feature, and the picture needs two"):
-        MovedCentersDisplay.from_estimator(RefinedKMPRegressor(3, random_state=0).fit(X[:, :1], Y), X[:, :1])
-    with pytest.raises(TypeError, match="must be a fitted refined model, got KMPRegressor"):
-        MovedCentersDisplay.from_estimator(KMPRegressor(n_atoms=2).fit(SCALED, Y), SCALED)
+    narrow = RefinedKMPRegressor(3, random_state=0).fit(X[:, :1], Y)
+    for fitted, rows, features, words in (
+        (whole, wide, (0, 4), "features must be two columns from 0 to 3, got"),
+        (model, wide, (0, 1), "X must have the 2 features of the fit"),
+        (narrow, X[:, :1], (0, 1), "fitted to 1 feature, and the picture needs two"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            MovedCentersDisplay.from_estimator(fitted, rows, features=features)
     mpl.pyplot.close("all")
