@@ -20,16 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from kernelpursuit import (
-    KMPClassifier,
-    KMPRegressor,
-    RefinedKMPClassifier,
-    RefinedKMPRegressor,
-    __main__,
-    __version__,
-    load,
-    save,
-)
+import kernelpursuit as kp
 
 pytest.importorskip("skrub")
 pytest.importorskip("skops")
@@ -53,14 +44,14 @@ def few_settings(monkeypatch):
     monkeypatch.setattr(contenders, "WIDTHS", (1 / 4,))
     for name in ("PENALTIES_SVM", "PENALTIES_RIDGE", "PENALTIES_KMP"):
         monkeypatch.setattr(contenders, name, [0.1])
-    for name, make in {"RefinedKMPRegressor": KMPRegressor, "RefinedKMPClassifier": KMPClassifier}.items():
+    for name, make in {"RefinedKMPRegressor": kp.KMPRegressor, "RefinedKMPClassifier": kp.KMPClassifier}.items():
         quick = type("Quick", (make,), {"centers_": property(lambda self: self.support_vectors_)})
         monkeypatch.setattr(contenders, name, lambda n=3, quick=quick, **options: quick(3, **options))
 
 
 def start(code_or_module: list[str], **options) -> subprocess.Popen[str]:
     """Start another interpreter that finds the package where this one found it."""
-    home = str(Path(__main__.__file__).parents[1])
+    home = str(Path(kp.__main__.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": home}
     return subprocess.Popen(
         [sys.executable, *code_or_module],
@@ -143,7 +134,7 @@ def test_interruption(run, monkeypatch, capsys):
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "kernelpursuit: interrupted\n")
     monkeypatch.setattr(commands, "cli", raising(KeyboardInterrupt))  # outside any command
     with pytest.raises(SystemExit) as end:
-        __main__.main()
+        kp.__main__.main()
     assert end.value.code == 130
     assert capsys.readouterr().err == "kernelpursuit: interrupted\n"
 
@@ -168,7 +159,7 @@ def test_help_and_version_need_nothing_heavy(command):
     )
     with start(["-c", code]) as process:
         out, err = process.communicate(timeout=60)
-    assert err == "" and out.startswith(f"kernelpursuit {__version__}\n") and "Usage: kernelpursuit" in out
+    assert err == "" and out.startswith(f"kernelpursuit {kp.__version__}\n") and "Usage: kernelpursuit" in out
     assert out.endswith("\n[]\n")
 
 
@@ -305,7 +296,7 @@ def models(tmp_path_factory):
         pq.write_table(table, folder / f"{task}.parquet")
         command = f"fit {folder}/{task}.parquet --target y --n-atoms 4 --out {folder}/{task}.model"
         with pytest.MonkeyPatch.context() as patch:  # short climbs: nothing said depends on them
-            for make in (RefinedKMPRegressor, RefinedKMPClassifier):
+            for make in (kp.RefinedKMPRegressor, kp.RefinedKMPClassifier):
                 patch.setattr(training, make.__name__, partial(make, epochs=3))
             result = CliRunner().invoke(commands.cli, command.split())
         assert result.exit_code == 0 and result.stderr == "", result.output
@@ -326,7 +317,7 @@ def test_fit_says_what_it_did_and_how_good_it_is(models, task):
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_predictions_are_those_of_python(models, task, run):
-    model = load(models / f"{task}.model")
+    model = kp.load(models / f"{task}.model")
     table = pq.read_table(models / f"{task}.parquet")
     expected = model.predict(table)
     pq.write_table(table.drop_columns(["y"]), "new.parquet")
@@ -444,7 +435,7 @@ def test_description(models, task, run):
 
 
 def test_only_models_of_tables_are_described(tmp_path, run):
-    save(KMPRegressor(n_atoms=2).fit(np.eye(5), np.arange(5.0)), "other.model")
+    kp.save(kp.KMPRegressor(n_atoms=2).fit(np.eye(5), np.arange(5.0)), "other.model")
     check_refusal(run("describe", "other.model"), "holds a KMPRegressor")
     assert not fitting.is_model("other.model")
 
@@ -453,7 +444,7 @@ def test_only_models_of_tables_are_described(tmp_path, run):
 @pytest.mark.usefixtures("few_settings")
 def test_far_numbers_are_said_in_a_line_without_a_warning(run, monkeypatch, command):
     """Warnings name columns as they are encoded, which the table has not, at a line of click."""
-    monkeypatch.setattr(training, "RefinedKMPRegressor", partial(RefinedKMPRegressor, epochs=1))
+    monkeypatch.setattr(training, "RefinedKMPRegressor", partial(kp.RefinedKMPRegressor, epochs=1))
     table = sample("regression").to_pandas()
     table.loc[8, "a"] = -9999
     table.to_csv("t.csv", index=False)

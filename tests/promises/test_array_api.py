@@ -12,18 +12,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from kernelpursuit import (
-    ConformalRegressor,
-    KMPClassifier,
-    KMPRegressor,
-    PolytopeFacesRegressor,
-    PursuitNystroem,
-    PursuitSearchCV,
-    SparseKernelCCA,
-    SparseKernelFDA,
-    SparseKernelNovelty,
-    SparseKernelPCA,
-)
+import kernelpursuit as kp
 from kernelpursuit.arrays import on_host
 from kernelpursuit.parameters import basic, columns
 
@@ -76,41 +65,41 @@ DATA_IN_SPACES = [(data, space) for data in ("duplicated", "offset") for space i
 DATA_IN_SPACES.append(("duplicated", "strict"))
 
 REGRESSORS = {
-    "prefit": KMPRegressor(12),
-    "auto": KMPRegressor(),
-    "backfit-ridge": KMPRegressor(12, variant="backfit", alpha=0.05),
-    "basic": KMPRegressor(15, variant=basic(0.7)),
-    "huber": KMPRegressor(6, loss="huber"),
-    "tiles": KMPRegressor(12, memory=0),
-    "weak": KMPRegressor(12, weakness=0.5),
-    "two-kernels": KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"]),
-    "functions": KMPRegressor(8, kernel=["rbf", columns(lambda X: X[:, :2]), columns(lambda X: X[:, 0] * X[:, 1])]),
-    "centers": KMPRegressor(8, centers=30, random_state=0),
-    "sampled": KMPRegressor(10, candidates=20, random_state=0),
-    "growing": KMPRegressor(10, candidates="growing", random_state=0),
-    "validation": KMPRegressor(12, stop="validation", random_state=0),
-    "bound": KMPRegressor(8, stop="bound"),
-    "cv": PursuitSearchCV(KMPRegressor(), max_atoms=8, cv=2, gammas=[0.1, 0.5]),
-    "faces": PolytopeFacesRegressor(10),
-    "conformal": ConformalRegressor(KMPRegressor(10), random_state=0),
+    "prefit": kp.KMPRegressor(12),
+    "auto": kp.KMPRegressor(),
+    "backfit-ridge": kp.KMPRegressor(12, variant="backfit", alpha=0.05),
+    "basic": kp.KMPRegressor(15, variant=basic(0.7)),
+    "huber": kp.KMPRegressor(6, loss="huber"),
+    "tiles": kp.KMPRegressor(12, memory=0),
+    "weak": kp.KMPRegressor(12, weakness=0.5),
+    "two-kernels": kp.KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"]),
+    "functions": kp.KMPRegressor(8, kernel=["rbf", columns(lambda X: X[:, :2]), columns(lambda X: X[:, 0] * X[:, 1])]),
+    "centers": kp.KMPRegressor(8, centers=30, random_state=0),
+    "sampled": kp.KMPRegressor(10, candidates=20, random_state=0),
+    "growing": kp.KMPRegressor(10, candidates="growing", random_state=0),
+    "validation": kp.KMPRegressor(12, stop="validation", random_state=0),
+    "bound": kp.KMPRegressor(8, stop="bound"),
+    "cv": kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=8, cv=2, gammas=[0.1, 0.5]),
+    "faces": kp.PolytopeFacesRegressor(10),
+    "conformal": kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0),
 }
 CLASSIFIERS = {
     # The tails of two losses are flat: an intercept, which has no penalty, would run away.
-    **{name: KMPClassifier(6, loss=name, alpha=0.1, fit_intercept=name not in ("tanh", "doom2")) for name in LOSSES},
-    "validation": KMPClassifier(8, stop="validation", random_state=0),
-    "cv": PursuitSearchCV(KMPClassifier(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
-    "fda": SparseKernelFDA(8),
-    "fda-cv": PursuitSearchCV(SparseKernelFDA(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
+    **{name: kp.KMPClassifier(6, loss=name, alpha=0.1, fit_intercept=name not in ("tanh", "doom2")) for name in LOSSES},
+    "validation": kp.KMPClassifier(8, stop="validation", random_state=0),
+    "cv": kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
+    "fda": kp.SparseKernelFDA(8),
+    "fda-cv": kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
 }
 OTHERS = {
-    "pca": SparseKernelPCA(12, n_components=4),
-    "pca-random": SparseKernelPCA(12, n_components=4, selection="random", random_state=0),
-    "nystroem": PursuitNystroem(n_components=12),
-    "nystroem-diagonal": PursuitNystroem(n_components=12, selection="diagonal", kernel="laplacian"),
-    "nystroem-prefit": PursuitNystroem(n_components=12, selection="prefit"),
-    "novelty": SparseKernelNovelty(12, random_state=0),
-    "cca": SparseKernelCCA(8),
-    "cca-projection": SparseKernelCCA(8, deflation="projection", signed=False),
+    "pca": kp.SparseKernelPCA(12, n_components=4),
+    "pca-random": kp.SparseKernelPCA(12, n_components=4, selection="random", random_state=0),
+    "nystroem": kp.PursuitNystroem(n_components=12),
+    "nystroem-diagonal": kp.PursuitNystroem(n_components=12, selection="diagonal", kernel="laplacian"),
+    "nystroem-prefit": kp.PursuitNystroem(n_components=12, selection="prefit"),
+    "novelty": kp.SparseKernelNovelty(12, random_state=0),
+    "cca": kp.SparseKernelCCA(8),
+    "cca-projection": kp.SparseKernelCCA(8, deflation="projection", signed=False),
 }
 OUTPUTS = (
     "predict",
@@ -129,7 +118,7 @@ def three_classes(y):
 
 def support(model):
     model = getattr(model, "estimator_", getattr(model, "best_estimator_", model))
-    return model.component_indices_ if isinstance(model, PursuitNystroem) else model.support_
+    return model.component_indices_ if isinstance(model, kp.PursuitNystroem) else model.support_
 
 
 def same_place(x, like):
@@ -223,11 +212,11 @@ def test_classifiers(name, n_classes, space):
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("make", [KMPRegressor, KMPClassifier, SparseKernelFDA])
+@pytest.mark.parametrize("make", [kp.KMPRegressor, kp.KMPClassifier, kp.SparseKernelFDA])
 def test_precomputed_kernels(make, space):
     X, y = plain()
     K = np.exp(-0.5 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
-    compare(make(8, kernel="precomputed"), K, y if make is KMPRegressor else three_classes(y), moved(space))
+    compare(make(8, kernel="precomputed"), K, y if make is kp.KMPRegressor else three_classes(y), moved(space))
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -235,7 +224,7 @@ def test_weights_and_several_targets(space):
     X, y = plain()
     weights = np.random.default_rng(3).integers(0, 3, size=len(X)).astype(float)
     model, expected, X_there = compare(
-        KMPRegressor(10, alpha=0.01), X, np.stack([y, X[:, 0]], axis=1), moved(space), sample_weight=weights
+        kp.KMPRegressor(10, alpha=0.01), X, np.stack([y, X[:, 0]], axis=1), moved(space), sample_weight=weights
     )
     assert model.dual_coef_.shape == expected.dual_coef_.shape == (10, 2)
     same_place(model.intercept_, X_there)
@@ -248,7 +237,7 @@ KERNELS = ["linear", "poly", "sigmoid", "laplacian", "cosine", "chi2", "additive
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernels(kernel, space):
     X, y = plain()
-    compare(KMPRegressor(3, kernel=kernel, gamma=0.1), np.abs(X), y, moved(space))
+    compare(kp.KMPRegressor(3, kernel=kernel, gamma=0.1), np.abs(X), y, moved(space))
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -277,8 +266,8 @@ def test_single_precision(name, space):
 def test_labels_of_strings_beside_tensors(make, space):
     X, y = plain()
     names, there = np.array(["low", "middle", "high"])[three_classes(y)], moved(space)(X)
-    search = PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, gammas=[0.3])
-    estimator = {"kmp": KMPClassifier(6), "fda": SparseKernelFDA(6), "search": search}[make]
+    search = kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=4, cv=3, gammas=[0.3])
+    estimator = {"kmp": kp.KMPClassifier(6), "fda": kp.SparseKernelFDA(6), "search": search}[make]
     expected = on_numpy(estimator, X, names)
     with dispatch():
         model = sklearn.clone(estimator).fit(there, names)
@@ -293,9 +282,9 @@ def test_labels_of_strings_beside_tensors(make, space):
 def test_targets_and_weights_come_to_where_X_is(space):
     X, y = plain()
     weights, there = np.ones(len(y)), moved(space)(X)
-    expected = KMPRegressor(8).fit(X, y, weights)
+    expected = kp.KMPRegressor(8).fit(X, y, weights)
     with dispatch():
-        model, back = KMPRegressor(8).fit(there, y, weights), KMPRegressor(8).fit(X, moved(space)(y))
+        model, back = kp.KMPRegressor(8).fit(there, y, weights), kp.KMPRegressor(8).fit(X, moved(space)(y))
         same_place(model.predict(there), there)
     assert isinstance(back.predict(X), np.ndarray)
     for one in (model, back):
@@ -303,14 +292,14 @@ def test_targets_and_weights_come_to_where_X_is(space):
 
 
 EACH = [
-    KMPRegressor(6),
-    KMPClassifier(6, loss="log_loss"),
-    SparseKernelFDA(6),
-    SparseKernelPCA(6),
-    PursuitNystroem(n_components=6),
-    SparseKernelNovelty(6, random_state=0),
-    SparseKernelCCA(6),
-    PolytopeFacesRegressor(6),
+    kp.KMPRegressor(6),
+    kp.KMPClassifier(6, loss="log_loss"),
+    kp.SparseKernelFDA(6),
+    kp.SparseKernelPCA(6),
+    kp.PursuitNystroem(n_components=6),
+    kp.SparseKernelNovelty(6, random_state=0),
+    kp.SparseKernelCCA(6),
+    kp.PolytopeFacesRegressor(6),
 ]
 
 
@@ -318,7 +307,7 @@ EACH = [
 @pytest.mark.parametrize("estimator", EACH, ids=lambda estimator: type(estimator).__name__)
 def test_data_elsewhere_are_refused(estimator, space):
     X, y = plain()
-    y = three_classes(y) if isinstance(estimator, KMPClassifier | SparseKernelFDA) else y
+    y = three_classes(y) if isinstance(estimator, kp.KMPClassifier | kp.SparseKernelFDA) else y
     method = "transform" if hasattr(estimator, "transform") else "predict"
     move = moved(space)
     with dispatch():
@@ -335,14 +324,14 @@ def test_centres_elsewhere_are_refused():
     move = moved("torch-cpu")
     X, y = plain()
     with dispatch(), pytest.raises(ValueError, match="centers must be where X is"):
-        KMPRegressor(3, centers=X[:9]).fit(move(X), move(y))
+        kp.KMPRegressor(3, centers=X[:9]).fit(move(X), move(y))
 
 
 @pytest.mark.parametrize(("here", "there"), [("strict", "device1"), ("torch-cuda", "torch-cpu")])
 def test_devices_are_told_apart(here, there):
     X, y = plain()
     with dispatch():
-        model = KMPRegressor(3).fit(moved(here)(X), moved(here)(y))
+        model = kp.KMPRegressor(3).fit(moved(here)(X), moved(here)(y))
         with pytest.raises(ValueError, match="same device"):
             model.predict(moved(there)(X))
 
@@ -350,26 +339,26 @@ def test_devices_are_told_apart(here, there):
 def test_without_dispatch_tensors_become_numpy():
     move = moved("torch-cpu")
     X, y = plain()
-    model = KMPRegressor(8).fit(move(X), move(y))
+    model = kp.KMPRegressor(8).fit(move(X), move(y))
     assert isinstance(model.predict(move(X)), np.ndarray) and isinstance(model.support_vectors_, np.ndarray)
-    np.testing.assert_array_equal(model.support_, KMPRegressor(8).fit(X, y).support_)
+    np.testing.assert_array_equal(model.support_, kp.KMPRegressor(8).fit(X, y).support_)
 
 
 def test_without_dispatch_the_gpu_is_refused():
     move = moved("torch-cuda")
     X, y = plain()
     with pytest.raises(TypeError):
-        KMPRegressor(8).fit(move(X), move(y))
+        kp.KMPRegressor(8).fit(move(X), move(y))
 
 
 @pytest.mark.parametrize("space", ["torch-cpu", "torch-cuda"])
 @pytest.mark.parametrize(
-    "estimator", [*EACH, ConformalRegressor(random_state=0)], ids=lambda estimator: type(estimator).__name__
+    "estimator", [*EACH, kp.ConformalRegressor(random_state=0)], ids=lambda estimator: type(estimator).__name__
 )
 def test_pickle(estimator, space):
     move = moved(space)
     X, y = plain()
-    y = three_classes(y) if isinstance(estimator, KMPClassifier | SparseKernelFDA) else y
+    y = three_classes(y) if isinstance(estimator, kp.KMPClassifier | kp.SparseKernelFDA) else y
     with dispatch():
         model = sklearn.clone(estimator).fit(move(X), move(y))
         method = "transform" if hasattr(model, "transform") else "predict"
@@ -384,10 +373,10 @@ def test_truncated_models_and_other_precision(space):
     move = moved(space)
     X, y = plain()
     with dispatch():
-        model = KMPRegressor(8, alpha=0.0).fit(move(X), move(y))
+        model = kp.KMPRegressor(8, alpha=0.0).fit(move(X), move(y))
         short = model.truncate(3)
         same_place(short.support_vectors_, move(X))
-        shorter = KMPRegressor(3, alpha=0.0).fit(X, y)
+        shorter = kp.KMPRegressor(3, alpha=0.0).fit(X, y)
         np.testing.assert_allclose(on_host(short.predict(move(X))), shorter.predict(X), atol=1e-10)
         single = model.predict(move(X.astype(np.float32)))
         assert on_host(single).dtype == np.float32

@@ -8,35 +8,19 @@ from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.fitting import pipeline
-from kernelpursuit.parameters import tolerance
 from kernelpursuit.search import search
 from tests.pairwise import pairwise
+from tests.registry import BY_DESCENT, DRAWING, MODELS, target_of
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 3))
 Y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=80)
-CLASSES = (Y > 0).astype(int)
 STEPS = 3
 ESTIMATORS = {
-    "regressor": (kp.KMPRegressor(10), Y),
-    "auto": (kp.KMPRegressor(), Y),
-    "ranker": (kp.KMPRanker(10), Y),
+    name: (model, target_of(kind, X, Y)) for name, (model, kind) in (MODELS | BY_DESCENT | DRAWING).items()
+} | {
     "ranker-logistic": (kp.KMPRanker(10, loss="log_loss", random_state=0), Y),
     "ranker-validated": (kp.KMPRanker(stop="validation", random_state=0), Y),
-    "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
-    "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
-    "classifier": (kp.KMPClassifier(10), CLASSES),
-    "regressor-cv": (kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=10, cv=3), Y),
-    "classifier-cv": (kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=10, cv=3), CLASSES),
-    "fda": (kp.SparseKernelFDA(10), CLASSES),
-    "fda-cv": (kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=10, cv=3), CLASSES),
-    "faces": (kp.PolytopeFacesRegressor(10), Y),
-    "pca": (kp.SparseKernelPCA(10), None),
-    "nystroem": (kp.PursuitNystroem(n_components=10), None),
-    "nystroem-prefit": (kp.PursuitNystroem(n_components=10, selection="prefit"), Y),
-    "novelty": (kp.SparseKernelNovelty(10, stop=tolerance(0)), None),
-    "cca": (kp.SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
-    "conformal": (kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0), Y),
 }
 
 
@@ -75,10 +59,10 @@ def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
     use(model)
     inner = getattr(model, "estimator_", getattr(model, "best_estimator_", model))
     assert inner.path_.reason == "interrupted" and len(inner.path_) + len(inner.path_.discarded) == STEPS
-    assert interrupted["runs"] == 1 + name.endswith("cv")  # a search fits as many steps to all rows
+    assert interrupted["runs"] == 1 + name.startswith("cv")  # a search fits as many steps to all rows
 
 
-SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
+SEARCHES = ["cv", "cv-classes", "cv-fda"]
 OPTIONS = {}, {"estimator__memory": 0}
 
 
@@ -88,7 +72,7 @@ def test_an_interrupt_in_a_search(name, done, options, interrupted):
     widths = done // 3
     estimator, y = ESTIMATORS[name]
     gammas = [1e-4, 0.3, 1e-3]
-    model = clone(estimator).set_params(gammas=gammas, **options)
+    model = clone(estimator).set_params(max_atoms=10, cv=3, gammas=gammas, **options)
     interrupted |= {"from": done + 1, "to": done + 1}
     with pytest.raises(KeyboardInterrupt, match="after 3 steps" if done == 9 else f"after {done} of 9 paths"):
         model.fit(X, y)

@@ -8,20 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 
-from kernelpursuit import (
-    FeatureWidths,
-    KMPRegressor,
-    PolytopeFacesRegressor,
-    PursuitNystroem,
-    PursuitSearchCV,
-    RefinedKMPClassifier,
-    RefinedKMPRegressor,
-    load,
-    losses,
-    refine,
-    save,
-    to_onnx,
-)
+import kernelpursuit as kp
 from kernelpursuit.fitting.training import warn_if_one_column_rules
 from kernelpursuit.losses import quantile
 from kernelpursuit.math.medians import spreads
@@ -58,7 +45,7 @@ def test_units_of_inputs_and_targets(options, kernel, factor, shift, size):
     X, y = data()
     X = rbf_kernel(X) if kernel == "precomputed" else np.round(X * 1024) / 1024  # a shift by 1e6 is exact
     gamma, degree = (0.25, 1 if kernel == "laplacian" else 2) if 0 == shift and size == 1 else ("scale", 0)
-    one = KMPRegressor(**{"n_atoms": 10, "kernel": kernel, "gamma": gamma} | options).fit(X, y)
+    one = kp.KMPRegressor(**{"n_atoms": 10, "kernel": kernel, "gamma": gamma} | options).fit(X, y)
     two = (
         clone(one).set_params(gamma=gamma if degree == 0 else gamma * factor**-degree).fit(factor * X + shift, size * y)
     )
@@ -74,7 +61,7 @@ def test_a_search_chooses_alike_for_any_size_of_y(options, one_standard_error, p
     X, y = data(80)
     y = y / np.abs(y).max()
     how = {"max_atoms": 12, "cv": 3, "gammas": [0.01, 0.1, 1.0], "one_standard_error": one_standard_error}
-    one = PursuitSearchCV(KMPRegressor(**options), **how).fit(X, y)
+    one = kp.PursuitSearchCV(kp.KMPRegressor(**options), **how).fit(X, y)
     with pytest.warns(UserWarning, match=r"best_score_ and cv_results_ are -(0|inf)"):
         two = clone(one).fit(X, y * 2.0**power)
     assert one.best_params_ == two.best_params_ and one.best_params_["n_atoms"] > 1
@@ -86,7 +73,7 @@ def test_a_search_chooses_alike_for_any_size_of_y(options, one_standard_error, p
 def test_a_search_has_scores_in_the_units_of_y():
     X, y = data(80)
     how = {"max_atoms": 5, "cv": 3, "gammas": [0.1]}
-    one, two = (PursuitSearchCV(KMPRegressor(), **how).fit(X, y * size) for size in (1.0, 2.0**400))
+    one, two = (kp.PursuitSearchCV(kp.KMPRegressor(), **how).fit(X, y * size) for size in (1.0, 2.0**400))
     np.testing.assert_allclose(two.best_score_ / 2.0**800, one.best_score_)
     for name in ("mean_test_score", "std_test_score", "split2_test_score"):
         np.testing.assert_allclose(two.cv_results_[name] / 2.0**800, one.cv_results_[name])
@@ -120,7 +107,7 @@ def rows(n=60):
 
 
 def fitted(loss, rule, X, y):
-    return KMPRegressor(**{"n_atoms": 5, **LOSSES[loss], **RULES[rule]}).fit(X, y)
+    return kp.KMPRegressor(**{"n_atoms": 5, **LOSSES[loss], **RULES[rule]}).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +138,7 @@ def test_under_auto_a_factor_of_y_is_one_of_predictions(loss, rule, scale):
 def test_under_auto_a_factor_of_counts_is_one_of_predictions(scale):
     X, y = rows()
     counts = np.random.default_rng(1).poisson(np.exp(1 + y / 2)).astype(float)
-    model, larger = (KMPRegressor(6, loss="poisson").fit(X, factor * counts) for factor in (1, scale))
+    model, larger = (kp.KMPRegressor(6, loss="poisson").fit(X, factor * counts) for factor in (1, scale))
     assert_same_model(larger, model, larger.predict(X) / scale, model.predict(X), atol=1e-6)
 
 
@@ -159,8 +146,8 @@ def test_under_auto_a_factor_of_counts_is_one_of_predictions(scale):
 @pytest.mark.parametrize("loss", ["absolute_error", "high"])
 def test_a_number_for_alpha_weighs_as_much_more_as_y_is_larger(loss, scale):
     X, y = rows()
-    larger = KMPRegressor(8, alpha=0.3 / scale, **LOSSES[loss]).fit(X, scale * y)
-    model = KMPRegressor(8, alpha=0.3, **LOSSES[loss]).fit(X, y)
+    larger = kp.KMPRegressor(8, alpha=0.3 / scale, **LOSSES[loss]).fit(X, scale * y)
+    model = kp.KMPRegressor(8, alpha=0.3, **LOSSES[loss]).fit(X, y)
     assert_same_model(larger, model, larger.predict(X) / scale, model.predict(X), atol=1e-6)
 
 
@@ -168,7 +155,7 @@ def test_a_number_for_alpha_weighs_as_much_more_as_y_is_larger(loss, scale):
 def test_several_targets_move_one_by_one(loss):
     X, y = rows()
     both, offsets = np.c_[y, np.cos(X[:, 0]) + y / 5], np.array([1e5, -20.0])
-    model, moved = (KMPRegressor(6, **LOSSES[loss]).fit(X, targets) for targets in (both, both + offsets))
+    model, moved = (kp.KMPRegressor(6, **LOSSES[loss]).fit(X, targets) for targets in (both, both + offsets))
     assert_same_model(moved, model, moved.predict(X) - offsets, model.predict(X), atol=1e-6)
 
 
@@ -176,7 +163,7 @@ def test_several_targets_move_one_by_one(loss):
 def test_a_search_with_a_loss_chooses_alike_in_all_units(loss):
     X, y = rows()
     how = {"max_atoms": 6, "gammas": [0.3, 1.0], "cv": 2, "one_standard_error": True}
-    model, other = (PursuitSearchCV(KMPRegressor(**LOSSES[loss]), **how).fit(X, t) for t in (y, 700 * y + 1e5))
+    model, other = (kp.PursuitSearchCV(kp.KMPRegressor(**LOSSES[loss]), **how).fit(X, t) for t in (y, 700 * y + 1e5))
     assert other.best_params_ == model.best_params_
     np.testing.assert_allclose((other.predict(X) - 1e5) / 700, model.predict(X), atol=1e-6)
 
@@ -184,15 +171,15 @@ def test_a_search_with_a_loss_chooses_alike_in_all_units(loss):
 @pytest.mark.parametrize("loss", ["huber", "absolute_error"])
 def test_how_far_an_outlier_is_does_not_matter(loss):
     X, y = rows()
-    near, far = (KMPRegressor(5, alpha=0.1, **LOSSES[loss]).fit(X, np.r_[size, y[1:]]) for size in (1e3, 1e9))
+    near, far = (kp.KMPRegressor(5, alpha=0.1, **LOSSES[loss]).fit(X, np.r_[size, y[1:]]) for size in (1e3, 1e9))
     assert_same_model(near, far, near.predict(X), far.predict(X), atol=1e-3)
 
 
 def literal_loss(loss, y, weights, residuals):
     """In the units of y; for quantiles rounded off as narrowly as a fit may do it, by its residuals."""
     if loss == "huber":
-        return losses.huber(1.345 * spreads(y[:, None], weights)[0])
-    return losses.quantile(SHARES[loss], 0.025 * spreads(residuals[:, None], weights)[0])
+        return kp.losses.huber(1.345 * spreads(y[:, None], weights)[0])
+    return kp.losses.quantile(SHARES[loss], 0.025 * spreads(residuals[:, None], weights)[0])
 
 
 @pytest.mark.parametrize(
@@ -205,7 +192,7 @@ def test_a_number_for_alpha_is_the_penalty_in_the_units_of_y(loss, weighted, uni
     y = scale * y + offset
     weights = np.random.default_rng(1).uniform(0.5, 3, size=len(y)) if weighted else np.ones(len(y))
     alpha = 0.1 if loss == "huber" else 0.1 / scale
-    model = KMPRegressor(5, alpha=alpha, stop=tolerance(0), fit_intercept=intercept, **LOSSES[loss])
+    model = kp.KMPRegressor(5, alpha=alpha, stop=tolerance(0), fit_intercept=intercept, **LOSSES[loss])
     model.fit(X, y, weights if weighted else None)
     K, S = (rbf_kernel(A, model.support_vectors_, gamma=model.gamma_) for A in (X, model.support_vectors_))
     form = literal_loss(loss, y, weights, y - model.predict(X))
@@ -231,7 +218,7 @@ def test_a_number_for_alpha_is_the_penalty_in_the_units_of_y(loss, weighted, uni
 def test_resuming_keeps_ridge_and_path(alpha, tmp_path):
     X, y = rows()
     y = 300 + 7 * y
-    whole = KMPRegressor(8, loss="absolute_error", alpha=alpha).fit(X, y)
+    whole = kp.KMPRegressor(8, loss="absolute_error", alpha=alpha).fit(X, y)
     make = clone(whole).set_params(alpha=whole.alpha_ if alpha == "auto" else alpha).set_params
     short = clone(make(n_atoms=3)).fit(X, y)
     np.testing.assert_allclose(whole.truncate(3).predict(X), short.predict(X), rtol=1e-7)
@@ -261,7 +248,7 @@ def in_both(make, X, y):
 
 @pytest.fixture(scope="module")
 def models():
-    return in_both(RefinedKMPRegressor(6, random_state=0), *far_rows([1e5, 0]))
+    return in_both(kp.RefinedKMPRegressor(6, random_state=0), *far_rows([1e5, 0]))
 
 
 def test_refined_values_and_deviations(models):
@@ -289,25 +276,25 @@ def test_the_formula_with_the_attributes(models):
 
 def test_files_and_graphs(models, tmp_path):
     X, _ = far_rows([1e5, 0])
-    save(models[0], tmp_path / "model")
-    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), models[0].predict(X))
+    kp.save(models[0], tmp_path / "model")
+    np.testing.assert_array_equal(kp.load(tmp_path / "model").predict(X), models[0].predict(X))
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("skl2onnx")
     for dtype in ("float32", "float64"):
-        session = runtime.InferenceSession(to_onnx(models[0], dtype=dtype).SerializeToString())
+        session = runtime.InferenceSession(kp.to_onnx(models[0], dtype=dtype).SerializeToString())
         found = session.run(None, {"X": X.astype(dtype)})[0]
         np.testing.assert_allclose(found[:, 0], models[0].predict(X), atol=1e-4)
 
 
 def test_refinement_of_a_model_far_from_zero(models):
     X, y = far_rows([1e5, 0])
-    again = [refine(models[0], X.astype(dtype), y, random_state=0) for dtype in (np.float32, np.float64)]
+    again = [kp.refine(models[0], X.astype(dtype), y, random_state=0) for dtype in (np.float32, np.float64)]
     np.testing.assert_allclose(again[0].predict(X), again[1].predict(X.astype(np.float64)), atol=1e-3)
 
 
 def test_refined_classes_and_tensors():
     X, y = far_rows(1e5)
-    classifier, labels = RefinedKMPClassifier(4, epochs=10, random_state=0), y > 0
+    classifier, labels = kp.RefinedKMPClassifier(4, epochs=10, random_state=0), y > 0
     found, wanted = in_both(classifier, X, labels)
     expected = wanted.predict_proba(X.astype(np.float64))
     np.testing.assert_allclose(found.predict_proba(X), expected, atol=1e-3)
@@ -321,7 +308,7 @@ def test_refined_classes_and_tensors():
 def test_searches_that_learn_weights():
     X, y = far_rows([0, 1e5])
     how = {"max_atoms": 8, "gammas": [1.0], "cv": 2, "input_weights": "learned"}
-    found, wanted = in_both(PursuitSearchCV(KMPRegressor(alpha=1e-6), **how), X, y)
+    found, wanted = in_both(kp.PursuitSearchCV(kp.KMPRegressor(alpha=1e-6), **how), X, y)
     for one, two in ((found, wanted), (found.truncate(3), wanted.truncate(3))):
         np.testing.assert_allclose(one.predict(X), two.predict(X.astype(np.float64)), atol=5e-3)
 
@@ -331,7 +318,7 @@ def test_coarse_columns_are_not_constant(offset):
     """At 1e6 float32 still tells 60 values of a normal column apart."""
     X, y = far_rows(offset)
     np.testing.assert_array_equal(frame_of(X, None).spread, frame_of(X.astype(np.float64), None).spread)
-    found, wanted = in_both(FeatureWidths(20, random_state=0), X, y)
+    found, wanted = in_both(kp.FeatureWidths(20, random_state=0), X, y)
     np.testing.assert_array_equal(found.weights_, wanted.weights_)
 
 
@@ -341,17 +328,17 @@ def test_columns_that_single_precision_made_constant():
     with pytest.warns(UserWarning, match="columns 0 of X differ between rows by hardly more than float32 rounds"):
         assert np.isinf(frame_of(rounded[:, None], None).spread[0])
     with pytest.warns(UserWarning, match="columns 0, 1 of X differ between rows"):
-        FeatureWidths(20, random_state=0).fit(*far_rows(1e7))
+        kp.FeatureWidths(20, random_state=0).fit(*far_rows(1e7))
 
 
 def test_weighted_columns_that_single_precision_cannot_hold():
     X, y = far_rows([1e6, 0])
-    widths = FeatureWidths(20, random_state=0).fit(X, y)
+    widths = kp.FeatureWidths(20, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="columns 0 of X lie so far from 0 that float32 rounds"):
         assert widths.transform(X).dtype == np.float32
     widths.transform(X.astype(np.float64))  # no warning
     X, y = far_rows([1e4, 0])
-    make_pipeline(FeatureWidths(20, random_state=0), KMPRegressor(4, gamma=1.0)).fit(X, y).predict(X)
+    make_pipeline(kp.FeatureWidths(20, random_state=0), kp.KMPRegressor(4, gamma=1.0)).fit(X, y).predict(X)
 
 
 def test_no_column_seems_to_rule_for_its_offset():
@@ -367,10 +354,10 @@ def test_no_column_seems_to_rule_for_its_offset():
 def test_targets_far_from_zero_beside_single_precision_rows(offset):
     """Their rounding error in float32 is more than they vary by: the model would be a constant."""
     X, y = far_rows(0)
-    found, wanted = in_both(KMPRegressor(10), X, offset + y)
+    found, wanted = in_both(kp.KMPRegressor(10), X, offset + y)
     error = found.predict(X) - wanted.predict(X.astype(np.float64))
     assert_same_model(found, wanted, error, 0 * error, atol=offset * np.finfo(np.float32).eps)
-    found, wanted = in_both(PursuitNystroem(n_components=8, selection="prefit"), X, offset + y)
+    found, wanted = in_both(kp.PursuitNystroem(n_components=8, selection="prefit"), X, offset + y)
     np.testing.assert_array_equal(found.component_indices_, wanted.component_indices_)
 
 
@@ -387,7 +374,7 @@ def test_losses_of_targets_far_from_zero_beside_single_precision_rows(loss):
 def test_faces_of_targets_far_from_zero(offset):
     X, y = far_rows(0)
     rows = X.astype(float)  # float32 predictions could not hold it
-    wanted, model = PolytopeFacesRegressor(20).fit(rows, y), PolytopeFacesRegressor(20).fit(X, y + offset)
+    wanted, model = kp.PolytopeFacesRegressor(20).fit(rows, y), kp.PolytopeFacesRegressor(20).fit(X, y + offset)
     assert_same_model(model, wanted, model.predict(rows) - offset, wanted.predict(rows), atol=2e-3)
     np.testing.assert_allclose(list(model.staged_predict(rows))[-1], model.predict(rows), rtol=1e-12)
     assert abs(model.truncate(0).intercept_ - offset - y.mean()) < 1e-6 * max(1, offset / 1e5)
