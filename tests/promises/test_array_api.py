@@ -11,10 +11,11 @@ import array_api_compat
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import is_classifier, is_regressor
 
 import kernelpursuit as kp
 from kernelpursuit.arrays import on_host
-from kernelpursuit.parameters import basic, columns
+from tests.registry import BY_DESCENT, DRAWING, MODELS, target_of
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("SCIPY_ARRAY_API") != "1", reason="SCIPY_ARRAY_API=1 must be set at the start"),
@@ -64,52 +65,17 @@ DATA = {"duplicated": duplicated, "offset": offset}
 DATA_IN_SPACES = [(data, space) for data in ("duplicated", "offset") for space in SPACES[:2]]
 DATA_IN_SPACES.append(("duplicated", "strict"))
 
-REGRESSORS = {
-    "prefit": kp.KMPRegressor(12),
-    "auto": kp.KMPRegressor(),
-    "backfit-ridge": kp.KMPRegressor(12, variant="backfit", alpha=0.05),
-    "basic": kp.KMPRegressor(15, variant=basic(0.7)),
-    "huber": kp.KMPRegressor(6, loss="huber"),
-    "tiles": kp.KMPRegressor(12, memory=0),
-    "weak": kp.KMPRegressor(12, weakness=0.5),
-    "two-kernels": kp.KMPRegressor(12, kernel=["rbf", ("rbf", {"gamma": 0.05}), "linear"]),
-    "functions": kp.KMPRegressor(8, kernel=["rbf", columns(lambda X: X[:, :2]), columns(lambda X: X[:, 0] * X[:, 1])]),
-    "centers": kp.KMPRegressor(8, centers=30, random_state=0),
-    "sampled": kp.KMPRegressor(10, candidates=20, random_state=0),
-    "growing": kp.KMPRegressor(10, candidates="growing", random_state=0),
-    "validation": kp.KMPRegressor(12, stop="validation", random_state=0),
-    "bound": kp.KMPRegressor(8, stop="bound"),
-    "cv": kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=8, cv=2, gammas=[0.1, 0.5]),
-    "faces": kp.PolytopeFacesRegressor(10),
-    "conformal": kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0),
-}
+ESTIMATORS = MODELS | BY_DESCENT | DRAWING
 CLASSIFIERS = {
     # The tails of two losses are flat: an intercept, which has no penalty, would run away.
     **{name: kp.KMPClassifier(6, loss=name, alpha=0.1, fit_intercept=name not in ("tanh", "doom2")) for name in LOSSES},
-    "validation": kp.KMPClassifier(8, stop="validation", random_state=0),
-    "cv": kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
-    "fda": kp.SparseKernelFDA(8),
-    "fda-cv": kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=6, cv=2, gammas=[0.1, 0.5]),
+    **{name: ESTIMATORS[name][0] for name in ("classifier-auto", "validation-classes", "cv-classes", "fda", "cv-fda")},
 }
-OTHERS = {
-    "pca": kp.SparseKernelPCA(12, n_components=4),
-    "pca-random": kp.SparseKernelPCA(12, n_components=4, selection="random", random_state=0),
-    "nystroem": kp.PursuitNystroem(n_components=12),
-    "nystroem-diagonal": kp.PursuitNystroem(n_components=12, selection="diagonal", kernel="laplacian"),
-    "nystroem-prefit": kp.PursuitNystroem(n_components=12, selection="prefit"),
-    "novelty": kp.SparseKernelNovelty(12, random_state=0),
-    "cca": kp.SparseKernelCCA(8),
-    "cca-projection": kp.SparseKernelCCA(8, deflation="projection", signed=False),
-}
-OUTPUTS = (
-    "predict",
-    "decision_function",
-    "predict_proba",
-    "predict_log_proba",
-    "transform",
-    "score_samples",
-    "residual",
-)
+OTHERS = [name for name, (model, _) in ESTIMATORS.items() if not is_classifier(model)]
+OUTPUTS = [
+    *("predict", "decision_function", "predict_proba", "predict_log_proba"),
+    *("transform", "score_samples", "residual"),
+]
 
 
 def three_classes(y):
@@ -131,7 +97,7 @@ FITTED: dict = {}
 
 def on_numpy(estimator, X, y, **fit):
     """Fitted once for all libraries it is compared with."""
-    key = (id(estimator), *(array.tobytes() for array in (X, y, *fit.values())))
+    key = (id(estimator), *(b"" if array is None else array.tobytes() for array in (X, y, *fit.values())))
     if key not in FITTED:
         FITTED[key] = estimator, sklearn.clone(estimator).fit(X, y, **fit)  # kept, so that no other has its id
     return FITTED[key][1]
@@ -141,8 +107,8 @@ def compare(estimator, X, y, move, atol=1e-10, **fit):
     """Fit on NumPy and on moved arrays; the same atoms and outputs, the outputs where X is."""
     expected = on_numpy(estimator, X, y, **fit)
     with dispatch():
-        X_there = move(X)
-        model = sklearn.clone(estimator).fit(X_there, move(y), **{name: move(value) for name, value in fit.items()})
+        X_there, y_there = move(X), None if y is None else move(y)
+        model = sklearn.clone(estimator).fit(X_there, y_there, **{name: move(value) for name, value in fit.items()})
         found = support(model)
         assert isinstance(found, np.ndarray)
         np.testing.assert_array_equal(found, support(expected))
@@ -161,20 +127,20 @@ def compare(estimator, X, y, move, atol=1e-10, **fit):
     return model, expected, X_there
 
 
-@pytest.mark.filterwarnings("ignore:column 1 of y has")
+@pytest.mark.filterwarnings("ignore:column . of y has", "ignore:about .* of new rows")
 @pytest.mark.parametrize(("data", "space"), DATA_IN_SPACES)
-@pytest.mark.parametrize("name", [*REGRESSORS, *OTHERS])
+@pytest.mark.parametrize("name", OTHERS)
 def test_regressors_transformers_and_detectors(name, data, space):
-    move, (X, y) = moved(space), DATA[data]()
-    y = np.stack([y, X[:, 0] ** 2], axis=1) if name.startswith("cca") else y
-    atol = 1e-6 if name == "huber" else 1e-8 if name in OTHERS else 1e-10  # huber by descent
-    model, expected, there = compare((REGRESSORS | OTHERS)[name], X, y, move, atol)
+    move, (X, y), (estimator, kind) = moved(space), DATA[data](), ESTIMATORS[name]
+    y = target_of(kind, X, y)
+    atol = 1e-6 if name in BY_DESCENT else 1e-10 if is_regressor(estimator) else 1e-8
+    model, expected, there = compare(estimator, X, y, move, atol)
     fitted = getattr(model, "best_estimator_", model)
     with dispatch():
         if hasattr(fitted, "dual_coef_"):
             same_place(fitted.dual_coef_, there)
             same_place(fitted.support_vectors_, there)
-        if name in REGRESSORS:
+        if is_regressor(model):
             assert model.score(there, move(y)) == pytest.approx(expected.score(X, y))
         if name == "conformal":
             interval = model.predict_interval(there)
@@ -185,7 +151,7 @@ def test_regressors_transformers_and_detectors(name, data, space):
             distances = on_host(model.residual(there))
             np.testing.assert_allclose(distances, expected.residual(X), atol=1e-8)
             np.testing.assert_array_equal(distances, on_host(model.residual(there, np.ones(len(X)))))
-        if name.startswith("cca"):
+        if kind == "views":
             assert 0 < model.score(there, move(y)) <= 1
             same_place(model.transform(there, move(y))[1], there)
 
@@ -204,7 +170,7 @@ def test_classifiers(name, n_classes, space):
     X, y = plain()
     y = (y > 0).astype(np.int64) if n_classes == 2 else three_classes(y)
     # The optimiser of the other losses stops at a relative change of 1e-15 of the loss: weights know eight digits.
-    atol = 1e-10 if name in ("squared_error", "cv", "fda", "fda-cv", "validation") else 1e-6
+    atol = 1e-6 if name in LOSSES and name != "squared_error" else 1e-10
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         model, _, X_there = compare(CLASSIFIERS[name], X, y, moved(space), atol)
@@ -242,13 +208,11 @@ def test_kernels(kernel, space):
 
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize(
-    "name", ["prefit", "huber", "tiles", "log_loss", "fda", "pca", "nystroem", "novelty", "cca", "faces"]
+    "name", ["regressor", "huber", "tiles", "log_loss", "fda", "pca", "nystroem-prefit", "novelty", "cca", "faces"]
 )
 def test_single_precision(name, space):
-    estimator = {**REGRESSORS, **CLASSIFIERS, **OTHERS}[name]
-    X, y = plain()
-    X, move = X.astype(np.float32), moved(space)
-    y = three_classes(y) if name in CLASSIFIERS else np.stack([y, y**2], axis=1) if name == "cca" else y
+    (estimator, kind), (X, y), move = ESTIMATORS[name], plain(), moved(space)
+    X, y = X.astype(np.float32), target_of(kind if kind != "none" else "values", X, y)
     expected = on_numpy(estimator, X, y)
     with dispatch():
         model = sklearn.clone(estimator).fit(move(X), move(y))
