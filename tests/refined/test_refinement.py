@@ -7,6 +7,7 @@ import pytest
 
 import tests.oracle.refinement as reference
 from kernelpursuit.refined import evidence
+from kernelpursuit.refined.bound import JITTER, bound_coefficients, negative_bound
 from kernelpursuit.refined.descent import Batch, Model, Rates, batch_loss, descend, gradient, one_cycle, slope
 from kernelpursuit.refined.evidence import (
     MOVES,
@@ -76,19 +77,25 @@ def test_a_row_of_weight_three_is_the_row_three_times():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("at", [(0.2, -1.0), (6.0, -7.0)])
-def test_gradient_of_the_evidence(weighted, at):
+@pytest.mark.parametrize("at", [(0.2, -1.0), (4.0, -5.0), (6.0, -7.0)])
+@pytest.mark.parametrize("objective", [negative_evidence, negative_bound])
+def test_gradient_of_the_evidence_and_of_its_bound(objective, weighted, at):
     X, Y, atoms = problem()
     weights = np.random.default_rng(1).uniform(0.5, 2, size=N) if weighted else None
     rows, prior, start = Rows(X, Y, weights), Prior(1.0, 0.5, 0.3), atoms.centers + 0.2
     rows = Rows(X, Y - rows.mean(Y), weights)
+    if objective is negative_bound:  # all atoms have one width, which stays
+        atoms = atoms._replace(log_widths=np.full(K, -1.0))
 
     def value(theta):
-        return negative_evidence(as_atoms(theta), theta[-2], theta[-1], rows, prior, start)[0]
+        return objective(as_atoms(theta), theta[-2], theta[-1], rows, prior, start)[0]
 
-    _, by, *by_variances = negative_evidence(atoms, *at, rows, prior, start)
-    numerical = differences(value, as_vector(atoms, at))
-    np.testing.assert_allclose(as_vector(by, by_variances), numerical, rtol=1e-5, atol=1e-4)
+    _, by, *by_variances = objective(atoms, *at, rows, prior, start)
+    found, literal = as_vector(by, by_variances), differences(value, as_vector(atoms, at))
+    moving = np.ones(len(found), dtype=bool)
+    moving[K * D : K * D + K] = objective is negative_evidence
+    rtol, atol = (1e-5, 1e-4) if objective is negative_evidence else (1e-4, 1e-5 * np.max(np.abs(found)))
+    np.testing.assert_allclose(found[moving], literal[moving], rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +189,54 @@ def test_coefficients_and_their_uncertainty_match_the_literal_posterior():
     np.testing.assert_allclose(phi @ found.coef + found.intercept, mean, rtol=1e-8, atol=1e-10)
     spread = np.sum(((phi - found.mean) @ found.factor.T) ** 2, axis=1)
     np.testing.assert_allclose(0.1 * (1 + 1 / N) + spread, variance, rtol=1e-8)
+
+
+def bound_problem():
+    X, Y, atoms = problem()
+    return X, Y, atoms._replace(log_widths=np.full(K, -1.0))
+
+
+def kernel(atoms, A, B, signal):
+    """Literally."""
+    difference = (A[:, None] - B[None]) * np.exp(atoms.log_weights)
+    return signal * np.exp(-np.exp(-1.0) * np.sum(difference**2, axis=-1))
+
+
+def test_the_bound_is_that_of_titsias():
+    (X, Y, atoms), s, v = bound_problem(), np.exp(0.3), np.exp(-1.0)
+    among = kernel(atoms, atoms.centers, atoms.centers, s) + JITTER * s * np.eye(K)
+    covered = kernel(atoms, X, atoms.centers, s) @ np.linalg.solve(among, kernel(atoms, atoms.centers, X, s))
+    covariance = covered + v * np.eye(N)
+    literal = np.linalg.slogdet(covariance)[1] + (N * s - np.trace(covered)) / v
+    literal = 0.5 * (2 * literal + np.trace(Y.T @ np.linalg.solve(covariance, Y)))
+    value, *_ = negative_bound(atoms, 0.3, -1.0, Rows(X, Y), FLAT, atoms.centers)
+    assert value == pytest.approx(literal, rel=1e-10)
+
+
+def test_prediction_with_the_bound_is_that_of_the_process():
+    (X, Y, atoms), s, v = bound_problem(), np.exp(0.3), np.exp(-1.0)
+    new = np.random.default_rng(3).normal(size=(7, D))
+    found = bound_coefficients(atoms, Rows(X, Y), s, v)
+    among = kernel(atoms, atoms.centers, atoms.centers, s) + JITTER * s * np.eye(K)
+    cross, here = kernel(atoms, atoms.centers, X, s), kernel(atoms, new, atoms.centers, s)
+    precision = among + cross @ cross.T / v
+    np.testing.assert_allclose((here / s) @ found.coef, here @ np.linalg.solve(precision, cross @ Y) / v, rtol=1e-8)
+    phi = here / s
+    variance = np.sum((phi @ found.factor.T) ** 2, axis=1) + found.outside
+    variance -= np.sum((phi @ found.outside_factor.T) ** 2, axis=1)
+    literal = s - np.sum(here * np.linalg.solve(among, here.T).T, axis=1)
+    literal += np.sum(here * np.linalg.solve(precision, here.T).T, axis=1)
+    np.testing.assert_allclose(variance, literal, rtol=1e-8)
+
+
+def test_widths_stay_under_the_bound_and_targets_without_noise_are_fitted():
+    line = np.linspace(-3, 3, 60)[:, None]
+    atoms, rows = Atoms(line[::6], np.full(10, np.log(0.3)), np.zeros(1)), Rows(line, np.sin(2 * line))
+    found = maximise_evidence(atoms, rows, objective=negative_bound, noise=0.3, max_iter=150)
+    np.testing.assert_array_equal(found.atoms.log_widths, atoms.log_widths)
+    assert found.noise < 1e-4 and not found.interrupted
+    value, *_ = negative_bound(atoms, np.log(1e8), np.log(1e-7), rows, Prior(), atoms.centers)
+    assert np.isfinite(value)
 
 
 def targets(loss, Y):
