@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 import kernelpursuit as kp
+from kernelpursuit import __main__
 
 pytest.importorskip("skrub")
 pytest.importorskip("skops")
@@ -51,7 +52,7 @@ def few_settings(monkeypatch):
 
 def start(code_or_module: list[str], **options) -> subprocess.Popen[str]:
     """Start another interpreter that finds the package where this one found it."""
-    home = str(Path(kp.__main__.__file__).parents[1])
+    home = str(Path(__main__.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": home}
     return subprocess.Popen(
         [sys.executable, *code_or_module],
@@ -134,7 +135,7 @@ def test_interruption(run, monkeypatch, capsys):
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "kernelpursuit: interrupted\n")
     monkeypatch.setattr(commands, "cli", raising(KeyboardInterrupt))  # outside any command
     with pytest.raises(SystemExit) as end:
-        kp.__main__.main()
+        __main__.main()
     assert end.value.code == 130
     assert capsys.readouterr().err == "kernelpursuit: interrupted\n"
 

@@ -9,33 +9,20 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import kernelpursuit as kp
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.parameters import columns
 from tests.pairwise import pairwise
 from tests.problems import data
+from tests.registry import BY_DESCENT, MODELS, target_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the kernels are wide
 
 rng = np.random.default_rng(0)
-X = np.sort(rng.uniform(-3, 3, size=(300, 1)), axis=0)
+X = rng.uniform(-3, 3, size=(300, 2))
 SINE = np.sin(3 * X[:, 0])
-CLASSES = np.digitize(SINE, [-0.4, 0.5])
-NEW = rng.uniform(-3, 3, size=(200, 1)).astype(np.float32)  # the same numbers in both precisions
+NEW = rng.uniform(-3, 3, size=(200, 2)).astype(np.float32)  # the same numbers in both precisions
 WIDE = {"gamma": 0.1}  # nearly all functions of the span are differences of large numbers
-
-MODELS = {
-    "regressor": (kp.KMPRegressor(25, **WIDE), SINE, ["predict", "staged_predict"]),
-    "basic": (kp.KMPRegressor(60, variant="basic", gamma=1.0), SINE, ["predict"]),
-    "functions": (kp.KMPRegressor(12, kernel=["rbf", columns(lambda Z: Z ** np.arange(8))], **WIDE), SINE, ["predict"]),
-    "classifier": (kp.KMPClassifier(20, **WIDE), CLASSES, ["decision_function", "predict"]),
-    "log_loss": (kp.KMPClassifier(8, loss="log_loss", gamma=1.0), CLASSES > 0, ["predict_proba", "predict"]),
-    "fda": (kp.SparseKernelFDA(20, **WIDE), CLASSES, ["decision_function", "predict", "transform"]),
-    "pca": (kp.SparseKernelPCA(12, **WIDE), None, ["transform", "residual", "approximate_kernel"]),
-    "pca linear": (kp.SparseKernelPCA(1, kernel=("poly", {"degree": 2})), None, ["transform", "residual"]),
-    "novelty": (kp.SparseKernelNovelty(12, random_state=0, **WIDE), None, ["score_samples", "predict"]),
-    "nystroem": (kp.PursuitNystroem(n_components=12, **WIDE), None, ["transform"]),
-    "cca": (kp.SparseKernelCCA(12, gamma_x=0.1, gamma_y=0.1), np.cos(X), ["transform", "both"]),
-    "faces": (kp.PolytopeFacesRegressor(20, gamma=1.0), SINE, ["predict"]),
-}
+ALL = MODELS | BY_DESCENT
+OUTPUTS = ["predict", "staged_predict", "decision_function", "predict_proba", "transform", "residual"]
+OUTPUTS += ["approximate_kernel", "score_samples", "both views"]
 
 
 def agree(single, double):
@@ -47,19 +34,26 @@ def agree(single, double):
 
 
 def output(model, method, rows):
-    if method == "both":  # views
-        return np.hstack(model.transform(rows, np.cos(NEW.astype(np.float64))))
-    values = getattr(model, method)(rows)
-    return np.stack(list(values)) if method == "staged_predict" else values
+    if method == "both views":
+        return np.hstack(model.transform(rows, model.y_support_vectors_.astype(np.float64)[[0] * len(rows)]))
+    if method == "staged_predict":
+        return np.stack([*model.staged_predict(rows), model.predict(rows)])
+    return getattr(model, method)(rows)
 
 
-@pytest.mark.parametrize(("name", "method"), [(name, method) for name in MODELS for method in MODELS[name][2]])
-def test_a_model_computes_in_its_own_precision(name, method):
-    model, y, _ = MODELS[name]
-    model = clone(model).fit(X, y)
-    single, double = output(model, method, NEW), output(model, method, NEW.astype(np.float64))
-    assert single.dtype == (np.float32 if double.dtype.kind == "f" and name != "novelty" else double.dtype)
-    agree(single, double)
+@pytest.mark.filterwarnings("ignore:about .* of new rows")
+@pytest.mark.parametrize("name", ALL)
+def test_a_model_computes_in_its_own_precision(name):
+    model, kind = ALL[name]
+    model = clone(model)
+    model.set_params(**{width: 0.1 for width in ("gamma", "gamma_x", "gamma_y") if width in model.get_params()})
+    model.fit(X, target_of(kind, X, SINE))
+    for method in OUTPUTS:
+        if hasattr(model, method) or (method == "both views" and kind == "views"):
+            single, double = output(model, method, NEW), output(model, method, NEW.astype(np.float64))
+            kept = double.dtype.kind != "f" or isinstance(model, kp.SparseKernelNovelty)  # whose scores are float64
+            assert single.dtype == (double.dtype if kept else np.float32)
+            agree(single, double)
 
 
 @pytest.mark.parametrize("make", [kp.KMPRegressor, kp.SparseKernelPCA, kp.PursuitNystroem], ids=lambda m: m.__name__)
@@ -91,7 +85,7 @@ def test_single_precision_models_take_double_precision_rows():
     model = kp.KMPRegressor(8, gamma=1.0).fit(single, SINE)
     assert model.predict(NEW.astype(np.float64)).dtype == np.float64
     np.testing.assert_allclose(model.predict(NEW.astype(np.float64)), model.predict(NEW), atol=1e-3)
-    assert model.predict(np.array([[1e200]]))[0] == pytest.approx(model.intercept_, rel=1e-5)  # far from all atoms
+    assert model.predict(np.full((1, 2), 1e200))[0] == pytest.approx(model.intercept_, rel=1e-5)  # far from all atoms
 
 
 def test_tensors():
