@@ -59,7 +59,7 @@ def test_sparse_equals_dense(kernel, weighted, centers, make):
     np.testing.assert_array_equal(dense.support_, thin.support_)
     for one in (dense, thin):
         for new in (X, make(X)):
-            np.testing.assert_allclose(one.predict(new), dense.predict(X), rtol=1e-7, atol=1e-7)
+            np.testing.assert_allclose(one.predict(new), dense.predict(X), rtol=1e-7, atol=1e-8)
     found = thin.support_vectors_
     assert sparse.issparse(found) == (centers is None)
     np.testing.assert_array_equal(found if centers else found.toarray(), dense.support_vectors_)
