@@ -54,14 +54,8 @@ def start(code_or_module: list[str], **options) -> subprocess.Popen[str]:
     """Start another interpreter that finds the package where this one found it."""
     home = str(Path(__main__.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": home}
-    return subprocess.Popen(
-        [sys.executable, *code_or_module],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *code_or_module], env=environment, **pipes, **options)
 
 
 def sample(task: str) -> pa.Table:
@@ -306,14 +300,19 @@ def models(tmp_path_factory):
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_fit_says_what_it_did_and_how_good_it_is(models, task):
-    text = (models / f"{task}.txt").read_text()
+def test_what_is_said_of_a_model(models, task, run):
+    """By `fit`, and by `describe`."""
+    fitted, described = (models / f"{task}.txt").read_text(), run("describe", str(models / f"{task}.model"))
     for words in (
         "90 rows, 4 columns (2 numbers, 1 text, 1 date)", "18 are held out", "This takes about", "95 % confidence",
         "Always naming", "with 4 terms", "The best of its peers",
     ):  # fmt: skip
-        assert words in text
-    assert text.count("Wrote") == 1
+        assert words in fitted
+    assert fitted.count("Wrote") == 1
+    assert described.exit_code == 0 and described.stderr == ""
+    kinds = ("b (number)", "when (date)", "kind (text)")
+    for words in (f"{task.capitalize()} of 'y'", "4 terms", *kinds, "confidence"):
+        assert words in described.stdout
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
@@ -425,14 +424,6 @@ def test_what_cannot_be_done(models, run, call, words):
 def test_a_journal_in_no_folder(models, run):
     asked = run("fit", str(models / "regression.parquet"), "--target", "y", "--out", "m", "--resume", "no/file")
     assert asked.exit_code == 2 and "--resume 'no/file': there is no folder 'no'" in asked.stderr
-
-
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_description(models, task, run):
-    result = run("describe", str(models / f"{task}.model"))
-    assert result.exit_code == 0 and result.stderr == ""
-    for words in (f"{task.capitalize()} of 'y'", "4 terms", "b (number)", "when (date)", "kind (text)", "confidence"):
-        assert words in result.stdout
 
 
 def test_only_models_of_tables_are_described(tmp_path, run):
