@@ -196,7 +196,9 @@ def model(files):
     return load(files / "m")
 
 
-@pytest.mark.parametrize("rows", [np.zeros((3, 1)), [[1.0]], pd.Series([1.0], ["a"]), None], ids=repr)
+@pytest.mark.parametrize(
+    "rows", [np.zeros((3, 1)), [[1.0]], pd.Series([1.0], ["a"]), None], ids=["array", "list", "row", "None"]
+)
 @pytest.mark.parametrize("method", ["predict", "predict_interval"])
 def test_rows_that_are_no_table(model, method, rows):
     message = rf"a table with the columns 'a': .*DataFrame.*; got {type(rows).__name__}"
