@@ -345,7 +345,7 @@ def test_rows_come_by_standard_input_and_a_bad_one_is_named(models):
 
     def predict(*lines):
         call = ["predict", str(models / "regression.model"), "-"]
-        return CliRunner().invoke(commands.cli, call, input="\n".join([*lines, ""]))
+        return CliRunner().invoke(commands.cli, call, input="\n".join(lines))
 
     rows = ["kind,b,a,when", *[f"k{i},{i / 9},,2024-05-0{i + 1}" for i in range(5)]]
     good = predict(*rows)
@@ -355,7 +355,8 @@ def test_rows_come_by_standard_input_and_a_bad_one_is_named(models):
     check_refusal(bad, "standard input: row 6, column 'b': 'x' is not a number")
     missing = predict("kinds,b,a,when", "k1,1,2,2024-01-01")
     check_refusal(missing, "column 'kind': no such column; did you mean 'kinds'?")
-    check_refusal(predict("kind,b,a,when"), "no rows of data")
+    for header in (["kind,b,a,when"], ["kind,b,a,when", ""]):  # without a line end, and with one
+        check_refusal(predict(*header), "no rows of data")
 
 
 def test_a_hyphen_is_standard_output(models, run):
