@@ -290,7 +290,7 @@ class quantile(Loss):
         """All quantiles of residuals without spread are their median; a tilted loss would miss it by its width."""
         return by_target(
             [
-                quantile(self.share, ROUNDED_SHARE * spread) if spread > 0 else quantile(0.5, ROUNDED_SHARE)
+                quantile(self.share, float(ROUNDED_SHARE * spread)) if spread > 0 else quantile(0.5, ROUNDED_SHARE)
                 for spread in spreads
             ]
         )

@@ -58,19 +58,17 @@ def test_a_journal_of_another_fit_is_refused_with_the_reason(table, tmp_path, mo
     monkeypatch.setattr(training, "RefinedKMPRegressor", partial(RefinedKMPRegressor, epochs=3))
     monkeypatch.setattr(training, "peer_errors", lambda *_: (_ for _ in ()).throw(TableError("killed")))
     assert "killed" in command(table, tmp_path).output
-    for more, reason in [
-        (["--seed", "1"], "random_state=0 there and 1 here"),
-        (["--n-atoms", "auto"], "n_atoms=3 there and 'auto' here"),
-        (["--target", "x"], "was made on other data"),
-        (["--drop", "colour"], "was made on other data"),
-    ]:
-        found = command(table, tmp_path, *more)
-        assert found.exit_code == 2 and "--resume" in found.output and reason in found.output
     other = tmp_path / "other.csv"
     other.write_text(table.read_text().replace("red", "blue", 1))
-    found = command(other, tmp_path)
-    assert found.exit_code == 2 and "was made on other data" in found.output
+
+    def assert_refused(file, more, reason):
+        found = command(file, tmp_path, *more)
+        assert found.exit_code == 2 and "--resume" in found.output and reason in found.output
+
+    assert_refused(table, ["--seed", "1"], "random_state=0 there and 1 here")
+    assert_refused(table, ["--n-atoms", "auto"], "n_atoms=3 there and 'auto' here")
+    for file, more in ((table, ["--target", "x"]), (table, ["--drop", "colour"]), (other, [])):
+        assert_refused(file, more, "was made on other data")
     (tmp_path / "file").write_text("x,colour,y\n")
-    found = command(table, tmp_path)
-    assert found.exit_code == 2 and "is no journal" in found.output
+    assert_refused(table, [], "is no journal")
     assert (tmp_path / "file").read_text() == "x,colour,y\n"

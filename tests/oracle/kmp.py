@@ -155,7 +155,9 @@ def deflation_scores(X, T, C, atoms, live):
     return ((X.T @ r) ** 2).sum(axis=1)[live] / squared_norms(X)[live]
 
 
-def pursue(rule, D, Y, n_atoms, weights, intercept, alpha, G, dead, tie, path):
+def pursue(
+    rule, D, Y, n_atoms, *, weights=None, intercept=False, alpha=0.0, G=None, dead=DEAD, tie=TIE, path=None
+) -> Pursuit:
     """Repeat: score the live atoms by the rule, take the best, fit all the coefficients. Stop when none is alive."""
     X, T, C = augmented(D, Y, weights, intercept, alpha, G)
     out = Pursuit([], [], [], [], [])
@@ -175,25 +177,19 @@ def pursue(rule, D, Y, n_atoms, weights, intercept, alpha, G, dead, tie, path):
     return out
 
 
-def backfit(
-    D, Y, n_atoms, *, weights=None, intercept=False, alpha=0.0, G=None, dead=DEAD, tie=TIE, path=None
-) -> Pursuit:
+def backfit(D, Y, n_atoms, **options) -> Pursuit:
     """Orthogonal matching pursuit: `pursue` with `backfit_scores`."""
-    return pursue(backfit_scores, D, Y, n_atoms, weights, intercept, alpha, G, dead, tie, path)
+    return pursue(backfit_scores, D, Y, n_atoms, **options)
 
 
-def prefit(
-    D, Y, n_atoms, *, weights=None, intercept=False, alpha=0.0, G=None, dead=DEAD, tie=TIE, path=None
-) -> Pursuit:
+def prefit(D, Y, n_atoms, **options) -> Pursuit:
     """Pre-fitting by exhaustive search: `pursue` with `prefit_scores`."""
-    return pursue(prefit_scores, D, Y, n_atoms, weights, intercept, alpha, G, dead, tie, path)
+    return pursue(prefit_scores, D, Y, n_atoms, **options)
 
 
-def prefit_deflation(
-    D, Y, n_atoms, *, weights=None, intercept=False, alpha=0.0, G=None, dead=DEAD, tie=TIE, path=None
-) -> Pursuit:
+def prefit_deflation(D, Y, n_atoms, **options) -> Pursuit:
     """Pre-fitting by deflation of the whole matrix: `pursue` with `deflation_scores`."""
-    return pursue(deflation_scores, D, Y, n_atoms, weights, intercept, alpha, G, dead, tie, path)
+    return pursue(deflation_scores, D, Y, n_atoms, **options)
 
 
 def leave_one_out(D_A, Y, *, weights=None, intercept=False, alpha=0.0, G_AA=None):

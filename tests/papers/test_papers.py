@@ -70,29 +70,29 @@ def tasks(*splits):
     return [{"set": "toy", "split": split, "quick": True} for split in splits]
 
 
-def test_finished_tasks_are_not_run_again(tmp_path, capsys):
+@pytest.fixture
+def settings(tmp_path):
     CALLS.clear()
-    settings = Settings("toy", out=tmp_path, jobs=1)
+    return Settings("toy", out=tmp_path / "new" / "folder", jobs=1)
+
+
+def test_finished_tasks_are_not_run_again(settings, capsys):
     first = measure_all(tasks(0, 1), measure, settings)
     assert CALLS == [0, 1]
     both = measure_all(tasks(1, 2, 0), measure, settings)
     assert CALLS == [0, 1, 2]
-    assert [record["split"] for record in both] == [1, 2, 0]
-    assert [both[2], both[0]] == first
+    assert [record["split"] for record in both] == [1, 2, 0] and [both[2], both[0]] == first
     assert "2 of 3 tasks are finished from before" in capsys.readouterr().err
-    changed = [{"set": "toy", "split": 0, "quick": False}]
-    measure_all(changed, measure, settings)
+    measure_all([{"set": "toy", "split": 0, "quick": False}], measure, settings)
     assert CALLS == [0, 1, 2, 0], "another setting is another task"
 
 
-def test_an_interruption_loses_nothing_and_a_torn_line_is_dropped(tmp_path):
-    CALLS.clear()
-    settings = Settings("toy", out=tmp_path / "new" / "folder", jobs=1)
+def test_an_interruption_loses_nothing_and_a_torn_line_is_dropped(settings):
     with pytest.raises(KeyboardInterrupt):
         measure_all([*tasks(0, 1), {"set": "toy", "split": 2, "fails": True}], measure, settings)
     file = settings.file(".jsonl")
-    assert len(file.read_text().splitlines()) >= 1
     kept = file.read_text()
+    assert len(kept.splitlines()) >= 1
     file.write_text(kept + '{"task": {"set": "toy", "spl')
     CALLS.clear()
     assert len(measure_all(tasks(0, 1, 3), measure, settings)) == 3
@@ -100,24 +100,22 @@ def test_an_interruption_loses_nothing_and_a_torn_line_is_dropped(tmp_path):
     assert all(json.loads(line) for line in file.read_text().splitlines())
 
 
-def test_lines_that_are_no_record_are_dropped_and_said(tmp_path, capsys):
-    settings = Settings("toy", out=tmp_path, jobs=1)
-    first = measure_all(tasks(0, 1), measure, settings)
-    file = settings.file(".jsonl")
+KEY = b'{"set": "toy", "split": 2, "quick": true}'
+STRANGE = [b"[]", b"3", b'{"task": 1}', b'{"task": %b, "record": 0}' % KEY, b'{"task": %b, "record": {}}' % KEY]
+STRANGE += [b'{"task": %b, "record": {"seconds": "\xff"}}' % KEY, b"\xff\xfe", b""]
+
+
+@pytest.mark.parametrize("line", STRANGE)
+def test_lines_that_are_no_record_are_dropped_and_said(settings, capsys, line):
+    first, file = measure_all(tasks(0, 1), measure, settings), settings.file(".jsonl")
     whole = file.read_bytes()
-    key = b'{"set": "toy", "split": 2, "quick": true}'
-    strange = [b"[]", b"3", b'{"task": 1}', b'{"task": %b, "record": 0}' % key, b'{"task": %b, "record": {}}' % key]
-    strange += [b'{"task": %b, "record": {"seconds": "\xff"}}' % key, b"\xff\xfe", b""]
-    for line in strange:
-        file.write_bytes(line + b"\n" + whole)
-        CALLS.clear()
-        assert measure_all(tasks(0, 1), measure, settings) == first
-        assert CALLS == [] and file.read_bytes() == whole, line
-        assert f"{file}: 1 lines are no records" in capsys.readouterr().err
-        file.write_bytes(line + b"\n" + whole)
-        assert len(read_records(file)) == 2, "reading alone changes nothing"
-        assert file.read_bytes() != whole
-    file.write_bytes(whole.rstrip())
+    file.write_bytes(line + b"\n" + whole)
+    assert len(read_records(file)) == 2 and file.read_bytes() != whole, "reading alone changes nothing"
+    CALLS.clear()
+    assert measure_all(tasks(0, 1), measure, settings) == first
+    assert CALLS == [] and file.read_bytes() == whole
+    assert f"{file}: 1 lines are no records" in capsys.readouterr().err
+    file.write_bytes(whole.rstrip())  # without the last line end
     assert len(measure_all(tasks(0, 1, 2), measure, settings)) == len(read_records(file)) == 3
 
 
@@ -132,8 +130,7 @@ def interrupted(task, data_dir):
     return {"value": KMPRegressor(10, stop=rule).fit(X, np.sin(9 * X[:, 0])).score(X, X[:, 0])}
 
 
-def test_an_interrupted_fit_is_no_result(tmp_path):
-    settings = Settings("toy", out=tmp_path, jobs=1)
+def test_an_interrupted_fit_is_no_result(settings):
     with pytest.raises(KeyboardInterrupt):
         measure_all(tasks(0), interrupted, settings)
     assert settings.file(".jsonl").read_text() == ""
@@ -149,9 +146,9 @@ def test_worker_processes(tmp_path):
     assert {record["where"] for record in records} == {"there"}
 
 
-def test_progress_bar(tmp_path, capsys, monkeypatch):
+def test_progress_bar(settings, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    measure_all(tasks(0, 1), square, Settings("toy", out=tmp_path, jobs=1))
+    measure_all(tasks(0, 1), square, settings)
     shown = capsys.readouterr().err
     assert "\rtoy [############............] 1/2  toy 0" in shown
     assert shown.endswith("\n") and shown.count("\n") == 1
@@ -193,21 +190,30 @@ def test_resampled_t_test_has_its_level():
 
 
 @pytest.fixture
-def toy(monkeypatch):
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
+def add(monkeypatch):
+    """Let a module be the only one of the papers."""
 
+    def add_module(name, **attributes):
+        module = types.ModuleType(f"papers.{name}")
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(papers, "NAMES", (name.replace("_", "-"),))
+
+    return add_module
+
+
+@pytest.fixture
+def toy(add):
     def page(records):
         figure = Figure(layout="constrained")
         figure.subplots().plot([record["value"] for record in records])
         verdicts = [Verdict("squares grow", judge(True), f"{records[-1]['value']}")]
         return Page("A paper", table(["n"], [[3]]), ["all"], ["none"], verdicts, figure, "a line")
 
-    module = types.ModuleType("papers.toy")
-    module.TITLE, module.DATA, module.page = "A toy", ("iris",), page
-    module.run = lambda settings: measure_all(tasks(0, 1, 2), square, settings)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(papers, "NAMES", ("toy",))
+    def run(settings):
+        return measure_all(tasks(0, 1, 2), square, settings)
+
+    add("toy", TITLE="A toy", DATA=("iris",), page=page, run=run)
 
 
 @pytest.fixture
@@ -273,11 +279,8 @@ def test_nothing_of_it_is_installed():
     assert not names & {"datasets", "experiments", *(name.replace("-", "_") for name in papers.NAMES)}
 
 
-def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch, invoke):
-    monkeypatch.setattr(papers, "NAMES", ("mg-only",))
-    module = types.ModuleType("papers.mg_only")
-    module.TITLE, module.DATA, module.run = "", ("mg",), lambda settings: pytest.fail("was run")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch, invoke, add):
+    add("mg_only", TITLE="", DATA=("mg",), run=lambda settings: pytest.fail("was run"))
     monkeypatch.setenv("KERNELPURSUIT_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     status, _, err = invoke("mg-only", "--data", tmp_path, "--out", tmp_path / "out")

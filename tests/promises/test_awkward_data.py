@@ -59,37 +59,23 @@ OPTIONS = {
     "alpha": [0.0, 0.0, 1e-3],
     "fit_intercept": [True, False],
 }
-SEEDS = st.integers(0, 2**32 - 1)
-
-
-def pick(rng, options):
-    return {name: values[rng.integers(len(values))] for name, values in options.items()}
-
-
-@PROPERTY
-@given(SEEDS)
-def test_regression_is_finite_or_says_why(seed):
-    rng = np.random.default_rng(seed)
-    options = pick(rng, OPTIONS | {"variant": ["prefit", "backfit"]})
-    finite_or_named(KMPRegressor(**options), *awkward(rng))
+FEW = {"n_atoms": [1, 4, 8, "auto"], "loss": ["squared_error", "huber"]}
+MODELS = {
+    "regression": (KMPRegressor, {"variant": ["prefit", "backfit"]}),
+    "other losses": (KMPRegressor, {"variant": ["prefit", "basic"], "candidates": [None, 1, 5]} | FEW),
+    "classes": (KMPClassifier, {"loss": ["squared_error", "log_loss"], "n_atoms": [1, 5, "auto"]}),
+}
 
 
 @PROPERTY
-@given(SEEDS)
-def test_other_losses_and_sampling_are_finite_or_say_why(seed):
-    rng = np.random.default_rng(seed)
-    choices = {"variant": ["prefit", "basic"], "candidates": [None, 1, 5], "loss": ["squared_error", "huber"]}
-    options = pick(rng, OPTIONS | choices | {"n_atoms": [1, 4, 8, "auto"]})
-    finite_or_named(KMPRegressor(**options, random_state=0), *awkward(rng))
-
-
-@PROPERTY
-@given(SEEDS)
-def test_classification_is_finite_or_says_why(seed):
-    rng = np.random.default_rng(seed)
-    options = pick(rng, OPTIONS | {"loss": ["squared_error", "log_loss"], "n_atoms": [1, 5, "auto"]})
+@pytest.mark.parametrize("name", MODELS)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_any_fit_is_finite_or_says_why(name, seed):
+    rng, (make, more) = np.random.default_rng(seed), MODELS[name]
+    options = {option: values[rng.integers(len(values))] for option, values in (OPTIONS | more).items()}
     X, y = awkward(rng)
-    finite_or_named(KMPClassifier(**options, random_state=0), X, rng.integers(0, rng.integers(1, 5), len(y)))
+    y = rng.integers(0, rng.integers(1, 5), len(y)) if make is KMPClassifier else y
+    finite_or_named(make(**options, random_state=0), X, y)
 
 
 # one sign of infinity: of both scikit-learn itself takes the sum
@@ -105,10 +91,9 @@ def test_any_floats_at_all(X):
 @pytest.mark.parametrize("scale", [1e155, 1e200, 1e300])
 def test_huge_targets(scale):
     X, y = data()
-    model = KMPRegressor(5).fit(X, y / np.abs(y).max() * scale)
-    np.testing.assert_allclose(
-        model.predict(X) / scale, KMPRegressor(5).fit(X, y / np.abs(y).max()).predict(X), rtol=1e-8
-    )
+    y = y / np.abs(y).max()
+    huge, model = (KMPRegressor(5).fit(X, y * size) for size in (scale, 1))
+    np.testing.assert_allclose(huge.predict(X) / scale, model.predict(X), rtol=1e-8)
 
 
 def test_targets_beyond_the_range_of_float32_are_refused():
@@ -128,23 +113,19 @@ def test_features_that_overflow(kernel, candidates, gamma, scale):
 
 @pytest.mark.parametrize("variant", ["prefit", "backfit"])
 @pytest.mark.parametrize("wanted", [30, 10**12])
-def test_more_atoms_than_the_rank(variant, wanted):
+@pytest.mark.parametrize(("options", "rank"), [({"kernel": "linear"}, 3), ({"fit_intercept": False}, 10)], ids=str)
+def test_more_atoms_than_the_rank(variant, wanted, options, rank):
     X, y = data(40)
+    X = X if rank == 3 else np.tile(X[:10], (4, 1))
     with pytest.warns(ConvergenceWarning, match="n_atoms"):
-        model = KMPRegressor(wanted, kernel="linear", variant=variant, stop=tolerance(0)).fit(X, y)
-    assert len(model.support_) == 3 and model.path_.reason == "exhausted"
-    X = np.tile(X[:10], (4, 1))
-    with pytest.warns(ConvergenceWarning, match="n_atoms"):
-        model = KMPRegressor(wanted, variant=variant, stop=tolerance(0), fit_intercept=False).fit(
-            X, np.tile(y, 4)[: len(X)]
-        )
-    assert len(model.support_) <= 10
+        model = KMPRegressor(wanted, variant=variant, stop=tolerance(0), **options).fit(X, y)
+    assert len(model.support_) == rank and model.path_.reason == "exhausted"
 
 
-def test_a_constant_is_enough():
+@pytest.mark.parametrize("value", [0.0, 3.7])
+def test_a_constant_is_enough(value):
     X, _ = data()
-    for y in (np.zeros(len(X)), np.full(len(X), 3.7)):
-        model = KMPRegressor(5).fit(X, y)
-        np.testing.assert_allclose(model.predict(X), y, rtol=1e-14)
-        assert len(model.support_) == 0 and model.path_.reason
-        assert list(model.staged_predict(X)) == []
+    model = KMPRegressor(5).fit(X, np.full(len(X), value))
+    np.testing.assert_allclose(model.predict(X), value, rtol=1e-14)
+    assert len(model.support_) == 0 and model.path_.reason
+    assert list(model.staged_predict(X)) == []

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from kernelpursuit import KMPClassifier, KMPRegressor, SparseKernelCCA, SparseKernelPCA
 from kernelpursuit.losses import Loss, huber
 from tests.fitting.test_stages import PATHS
+from tests.pairwise import pairwise
 from tests.problems import classes, data, quiet_fit
 
 
@@ -33,20 +34,35 @@ def test_data_frames():
             model.predict(X)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian", ["rbf", "cosine"]], ids=str)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
-def test_sparse_equals_dense(kernel, weighted, make):
+def thinned():
+    """Rows with many zeros, and a column that is not centred at 0."""
     X, y = data()
-    X = np.where(np.abs(X) > 0.5, X, 0.0)
-    w = (np.arange(len(X)) % 3).astype(float) if weighted else None
-    dense = quiet_fit(KMPRegressor(7, kernel=kernel), X, y, sample_weight=w)
-    thin = quiet_fit(KMPRegressor(7, kernel=kernel), make(X), y, sample_weight=w)
+    return np.where(np.abs(X) > 0.5, X, 0.0) + np.array([3.0, 0.0, 0.0]), y
+
+
+@pytest.mark.parametrize(
+    ("kernel", "weighted", "centers", "make"),
+    pairwise(
+        ["rbf", "linear", "poly", "laplacian", ["rbf", "cosine"]],
+        [False, True],
+        [None, 20],
+        [sparse.csr_array, sparse.csr_matrix, sparse.csc_array],
+    ),
+    ids=str,
+)
+def test_sparse_equals_dense(kernel, weighted, centers, make):
+    X, y = thinned()
+    weights = (np.arange(len(X)) % 3).astype(float) if weighted else None
+    model = KMPRegressor(5, kernel=kernel, centers=None if centers is None else X[:centers])
+    dense = quiet_fit(clone(model), X, y, sample_weight=weights)
+    thin = quiet_fit(clone(model), make(X), y, sample_weight=weights)
     np.testing.assert_array_equal(dense.support_, thin.support_)
-    for new in (X, make(X)):
-        np.testing.assert_allclose(thin.predict(new), dense.predict(X), rtol=1e-7, atol=1e-8)
-    assert sparse.issparse(thin.support_vectors_)
-    np.testing.assert_array_equal(thin.support_vectors_.toarray(), dense.support_vectors_)
+    for one in (dense, thin):
+        for new in (X, make(X)):
+            np.testing.assert_allclose(one.predict(new), dense.predict(X), rtol=1e-7, atol=1e-8)
+    found = thin.support_vectors_
+    assert sparse.issparse(found) == (centers is None)
+    np.testing.assert_array_equal(found if centers else found.toarray(), dense.support_vectors_)
 
 
 def in_parts(X):
@@ -57,8 +73,7 @@ def in_parts(X):
 
 
 def test_sparse_entries_in_parts_are_their_sums():
-    X, y = data()
-    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    X, y = thinned()
     parts = in_parts(X)
     for model in (KMPRegressor(7), KMPRegressor(7, gamma=1.0, centers=20, random_state=0), SparseKernelPCA(5)):
         one, two = clone(model).fit(sparse.csr_array(X), y), clone(model).fit(parts, y)
@@ -66,39 +81,13 @@ def test_sparse_entries_in_parts_are_their_sums():
         for each in (one, two):
             method = each.predict if hasattr(each, "predict") else each.transform
             np.testing.assert_allclose(method(parts), method(X), rtol=1e-7, atol=1e-8)
+    expected = KMPRegressor(7, gamma=1.0, centers=X[:20]).fit(X, y).predict(X)
     for centers in (X[:20], parts[:20]):
-        given = KMPRegressor(7, gamma=1.0, centers=centers).fit(parts, y)
-        np.testing.assert_allclose(given.predict(X), KMPRegressor(7, gamma=1.0, centers=X[:20]).fit(X, y).predict(X))
+        np.testing.assert_allclose(KMPRegressor(7, gamma=1.0, centers=centers).fit(parts, y).predict(X), expected)
     views = SparseKernelCCA(5, n_components=1, alpha=0.1)
     one, two = clone(views).fit(X, X[:, :2]), clone(views).fit(parts, in_parts(X[:, :2]))
     np.testing.assert_allclose(two.transform(parts, in_parts(X[:, :2]))[1], one.transform(X, X[:, :2])[1], rtol=1e-6)
     assert parts.nnz == 2 * X.size  # what was given is as it was
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "linear", "poly"])
-def test_model_of_dense_data_predicts_sparse_data(kernel):
-    X, y = data()
-    X = np.where(np.abs(X) > 0.5, X, 0.0) + np.array([3.0, 0.0, 0.0])
-    for centers in (None, X[:20]):
-        model = KMPRegressor(3, kernel=kernel, centers=centers).fit(X, y)
-        np.testing.assert_allclose(model.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-7, atol=1e-8)
-    thin = KMPRegressor(3, kernel=kernel, centers=X[:20]).fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(thin.predict(X), model.predict(X), rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"variant": "basic"}, {"loss": "huber"}, {"alpha": 0.1}, {"n_atoms": "auto"}], ids=str
-)
-def test_single_precision(options):
-    X, y = data()
-    model = KMPRegressor(**{"n_atoms": 6} | options)
-    double, single = clone(model).fit(X, y), clone(model).fit(X.astype(np.float32), y.astype(np.float32))
-    assert single.predict(X.astype(np.float32)).dtype == np.float32
-    assert single.support_vectors_.dtype == np.float32
-    assert double.predict(X).dtype == np.float64
-    assert next(single.staged_predict(X.astype(np.float32))).dtype == np.float32
-    if model.n_atoms != "auto":
-        assert np.abs(single.predict(X.astype(np.float32)) - double.predict(X)).max() < 1e-3 * np.abs(y).max()
 
 
 @pytest.mark.parametrize("model", [*PATHS[:4], KMPRegressor(kernel=["rbf", ("rbf", {"gamma": 0.1})])], ids=repr)

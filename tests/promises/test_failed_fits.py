@@ -50,88 +50,47 @@ def use(model, X):
     return values
 
 
-def is_whole(model, X, y):
+def assert_whole(model, X, y):
     use(model, X)
     assert model.n_features_in_ == X.shape[1]
     if hasattr(model, "classes_"):
         np.testing.assert_array_equal(model.classes_, np.unique(y))
-    return True
-
-
-def places(estimator, data):
-    """Numbers of some calls of the package in a fit."""
-    with raising() as calls:
-        clone(estimator).fit(*data)
-    return sorted({int(share * (len(calls) - 1)) for share in SHARES})
-
-
-def fails(model, data, error, place):
-    """Whether a fit that is stopped at a place raises that error; an interrupt may come after the work."""
-    with raising(error, at=place):
-        try:
-            model.fit(*data)
-        except error:
-            return True
-    return False
 
 
 def unchanged(model, before):
     return vars(model).keys() == before.keys() and all(vars(model)[name] is before[name] for name in before)
 
 
+@pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("estimator", FEW_ATOMS, ids=label)
-def test_a_refit_that_fails_leaves_the_model_of_before_or_a_new_one(estimator):
-    old, new = task(estimator, OLD), task(estimator, NEW)
-    fitted, restored = clone(estimator).fit(*old), 0
-    values = use(fitted, OLD)
-    for turn, place in enumerate(places(estimator, new)):
+def test_a_fit_that_fails_leaves_what_was_there_or_a_new_model(estimator, refit):
+    """An interrupt may come after the work; names of new classes beside an old model would be wrong predictions."""
+    data, restored = task(estimator, NEW), 0
+    start = clone(estimator).fit(*task(estimator, OLD)) if refit else clone(estimator)
+    values = use(start, OLD) if refit else None
+    with raising() as calls:
+        clone(estimator).fit(*data)
+    for turn, place in enumerate(sorted({int(share * (len(calls) - 1)) for share in SHARES})):
         error = (KeyboardInterrupt, RuntimeError)[turn % 2]
-        model = copy(fitted)
-        before = dict(vars(model))
-        failed = fails(model, new, error, place)
-        if unchanged(model, before):
-            restored += 1
+        model, failed = copy(start), False
+        with raising(error, at=place):
+            try:
+                model.fit(*data)
+            except error:
+                failed = True
+        if not unchanged(model, vars(start)):
+            assert_whole(model, *data)
+            assert not (failed and error is RuntimeError)
+            continue
+        restored += 1
+        if refit:
             np.testing.assert_array_equal(use(model, OLD), values)
         else:
-            assert is_whole(model, *new) and not (failed and error is RuntimeError)
-    assert restored > 0
-
-
-@pytest.mark.parametrize("estimator", FEW_ATOMS, ids=label)
-def test_a_first_fit_that_fails_leaves_nothing_or_a_model(estimator):
-    unfitted = 0
-    data = task(estimator, NEW)
-    for place in places(estimator, data)[::2]:
-        model = clone(estimator)
-        before = dict(vars(model))
-        fails(model, data, KeyboardInterrupt, place)
-        if unchanged(model, before):
-            unfitted += 1
             with pytest.raises(NotFittedError):
                 check_is_fitted(model)
             with pytest.raises(NotFittedError):
                 use(model, NEW)
-        else:
-            assert is_whole(model, *data)
-    assert unfitted > 0
-
-
-def test_a_refit_interrupted_before_its_first_step_says_what_it_said(monkeypatch):
-    """Names of new classes beside an old model would be wrong predictions without a word."""
-    X, names = NEW, np.array(["cat", "dog", "eel"])
-    y, others = (X[:, 0] > 0).astype(int), names[np.digitize(X[:, 1], [-0.5, 0.5])]
-    model = kp.KMPClassifier(5).fit(X, y)
-    said, chances = model.predict(X), model.predict_proba(X)
-
-    def interrupt(*given):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("kernelpursuit.fitting.pipeline.pursue", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, others)
-    np.testing.assert_array_equal(model.classes_, [0, 1])
-    np.testing.assert_array_equal(model.predict(X), said)
-    np.testing.assert_array_equal(model.predict_proba(X), chances)
+    assert restored > 0
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "huber"])

@@ -3,39 +3,24 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 import kernelpursuit as kp
 from kernelpursuit.fitting import pipeline
-from kernelpursuit.parameters import tolerance
 from kernelpursuit.search import search
 from tests.pairwise import pairwise
+from tests.registry import BY_DESCENT, DRAWING, MODELS, target_of
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 3))
 Y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=80)
-CLASSES = (Y > 0).astype(int)
 STEPS = 3
 ESTIMATORS = {
-    "regressor": (kp.KMPRegressor(10), Y),
-    "auto": (kp.KMPRegressor(), Y),
-    "ranker": (kp.KMPRanker(10), Y),
+    name: (model, target_of(kind, X, Y)) for name, (model, kind) in (MODELS | BY_DESCENT | DRAWING).items()
+} | {
     "ranker-logistic": (kp.KMPRanker(10, loss="log_loss", random_state=0), Y),
     "ranker-validated": (kp.KMPRanker(stop="validation", random_state=0), Y),
-    "huber": (kp.KMPRegressor(loss="huber", random_state=0), Y),
-    "validated": (kp.KMPRegressor(10, stop="validation", random_state=0), Y),
-    "classifier": (kp.KMPClassifier(10), CLASSES),
-    "regressor-cv": (kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=10, cv=3), Y),
-    "classifier-cv": (kp.PursuitSearchCV(kp.KMPClassifier(), max_atoms=10, cv=3), CLASSES),
-    "fda": (kp.SparseKernelFDA(10), CLASSES),
-    "fda-cv": (kp.PursuitSearchCV(kp.SparseKernelFDA(), max_atoms=10, cv=3), CLASSES),
-    "faces": (kp.PolytopeFacesRegressor(10), Y),
-    "pca": (kp.SparseKernelPCA(10), None),
-    "nystroem": (kp.PursuitNystroem(n_components=10), None),
-    "nystroem-prefit": (kp.PursuitNystroem(n_components=10, selection="prefit"), Y),
-    "novelty": (kp.SparseKernelNovelty(10, stop=tolerance(0)), None),
-    "cca": (kp.SparseKernelCCA(10), np.column_stack([Y, X[:, 0]])),
-    "conformal": (kp.ConformalRegressor(kp.KMPRegressor(10), random_state=0), Y),
 }
 
 
@@ -74,43 +59,31 @@ def test_an_interrupt_leaves_a_usable_model_and_goes_on(name, interrupted):
     use(model)
     inner = getattr(model, "estimator_", getattr(model, "best_estimator_", model))
     assert inner.path_.reason == "interrupted" and len(inner.path_) + len(inner.path_.discarded) == STEPS
-    assert interrupted["runs"] == 1 + name.endswith("cv")  # a search fits as many steps to all rows
+    assert interrupted["runs"] == 1 + name.startswith("cv")  # a search fits as many steps to all rows
 
 
-SEARCHES = ["regressor-cv", "classifier-cv", "fda-cv"]
+SEARCHES = ["cv", "cv-classes", "cv-fda"]
 OPTIONS = {}, {"estimator__memory": 0}
 
 
-@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8], SEARCHES, OPTIONS))
+@pytest.mark.parametrize(("done", "name", "options"), pairwise([0, 2, 3, 4, 8, 9], SEARCHES, OPTIONS))
 def test_an_interrupt_in_a_search(name, done, options, interrupted):
-    """The best of what is known is fitted to all rows."""
+    """The best of what is known is fitted to all rows; after all paths this fit itself is interrupted."""
     widths = done // 3
     estimator, y = ESTIMATORS[name]
     gammas = [1e-4, 0.3, 1e-3]
-    model = clone(estimator).set_params(gammas=gammas, **options)
+    model = clone(estimator).set_params(max_atoms=10, cv=3, gammas=gammas, **options)
     interrupted |= {"from": done + 1, "to": done + 1}
-    with pytest.raises(KeyboardInterrupt, match=f"interrupted after {done} of 9 paths"):
+    with pytest.raises(KeyboardInterrupt, match="after 3 steps" if done == 9 else f"after {done} of 9 paths"):
         model.fit(X, y)
     use(model)
     scores = model.cv_results_["mean_test_score"].reshape(max(1, widths), 10)
     assert np.all(np.isfinite(scores)) == bool(done)
     assert model.best_params_["gamma"] == gammas[int(np.argmax(scores.max(axis=1))) if done else 0]
-    assert len(model.best_estimator_.path_) == model.best_params_["n_atoms"]
+    assert len(model.best_estimator_.path_) == (STEPS if done == 9 else model.best_params_["n_atoms"])
     assert done or model.best_params_["n_atoms"] == STEPS
     assert np.isfinite(model.best_score_) == bool(done)
-    assert interrupted["runs"] == done + 2
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_an_interrupt_in_the_last_fit_of_a_search(name, interrupted):
-    estimator, y = ESTIMATORS[name]
-    model = clone(estimator).set_params(gammas=[0.3])
-    interrupted |= {"from": 4, "steps": 1}
-    with pytest.raises(KeyboardInterrupt, match="interrupted after 1 step"):
-        model.fit(X, y)
-    use(model)
-    assert len(model.best_estimator_.path_) == 1 and model.best_params_["gamma"] == 0.3
-    assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+    assert interrupted["runs"] == done + 2 - (done == 9)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -160,4 +133,60 @@ def test_an_interrupt_while_a_fold_is_scored(monkeypatch):
     with pytest.raises(KeyboardInterrupt, match="interrupted after 3 of 3 paths of the search"):
         model.set_params(scoring=None, verbose=1).fit(X, Y)
     assert len(model.best_estimator_.support_) == model.best_params_["n_atoms"]
+    use(model)
+
+
+PLAIN = [{"alpha": 0.0}, {"variant": "basic"}, {"loss": "huber", "alpha": 0.0}, {"alpha": 0.1}, {}, {"loss": "huber"}]
+
+
+@pytest.mark.parametrize("options", PLAIN, ids=str)
+@pytest.mark.parametrize("calls", range(2, 9))
+def test_an_interrupt_in_a_kernel(options, calls):
+    """While the ridge is looked for, or in the pursuit: the model of the steps that were finished."""
+    count = iter(range(1, 10_000))
+
+    def kernel(A, B):
+        if next(count) == calls:
+            raise KeyboardInterrupt
+        return rbf_kernel(A, B, gamma=0.5)
+
+    model = kp.KMPRegressor(20, kernel=kernel, memory=0, **options)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    if not hasattr(model, "path_"):  # before the first step
+        return
+    k = len(model.path_)
+    assert model.path_.reason == "interrupted" and k < 20
+    assert len(list(model.staged_predict(X))) == k
+    if options != {"loss": "huber"}:  # whose ridge is that of the interrupted search
+        plain = kp.KMPRegressor(k, gamma=0.5, **options).fit(X, Y)
+        np.testing.assert_array_equal(model.support_, plain.support_)
+        np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "run"),
+    [({}, 1), ({"stop": "leave_one_out"}, 1), ({"loss": "huber"}, 1), *(({"stop": "validation"}, n) for n in (1, 2))],
+    ids=str,
+)
+def test_an_interrupt_in_the_report_of_a_step(options, run, monkeypatch):
+    """The first pursuit of a validation chooses the number of atoms, the second is the model."""
+    runs = []
+
+    def progress(*_):
+        runs.append(1)
+        first = 1 if len(runs) == run == 2 else 5 if len(runs) == run else np.inf
+
+        def callback(path):
+            if len(path) >= first:
+                raise KeyboardInterrupt
+
+        return callback
+
+    monkeypatch.setattr(pipeline, "progress", progress)
+    model = kp.KMPRegressor(20, verbose=1, random_state=0, **options)
+    with pytest.raises(KeyboardInterrupt, match="interrupted"):
+        model.fit(X, Y)
+    assert model.path_.reason == "interrupted" and 1 <= len(model.support_) <= (5 if run == 1 else 1)
+    np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
     use(model)

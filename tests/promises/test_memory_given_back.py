@@ -6,57 +6,41 @@ from weakref import ref
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from kernelpursuit import (
-    KernelDictionary,
-    KMPClassifier,
-    KMPRanker,
-    KMPRegressor,
-    PolytopeFacesRegressor,
-    PursuitSearchCV,
-    SparseKernelFDA,
-    Squares,
-)
+import kernelpursuit as kp
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.pursuit.deflation import Deflation
+from tests.registry import BY_DESCENT, DRAWING, MODELS, target_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=150)
-GROUP = {"group": [75, 75]}
 
 
 def held():
     """Places of the criteria and dictionaries that there are."""
-    return {id(one) for one in gc.get_objects() if issubclass(type(one), (Deflation, KernelDictionary))}
+    return {id(one) for one in gc.get_objects() if issubclass(type(one), (Deflation, kp.KernelDictionary))}
 
 
-@pytest.mark.parametrize(
-    ("model", "y", "options"),
-    [
-        (KMPRegressor(5), Y, {}),
-        (KMPRegressor(5, memory=0, weakness=0.5), Y, {}),
-        (KMPRegressor(5, alpha=0.1, candidates=9), Y, {}),
-        (KMPRegressor(stop="validation"), Y, {}),
-        (KMPRegressor(5, variant="basic"), Y, {}),
-        (KMPRegressor(5, loss="huber"), Y, {}),
-        (KMPClassifier(5), Y > 0, {}),
-        (PursuitSearchCV(KMPRegressor(), max_atoms=5, cv=2), Y, {}),
-        (SparseKernelFDA(5), Y > 0, {}),
-        (PolytopeFacesRegressor(), Y, {}),
-        (KMPRanker(5), Y, GROUP),
-    ],
-    ids=lambda value: str(value) if hasattr(value, "fit") else "",
-)
-def test_matrices_do_not_wait_for_the_garbage_collector(model, y, options):
+HOLDING = [
+    *("regressor", "tiles", "weak", "sampled", "validation", "basic", "huber", "classifier", "cv", "fda", "faces"),
+    "ranker",
+]
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_matrices_do_not_wait_for_the_garbage_collector(name):
     """It does not know how large they are: those of one fit would still be there in the next."""
+    model, kind = (MODELS | BY_DESCENT | DRAWING)[name]
+    options = {"group": [75, 75]} if name == "ranker" else {}
     gc.collect()
     gc.disable()
     before = held()  # by other tests
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X, y, **options)
+            clone(model).fit(X, target_of(kind, X, Y), **options)
         assert held() <= before
     finally:
         gc.enable()
@@ -64,8 +48,8 @@ def test_matrices_do_not_wait_for_the_garbage_collector(model, y, options):
 
 def test_only_two_pieces_of_a_pool_are_there(monkeypatch):
     kernel = make_kernel("rbf", X, gamma=1.0)
-    dictionary = KernelDictionary(X, X, kernel, memory=40 * 150 * 8, storage="tiles")
-    criterion = Squares(dictionary, Y)
+    dictionary = kp.KernelDictionary(X, X, kernel, memory=40 * 150 * 8, storage="tiles")
+    criterion = kp.Squares(dictionary, Y)
     criterion.scores()
     monkeypatch.setattr(dictionary, "spare", 0)
     pieces, alive, made = [], [], dictionary.columns

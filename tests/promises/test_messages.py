@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -72,44 +73,41 @@ DISPLAYS = {
 }
 
 
+REFINED = [make(3, epochs=1, random_state=0) for make in (kp.RefinedKMPRegressor, kp.RefinedKMPClassifier)]
+
+
 @pytest.mark.parametrize("draw", DISPLAYS.values(), ids=DISPLAYS)
-@pytest.mark.parametrize(
-    "model", [kp.KMPRegressor(3), kp.RefinedKMPClassifier(3), kp.ConformalRegressor(), kp.SparseKernelPCA(3)]
-)
+@pytest.mark.parametrize("model", [kp.KMPRegressor(3), REFINED[1], kp.ConformalRegressor(), kp.SparseKernelPCA(3)])
 def test_pictures_of_models_that_are_not_fitted(draw, model):
     for one in (model, make_pipeline(model)):
         with pytest.raises(NotFittedError):
             draw(one)
 
 
+PLAIN = [*REFINED, kp.ConformalRegressor(kp.KMPRegressor(3))]
+UNDRAWN = [(model, name, r"fitted .*\(`.*_`\)") for model in PLAIN for name in ("path", "bound", "trace", "support")]
+
+
 @pytest.mark.parametrize(
-    "model",
-    [
-        kp.RefinedKMPRegressor(3, random_state=0),
-        kp.RefinedKMPClassifier(3, random_state=0),
-        kp.ConformalRegressor(kp.KMPRegressor(3)),
-    ],
-    ids=lambda model: type(model).__name__,
+    ("model", "name", "what"), [*UNDRAWN, (kp.KMPRegressor(3), "moved", "fitted refined model")], ids=str
 )
-def test_pictures_of_models_that_have_nothing_to_draw(model):
-    fitted = model.fit(X[:, :2], Y > 0 if hasattr(model, "predict_proba") else Y)
-    for name in ("path", "bound", "trace", "support"):
-        with pytest.raises(TypeError, match=rf"estimator must be a fitted .*\(`.*_`\), got {type(model).__name__}"):
-            DISPLAYS[name](fitted)
+def test_pictures_of_models_that_have_nothing_to_draw(model, name, what):
+    fitted = clone(model).fit(X[:, :2], Y > 0 if hasattr(model, "predict_proba") else Y)
+    with pytest.raises(TypeError, match=rf"must be a {what}, got {type(model).__name__}"):
+        DISPLAYS[name](fitted)
 
 
-def test_only_refined_models_have_centres_that_moved():
-    with pytest.raises(TypeError, match="must be a fitted refined model, got KMPRegressor"):
-        DISPLAYS["moved"](kp.KMPRegressor(3).fit(X, Y))
-
-
-def test_a_bound_by_rows_held_out_has_no_support():
-    with pytest.raises(ValueError, match=r"errors must be from 0 to 50, the rows, got"):
-        kp.bounds.holdout_bound(51, 50)
-    with pytest.raises(ValueError, match=r"errors must be from 0 to \[50. 60.\], the rows, got"):
-        kp.bounds.holdout_bound(61, np.array([50, 60]))
-    with pytest.raises(ValueError, match=r"from 0 to 44, the points outside the support"):
-        kp.bounds.vc_bound(5, 50, 46)
+@pytest.mark.parametrize(
+    ("bound", "arguments", "words"),
+    [
+        (kp.bounds.holdout_bound, (51, 50), "errors must be from 0 to 50, the rows, got"),
+        (kp.bounds.holdout_bound, (61, np.array([50, 60])), r"errors must be from 0 to \[50. 60.\], the rows, got"),
+        (kp.bounds.vc_bound, (5, 50, 46), "from 0 to 44, the points outside the support"),
+    ],
+)
+def test_more_errors_than_rows(bound, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        bound(*arguments)
 
 
 @pytest.mark.parametrize("dispatch", [False, True])
@@ -118,16 +116,16 @@ def test_tensors_that_no_array_can_stand_for(make, dispatch):
     torch = pytest.importorskip("torch")
     rows, y = torch.asarray(X), torch.asarray(Y)
     with sklearn.config_context(array_api_dispatch=dispatch):
-        with pytest.raises(ValueError, match=r"X is a tensor with requires_grad=True.*X.detach\(\)"):
-            make().fit(rows.clone().requires_grad_(), y)
-        with pytest.raises(ValueError, match=r"X must be a dense tensor.*X.to_dense\(\)"):
-            make().fit(rows.to_sparse(), y)
-        if make is kp.SparseKernelPCA:  # no targets
-            return
-        with pytest.raises(ValueError, match=r"y.*requires_grad=True.*detach\(\)"):
-            make().fit(rows, y.clone().requires_grad_())
-        with pytest.raises(ValueError, match=r"sample_weight.*requires_grad=True.*detach\(\)"):
-            make().fit(rows, y, sample_weight=torch.ones(60).requires_grad_())
+        cases = {
+            r"X is a tensor with requires_grad=True.*X.detach\(\)": (rows.clone().requires_grad_(), y),
+            r"X must be a dense tensor.*X.to_dense\(\)": (rows.to_sparse(), y),
+        }
+        if make is not kp.SparseKernelPCA:  # which has no targets
+            cases[r"y.*requires_grad=True.*detach\(\)"] = rows, y.clone().requires_grad_()
+            cases[r"sample_weight.*requires_grad=True.*detach\(\)"] = rows, y, torch.ones(60).requires_grad_()
+        for words, given in cases.items():
+            with pytest.raises(ValueError, match=words):
+                make().fit(*given)
 
 
 def test_new_rows_that_require_a_gradient():

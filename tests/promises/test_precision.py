@@ -9,32 +9,20 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import kernelpursuit as kp
 from kernelpursuit.kernels import make_kernel
-from kernelpursuit.parameters import columns
 from tests.pairwise import pairwise
+from tests.problems import data
+from tests.registry import BY_DESCENT, MODELS, target_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the kernels are wide
 
 rng = np.random.default_rng(0)
-X = np.sort(rng.uniform(-3, 3, size=(300, 1)), axis=0)
+X = rng.uniform(-3, 3, size=(300, 2))
 SINE = np.sin(3 * X[:, 0])
-CLASSES = np.digitize(SINE, [-0.4, 0.5])
-NEW = rng.uniform(-3, 3, size=(200, 1)).astype(np.float32)  # the same numbers in both precisions
+NEW = rng.uniform(-3, 3, size=(200, 2)).astype(np.float32)  # the same numbers in both precisions
 WIDE = {"gamma": 0.1}  # nearly all functions of the span are differences of large numbers
-
-MODELS = {
-    "regressor": (kp.KMPRegressor(25, **WIDE), SINE, ["predict"]),
-    "basic": (kp.KMPRegressor(60, variant="basic", gamma=1.0), SINE, ["predict"]),
-    "functions": (kp.KMPRegressor(12, kernel=["rbf", columns(lambda Z: Z ** np.arange(8))], **WIDE), SINE, ["predict"]),
-    "classifier": (kp.KMPClassifier(20, **WIDE), CLASSES, ["decision_function", "predict"]),
-    "log_loss": (kp.KMPClassifier(8, loss="log_loss", gamma=1.0), CLASSES > 0, ["predict_proba", "predict"]),
-    "fda": (kp.SparseKernelFDA(20, **WIDE), CLASSES, ["decision_function", "predict", "transform"]),
-    "pca": (kp.SparseKernelPCA(12, **WIDE), None, ["transform", "residual", "approximate_kernel"]),
-    "pca linear": (kp.SparseKernelPCA(1, kernel=("poly", {"degree": 2})), None, ["transform", "residual"]),
-    "novelty": (kp.SparseKernelNovelty(12, random_state=0, **WIDE), None, ["score_samples", "predict"]),
-    "nystroem": (kp.PursuitNystroem(n_components=12, **WIDE), None, ["transform"]),
-    "cca": (kp.SparseKernelCCA(12, gamma=0.1, n_components=2), np.cos(X), ["transform"]),
-    "faces": (kp.PolytopeFacesRegressor(20, gamma=1.0), SINE, ["predict"]),
-}
+ALL = MODELS | BY_DESCENT
+OUTPUTS = ["predict", "staged_predict", "decision_function", "predict_proba", "transform", "residual"]
+OUTPUTS += ["approximate_kernel", "score_samples", "both views"]
 
 
 def agree(single, double):
@@ -45,30 +33,28 @@ def agree(single, double):
     np.testing.assert_allclose(single, double, rtol=2e-6, atol=2e-6 * np.max(np.abs(double)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+def output(model, method, rows):
+    if method == "both views":
+        return np.hstack(model.transform(rows, model.y_support_vectors_.astype(np.float64)[[0] * len(rows)]))
+    if method == "staged_predict":
+        return np.stack([*model.staged_predict(rows), model.predict(rows)])
+    return getattr(model, method)(rows)
+
+
+@pytest.mark.filterwarnings("ignore:about .* of new rows")
+@pytest.mark.parametrize("name", ALL)
 def test_a_model_computes_in_its_own_precision(name):
-    model, y, methods = MODELS[name]
-    model.fit(X, y)
-    for method in methods:
-        single = getattr(model, method)(NEW)
-        if np.asarray(single).dtype.kind == "f" and name != "novelty":  # whose scores are always float64
-            assert single.dtype == np.float32
-        agree(single, getattr(model, method)(NEW.astype(np.float64)))
-
-
-def test_staged_predictions_too():
-    model = kp.KMPRegressor(25, **WIDE).fit(X, SINE)
-    for single, double in zip(model.staged_predict(NEW), model.staged_predict(NEW.astype(float)), strict=True):
-        assert single.dtype == np.float32
-        agree(single, double)
-
-
-def test_both_views_of_cca():
-    model = kp.SparseKernelCCA(12, gamma=0.1).fit(X, np.cos(X))
-    other = np.cos(NEW.astype(np.float64))
-    for single, double in zip(model.transform(NEW, other), model.transform(NEW.astype(float), other), strict=True):
-        assert single.dtype == np.float32
-        agree(single, double)
+    model, kind = ALL[name]
+    model = clone(model)
+    if "gamma" in model.get_params():
+        model.set_params(gamma=0.1)
+    model.fit(X, target_of(kind, X, SINE))
+    for method in OUTPUTS:
+        if hasattr(model, method) or (method == "both views" and kind == "views"):
+            single, double = output(model, method, NEW), output(model, method, NEW.astype(np.float64))
+            kept = double.dtype.kind != "f" or isinstance(model, kp.SparseKernelNovelty)  # whose scores are float64
+            assert single.dtype == (double.dtype if kept else np.float32)
+            agree(single, double)
 
 
 @pytest.mark.parametrize("make", [kp.KMPRegressor, kp.SparseKernelPCA, kp.PursuitNystroem], ids=lambda m: m.__name__)
@@ -82,12 +68,25 @@ def test_precomputed_kernels(make):
     agree(single, double)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"variant": "basic"}, {"loss": "huber"}, {"alpha": 0.1}, {"n_atoms": "auto"}], ids=str
+)
+def test_models_of_single_precision_rows(options):
+    (rows, y), model = data(), kp.KMPRegressor(**{"n_atoms": 6} | options)
+    thin = rows.astype(np.float32)
+    double, single = clone(model).fit(rows, y), clone(model).fit(thin, y.astype(np.float32))
+    assert single.predict(thin).dtype == next(single.staged_predict(thin)).dtype == np.float32
+    assert single.support_vectors_.dtype == np.float32 and double.predict(rows).dtype == np.float64
+    if model.n_atoms != "auto":
+        assert np.abs(single.predict(thin) - double.predict(rows)).max() < 1e-3 * np.abs(y).max()
+
+
 def test_single_precision_models_take_double_precision_rows():
     single = X.astype(np.float32)
     model = kp.KMPRegressor(8, gamma=1.0).fit(single, SINE)
     assert model.predict(NEW.astype(np.float64)).dtype == np.float64
     np.testing.assert_allclose(model.predict(NEW.astype(np.float64)), model.predict(NEW), atol=1e-3)
-    assert model.predict(np.array([[1e200]]))[0] == pytest.approx(model.intercept_, rel=1e-5)  # far from all atoms
+    assert model.predict(np.full((1, 2), 1e200))[0] == pytest.approx(model.intercept_, rel=1e-5)  # far from all atoms
 
 
 def test_tensors():
@@ -102,28 +101,22 @@ def test_tensors():
 # ---------------------------------------------------------------------------------------------- far rows
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6], ids=["here", "offset"])
-@pytest.mark.parametrize("far", [1e10, 1e100], ids=str)
-@pytest.mark.parametrize("name", ["rbf", "laplacian"])
-def test_one_far_row_changes_no_kernel_value_among_the_others(name, far, offset):
-    Z = np.round(np.random.default_rng(1).normal(size=(60, 3)) * 1024) / 1024
-    spoilt = np.vstack([np.full((1, 3), far), Z + offset])
-    K = make_kernel(name, spoilt, gamma=0.3).between(spoilt, spoilt)
-    exact = {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[name](Z, gamma=0.3)
-    np.testing.assert_allclose(K[1:, 1:], exact, rtol=1e-10)
-    assert K[0, 0] == 1 and not K[0, 1:].any() and not K[1:, 0].any()
-
-
-@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
-@pytest.mark.parametrize("name", ["rbf", "laplacian"])
-def test_one_far_row_in_single_precision(name, library):
+@pytest.mark.parametrize(
+    ("library", "dtype", "far", "offset"),
+    [
+        *(("numpy", np.float64, far, offset) for far in (1e10, 1e100) for offset in (0.0, 1e6)),
+        *((library, np.float32, 1e5, 0.0) for library in ("numpy", "torch", "array_api_strict")),
+    ],
+)
+@pytest.mark.parametrize(("name", "exact"), [("rbf", rbf_kernel), ("laplacian", laplacian_kernel)])
+def test_one_far_row_changes_no_kernel_value_among_the_others(name, exact, library, dtype, far, offset):
     xp = pytest.importorskip(library)
-    Z = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
-    spoilt = xp.asarray(np.vstack([np.full((1, 3), 1e5, dtype=np.float32), Z]))
+    Z = (np.round(np.random.default_rng(1).normal(size=(60, 3)) * 1024) / 1024).astype(dtype)
+    spoilt = xp.asarray(np.vstack([np.full((1, 3), far, dtype=dtype), Z + dtype(offset)]))
     K = np.asarray(make_kernel(name, spoilt, gamma=0.3).between(spoilt, spoilt))
-    exact = {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[name](Z.astype(np.float64), gamma=0.3)
-    np.testing.assert_allclose(K[1:, 1:], exact, rtol=5e-6, atol=1e-7)
-    assert K[0, 0] == 1
+    rtol, atol = (5e-6, 1e-7) if dtype is np.float32 else (1e-10, 0)
+    np.testing.assert_allclose(K[1:, 1:], exact(Z.astype(np.float64), gamma=0.3), rtol=rtol, atol=atol)
+    assert K[0, 0] == 1 and not K[0, 1:].any() and not K[1:, 0].any()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -141,10 +134,8 @@ def test_a_far_cluster_has_kernel_values_of_its_own(dtype, share):
 def test_a_far_row_does_not_spoil_a_fit():
     points = np.random.default_rng(2).normal(size=(60, 1))
     y = np.sin(2 * points[:, 0])
-    spoilt = points.copy()
-    spoilt[0] = 1e10
-    model = kp.KMPRegressor(15, gamma=1.0).fit(spoilt, y)
-    assert model.score(spoilt[1:], y[1:]) > 0.9999
+    points[0] = 1e10
+    assert kp.KMPRegressor(15, gamma=1.0).fit(points, y).score(points[1:], y[1:]) > 0.9999
 
 
 OF_SINGLE_ROWS = [

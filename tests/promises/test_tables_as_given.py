@@ -1,5 +1,7 @@
 """Tables and targets as pandas has them: categories, nullable types, strings, names of columns, in every estimator."""
 
+from email.message import Message
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import has_fit_parameter
 
-from kernelpursuit import ConformalRegressor, KMPRanker, KMPRegressor, SparseKernelCCA
+from kernelpursuit import ConformalRegressor, KMPRanker, KMPRegressor, SparseKernelCCA, _sklearn
 from tests.registry import DEFAULTS, few_atoms
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -42,15 +44,17 @@ def name(model):
     return type(model).__name__
 
 
-CLASSIFIERS = [few(model) for model in DEFAULTS if is_classifier(model)]
-REGRESSORS = [few(model) for model in DEFAULTS if is_regressor(model)]
-OTHERS = [few(model) for model in DEFAULTS if not (is_classifier(model) or is_regressor(model))]
-TRANSFORMERS = [few(model) for model in DEFAULTS if hasattr(model, "set_output")]
-ALL = CLASSIFIERS + REGRESSORS + OTHERS
+ALL = [few(model) for model in DEFAULTS]
+CLASSIFIERS = [model for model in ALL if is_classifier(model)]
+REGRESSORS = [model for model in ALL if is_regressor(model)]
+OTHERS = [model for model in ALL if not (is_classifier(model) or is_regressor(model))]
+TRANSFORMERS = [model for model in ALL if hasattr(model, "set_output")]
 
 
-def fitted(model, X, y):
-    return model.fit(X, np.column_stack([y, y[::-1]]) if isinstance(model, SparseKernelCCA) else y)
+def fitted(model, X):
+    """A new model of X and the target that it takes: words, numbers, or two columns of them."""
+    y = CLASSES["object"].to_numpy() if is_classifier(model) else TENS.to_numpy()
+    return clone(model).fit(X, np.column_stack([y, y[::-1]]) if isinstance(model, SparseKernelCCA) else y)
 
 
 def each(models, kinds):
@@ -93,23 +97,22 @@ def test_targets_of_those_that_need_not_have_any(model, kind):
 def test_inputs(model, kind):
     """Columns of any numeric type are their values as floats."""
     table = X.round(0) > 0 if kind == "bool" else (10 * X).round().astype(kind)
-    y = CLASSES["object"].to_numpy() if is_classifier(model) else TENS.to_numpy()
-    ours, plain = fitted(clone(model), table, y), fitted(clone(model), table.to_numpy(dtype=np.float64), y)
+    values = table.to_numpy(dtype=np.float64)
+    ours, plain = fitted(model, table), fitted(model, values)
     for method in ("predict", "transform"):
         if hasattr(ours, method):
-            there, here = getattr(ours, method)(table), getattr(plain, method)(table.to_numpy(dtype=np.float64))
+            there, here = getattr(ours, method)(table), getattr(plain, method)(values)
             assert np.array_equal(there, here) if here.dtype.kind in "OU" else np.allclose(there, here, rtol=1e-6)
 
 
 @pytest.mark.parametrize("model", ALL, ids=name)
 def test_messages_name_columns(model):
-    y = CLASSES["object"].to_numpy() if is_classifier(model) else TENS.to_numpy()
     missing = X.assign(income=X["income"].where(X["age"] > 0))
     words = X.assign(size="large")
     for table, column in ((missing, "income"), (words, "size")):
         with pytest.raises(ValueError, match=f"column '{column}'"):
-            fitted(clone(model), table, y)
-    ours = fitted(clone(model), X, y)
+            fitted(model, table)
+    ours = fitted(model, X)
     ask = ours.predict if hasattr(ours, "predict") else ours.transform
     with pytest.raises(ValueError, match="column 'income'"):
         ask(missing)
@@ -124,9 +127,8 @@ RULED = [model for model in ALL if name(model).startswith(("KMP", "Sparse", "Pur
 def test_a_column_that_rules_is_named(model):
     if "gammas" in model.get_params():
         model = clone(model).set_params(gammas=None, max_atoms=2)
-    y = CLASSES["object"].to_numpy() if is_classifier(model) else TENS.to_numpy()
     with pytest.warns(UserWarning, match="column 'income' of X has 100.0% of the variance"):
-        fitted(clone(model), X.assign(income=1e4 * X["income"]), y)
+        fitted(model, X.assign(income=1e4 * X["income"]))
 
 
 def test_a_column_of_the_other_view_that_rules_is_named():
@@ -137,10 +139,9 @@ def test_a_column_of_the_other_view_that_rules_is_named():
 
 @pytest.mark.parametrize("model", TRANSFORMERS, ids=name)
 def test_output_as_a_table(model):
-    y = CLASSES["object"].to_numpy() if is_classifier(model) else TENS.to_numpy()
-    table = fitted(clone(model).set_output(transform="pandas"), X, y).transform(X)
+    table = fitted(clone(model).set_output(transform="pandas"), X).transform(X)
     assert isinstance(table, pd.DataFrame) and table.index.equals(X.index)
-    assert list(table.columns) == list(fitted(clone(model), X, y).get_feature_names_out())
+    assert list(table.columns) == list(fitted(model, X).get_feature_names_out())
 
 
 WEIGHED = [model for model in CLASSIFIERS + REGRESSORS if has_fit_parameter(model, "sample_weight")]
@@ -184,14 +185,12 @@ def test_the_link_in_notebooks(model, monkeypatch):
 
 def test_the_address_of_the_documentation(monkeypatch):
     """It is the one that the installed package names; without one there is none."""
-    from email.message import Message
-
-    from kernelpursuit import _sklearn
-
     given = Message()
     monkeypatch.setattr(_sklearn, "metadata", lambda name: given)
     assert _sklearn.documentation.__wrapped__() == ""
-    given["Project-URL"] = "Source, https://example.org/code"
-    assert _sklearn.documentation.__wrapped__() == ""
-    given["Project-URL"] = "Documentation, https://example.org/docs/"
-    assert _sklearn.documentation.__wrapped__() == "https://example.org/docs"
+    for line, address in (
+        ("Source, https://example.org/code", ""),
+        ("Documentation, https://example.org/docs/", "https://example.org/docs"),
+    ):
+        given["Project-URL"] = line
+        assert _sklearn.documentation.__wrapped__() == address

@@ -51,17 +51,13 @@ def test_a_refined_fit_that_was_killed_ends_with_the_same_model(name, tmp_path, 
         assert file.read_bytes() == content
 
 
-def test_what_was_tried_is_not_tried_again(tmp_path, monkeypatch):
-    model = RefinedKMPRegressor(4, epochs=5, random_state=0, resume=tmp_path / "file").fit(X, Y)
-    for stage in ("raise_bound", "raise_evidence"):
-        monkeypatch.setattr(f"kernelpursuit.refined.judging.{stage}", None)
-    assert numbers(clone(model).fit(X, Y)) == numbers(model)
-
-
-def test_a_descent_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "is_affordable", lambda n, terms: False)
+@pytest.mark.parametrize("work", [["judging.raise_bound", "judging.raise_evidence"], ["descent.gradient"]], ids=str)
+def test_what_was_done_is_not_done_again(work, tmp_path, monkeypatch):
+    if work == ["descent.gradient"]:
+        monkeypatch.setattr(base, "is_affordable", lambda n, terms: False)
     model = RefinedKMPRegressor(4, epochs=10, random_state=0, resume=tmp_path / "file").fit(X, Y)
-    monkeypatch.setattr("kernelpursuit.refined.descent.gradient", None)
+    for function in work:
+        monkeypatch.setattr(f"kernelpursuit.refined.{function}", None)
     assert numbers(clone(model).fit(X, Y)) == numbers(model)
 
 

@@ -285,6 +285,7 @@ def stream_tables(path: str) -> Iterator[Source]:
 
     done = 0
     separator: str | None = None  # of a CSV file
+    names: list[str] = []
     ragged: list[Any] = []
 
     def place(row: int) -> str:
@@ -309,9 +310,11 @@ def stream_tables(path: str) -> Iterator[Source]:
                 yield from map(part, file.iter_batches())
                 return
             separator = _sniff_separator(path, start)
-            names: list[str] = next(filter(None, _csv_records(start, separator)), [])
+            names = next(filter(None, _csv_records(start, separator)), [])
             yield from map(part, arrow_csv.open_csv(stream, **_stream_options(separator, names, ragged)))
         except (pa.ArrowException, csv.Error, OSError, EOFError, zlib.error) as error:
+            if names and str(error).startswith("CSV parse error: Empty CSV"):
+                return  # a header without a line end: no rows
             where = f"after {place(done - 1)}: " if done else ""
             problem = f"{where}cannot be read: {str(error).partition(chr(10))[0]}"
             if ragged:

@@ -1,5 +1,6 @@
-"""Predictions for tables: of the type that the target had, and each in a column of its own."""
+"""Predictions for tables: their types, columns and files, and what is said to rows that are none."""
 
+import gzip
 import io
 import os
 import threading
@@ -51,9 +52,10 @@ def model_of(table, make=RefinedKMPClassifier):
     )
 
 
-def written(folder, target, name="y"):
+def read(folder, target, name="y", task=None):
+    """The table of a column a and a target, after it was a file."""
     pq.write_table(pa.table({"a": A, name: target}), folder / "t.parquet")
-    return str(folder / "t.parquet")
+    return read_table(str(folder / "t.parquet"), name, task)
 
 
 def predicted(folder, model, *options):
@@ -69,7 +71,7 @@ def predicted(folder, model, *options):
 @pytest.mark.parametrize("kind", CLASSES)
 def test_classes_have_the_type_of_the_target(kind, tmp_path):
     target = CLASSES[kind]
-    table = read_table(written(tmp_path, target), "y", "classification")
+    table = read(tmp_path, target, task="classification")
     model = model_of(table)
     out, text = predicted(tmp_path, model, "--probabilities")
     plain = target.dictionary_decode() if kind == "categories" else target
@@ -88,15 +90,15 @@ def test_classes_have_the_type_of_the_target(kind, tmp_path):
     assert out.column_names == ["y", *(f"P({name})" for name in names)]
     lines = text.splitlines()
     assert lines[0] == ",".join(out.column_names)
-    assert [line.split(",")[0] for line in lines[1:]] == [
-        f'"{name}"' for name in out["y"].cast(pa.string()).to_pylist()
-    ]
+    words = out["y"].cast(pa.string()).to_pylist()
+    assert [line.split(",")[0] for line in lines[1:]] == [f'"{word}"' for word in words]
 
 
 def test_the_command_fits_whole_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "RefinedKMPClassifier", lambda n, **options: RefinedKMPClassifier(n, epochs=1))
-    call = ["fit", written(tmp_path, CLASSES["int8"]), "--target", "y", "--n-atoms", "3", "--out", str(tmp_path / "m")]
-    result = CliRunner().invoke(cli, call)
+    read(tmp_path, CLASSES["int8"])
+    call = f"fit {tmp_path}/t.parquet --target y --n-atoms 3 --out {tmp_path}/m"
+    result = CliRunner().invoke(cli, call.split())
     assert result.exit_code == 0, result.output
     model = load(tmp_path / "m")
     found = model.predict({"a": A})
@@ -106,7 +108,7 @@ def test_the_command_fits_whole_numbers(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["int64", "bool"])
 def test_older_files_give_texts(kind, tmp_path, monkeypatch):
-    model = model_of(read_table(written(tmp_path, CLASSES[kind]), "y"))
+    model = model_of(read(tmp_path, CLASSES[kind]))
     now = model.predict({"a": A})
     state = model.__getstate__()
     del state["labels"]
@@ -119,7 +121,7 @@ def test_older_files_give_texts(kind, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["lower", "upper"])
 def test_ends_of_intervals_beside_a_target_of_their_name(name, tmp_path):
-    model = model_of(read_table(written(tmp_path, pa.array(np.sin(A)), name), name), RefinedKMPRegressor)
+    model = model_of(read(tmp_path, pa.array(np.sin(A)), name), RefinedKMPRegressor)
     ends = model.predict_interval({"a": A}, 0.8)
     out, text = predicted(tmp_path, model, "--intervals", "0.8")
     for frame in (out.to_pandas(), pd.read_csv(io.StringIO(text))):
@@ -128,11 +130,10 @@ def test_ends_of_intervals_beside_a_target_of_their_name(name, tmp_path):
 
 
 def test_probabilities_beside_a_target_of_their_name(tmp_path):
-    name = "P(low)"
-    model = model_of(read_table(written(tmp_path, CLASSES["text"], name), name))
+    model = model_of(read(tmp_path, CLASSES["text"], "P(low)"))
     out, _ = predicted(tmp_path, model, "--probabilities")
-    assert out.column_names == [name, *(f"P(low)_P({label})" for label in ("high", "low", "middle"))]
-    assert out[name].to_pylist() == model.predict({"a": A}).tolist()
+    assert out.column_names == ["P(low)", *(f"P(low)_P({label})" for label in ("high", "low", "middle"))]
+    assert out["P(low)"].to_pylist() == model.predict({"a": A}).tolist()
     np.testing.assert_allclose(out.to_pandas().iloc[:, 1:], model.predict_proba({"a": A}))
 
 
@@ -140,8 +141,7 @@ def test_probabilities_beside_a_target_of_their_name(tmp_path):
 def files(tmp_path_factory):
     """A folder with a model and the table that it was fitted to."""
     folder = tmp_path_factory.mktemp("files")
-    table = read_table(written(folder, pa.array(np.sin(A))), "y")
-    save(model_of(table, RefinedKMPRegressor), folder / "m")
+    save(model_of(read(folder, pa.array(np.sin(A))), RefinedKMPRegressor), folder / "m")
     return folder
 
 
@@ -181,8 +181,66 @@ def test_predictions_keep_links_and_permissions(files, tmp_path):
 
 
 def test_a_model_that_cannot_be_read_back_is_not_said_to_be_written(tmp_path, monkeypatch):
-    model, said = model_of(read_table(written(tmp_path, CLASSES["text"]), "y")), []
+    model, said = model_of(read(tmp_path, CLASSES["text"])), []
     monkeypatch.setattr("kernelpursuit.saving.limits.LARGEST_SCHEMA", 1000)
     with pytest.raises(TableError, match=r"cannot be read back: .*a header of .*leave out columns .*--drop COLUMN"):
         fitting.write_model(model, str(tmp_path / "out"), said.append)
     assert not said and not (tmp_path / "out").exists()
+
+
+# ---------------------------------------------------------------------------------------------- rows that are none
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    return load(files / "m")
+
+
+@pytest.mark.parametrize(
+    "rows", [np.zeros((3, 1)), [[1.0]], pd.Series([1.0], ["a"]), None], ids=["array", "list", "row", "None"]
+)
+@pytest.mark.parametrize("method", ["predict", "predict_interval"])
+def test_rows_that_are_no_table(model, method, rows):
+    message = rf"a table with the columns 'a': .*DataFrame.*; got {type(rows).__name__}"
+    with pytest.raises(TypeError, match=message):
+        getattr(model, method)(rows)
+
+
+def both_kinds(names, rows=2):
+    """A table of these columns, as pandas and as pyarrow have it."""
+    values = np.arange(1.0, 1 + rows * len(names)).reshape(rows, len(names))
+    return pd.DataFrame(values, columns=names), pa.table([*map(pa.array, values.T)], names=names)
+
+
+def test_columns_that_are_there_twice(model):
+    """One that is needed is refused, another one is no matter."""
+    for table in both_kinds(["a", "b", "a"]):
+        with pytest.raises(ValueError, match=r"table: column 'a': 2 columns have this name"):
+            model.predict(table)
+    expected = model.predict({"a": [1.0, 4.0]})
+    for table in both_kinds(["a", "c", "c"]):
+        np.testing.assert_array_equal(model.predict(table), expected)
+
+
+def test_no_rows(model):
+    for table in (*both_kinds(["a", "b"], 0), {"a": [], "b": []}):
+        with pytest.raises(ValueError, match=r"table: no rows of data: 0 sample\(s\)"):
+            model.predict(table)
+
+
+@pytest.mark.parametrize("kind", ["csv", "gzip", "parquet", "standard input"])
+def test_the_command_says_which_column_is_there_twice(files, kind, tmp_path):
+    text, path, out = b"a,b,a\n1,2,3\n", tmp_path / "rows", tmp_path / "predicted"
+    if kind == "parquet":
+        pq.write_table(both_kinds(["a", "b", "a"])[1], path)
+    else:
+        path.write_bytes(gzip.compress(text) if kind == "gzip" else text)
+    where = "-" if kind == "standard input" else str(path)
+    result = CliRunner().invoke(cli, ["predict", str(files / "m"), where, "--out", str(out)], input=text)
+    assert result.exit_code == 2 and "column 'a': 2 columns have this name" in result.stderr
+    assert "Traceback" not in result.stderr and not out.exists()
+
+
+def test_the_command_does_not_mind_another_column_twice(files):
+    result = CliRunner().invoke(cli, ["predict", str(files / "m"), "-"], input="c,a,c\n1,2,4\n")
+    assert result.exit_code == 0 and len(result.stdout.splitlines()) == 2
