@@ -25,6 +25,11 @@ def parts(n, seed, share=0.2):
     return np.sort(order[size:]), np.sort(order[:size])
 
 
+def bounds_after_atoms(path):
+    """The bounds after 1, 2, ... steps, whether they were kept or not."""
+    return [step.bound for step in [*path.steps, *path.discarded]]
+
+
 # ---------------------------------------------------------------------------------------------- bounds by the support
 
 
@@ -37,12 +42,13 @@ def test_classifiers_keep_the_minimiser_of_the_vc_bound(n_classes, loss):
     assert model.path_.reason == "bound" and len(model.path_.discarded) == 5
     longer = KMPClassifier(len(model.path_) + 5, loss=loss, alpha=0.01).fit(X, y)
     functions = pairs = 1 if n_classes == 2 else 3  # pairs of classes are compared; each class has an intercept
-    bounds = [np.inf]
+    bounds = []
     for k, predicted in enumerate(longer.staged_predict(X), start=1):
         outside = np.setdiff1d(np.arange(400), longer.support_[:k])
         errors = np.sum(predicted[outside] != y[outside])
         bounds.append(vc_bound(k, 400, errors, dimension=functions * (k + 1), n_comparisons=pairs, form="tight"))
-    assert np.argmin(bounds) == len(model.support_)
+    np.testing.assert_allclose(bounds_after_atoms(model.path_), bounds)
+    assert np.argmin(bounds) + 1 == len(model.support_)
 
 
 def test_regressors_stop_by_a_bound_on_equal_rows():
@@ -62,6 +68,7 @@ def test_pca_keeps_the_minimiser_of_the_compression_bound(selection):
     trace = SparseKernelPCA(60, gamma=0.1, selection=selection).fit(X).residual_trace_
     k = np.arange(len(trace))
     bounds = compression_bound(trace / (n - k), k, n)  # the chosen points are in the span: their residual is 0
+    np.testing.assert_allclose(bounds_after_atoms(model.path_), bounds[1 : len(model.path_) + 6])
     assert np.argmin(bounds) == len(model.support_) > 0
     assert model.residual(new).mean() < bounds.min(), "what the bound claims of new data"
 
@@ -81,8 +88,9 @@ def test_fda_keeps_the_minimiser_of_the_fisher_bound():
         groups = values[y[outside] == 1], values[y[outside] == 0]
         moments = [g.mean() for g in groups], [g.var() for g in groups]
         bounds.append(fisher_bound(*moments, [len(g) for g in groups], part.intercept_ / length, k, n))
-    assert min(bounds) < 1
-    assert len(model.support_) == int(np.argmin(bounds)) + 1
+    found = bounds_after_atoms(model.path_)
+    np.testing.assert_allclose(found, bounds[: len(found)])
+    assert min(bounds) < 1 and np.argmin(bounds) + 1 == len(model.support_)
 
 
 def test_fda_by_a_bound_needs_two_classes():
@@ -107,8 +115,7 @@ def test_certificate_of_a_classifier_by_hand(n_classes):
     errors = np.array([np.sum(one.predict(X[held_out]) != y[held_out]) for one in models])
     bounds = holdout_bound(errors, len(held_out), weight=path_weights(steps, preferred=len(plain.path_)))
     assert len(model.path_) == np.argmin(bounds) and model.path_.reason == "certificate"
-    on_path = [step.bound for step in [model.path_.start, *model.path_.steps, *model.path_.discarded]]
-    np.testing.assert_allclose(on_path, bounds)
+    np.testing.assert_allclose([model.path_.start.bound, *bounds_after_atoms(model.path_)], bounds)
     kept = models[len(model.path_)]
     np.testing.assert_array_equal(model.support_, train[kept.support_])
     np.testing.assert_allclose(model.decision_function(X), kept.decision_function(X))
