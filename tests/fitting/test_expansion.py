@@ -53,11 +53,7 @@ def test_shaped_atoms_far_from_the_centre(dtype, offset):
     widths = np.tile(WIDTHS, 3)
     expansion = shaped(centers, widths, kernel=Kernel("rbf", {"gamma": 1.0}, np.zeros(3, dtype=dtype)))
     expected = literal(rows, centers, widths, WEIGHTS)
-    tolerance = 3e-4 if dtype is np.float64 else 0.1
-    np.testing.assert_allclose(expansion.columns(rows), expected, atol=tolerance)
-    coef = np.append(0.0, RNG.choice([-1.0, 1.0], 21))[:, None]
-    predicted = replace(expansion, coef=coef).predict(rows)
-    np.testing.assert_allclose(predicted, expected @ coef[1:], atol=21 * tolerance)
+    np.testing.assert_allclose(expansion.columns(rows), expected, atol=3e-4 if dtype is np.float64 else 0.1)
 
 
 def test_sparse_rows_and_centres():
