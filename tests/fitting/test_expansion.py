@@ -125,8 +125,9 @@ def test_a_fitted_model_is_an_expansion(name):
 def test_both_views_are_expansions():
     views = X, np.cos(X)
     model = kp.SparseKernelCCA(6).fit(*views)
-    sides = zip(views, (model._x_expansion, model._y_expansion), (model.gamma_x_, model.gamma_y_), strict=True)
-    for (view, expansion, gamma), scores in zip(sides, model.transform(*views), strict=True):
+    expansions = model._x_expansion, model._y_expansion
+    for view, expansion, scores in zip(views, expansions, model.transform(*views), strict=True):
+        gamma = expansion.kernels[0].params["gamma"]
         values = literal(view, expansion.centers, gamma, 1.0) @ expansion.coef[1:] + expansion.coef[0]
         np.testing.assert_allclose(values, scores, rtol=1e-7, atol=1e-7)
 
