@@ -11,17 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import kernelpursuit
-from kernelpursuit import (
-    ConformalRegressor,
-    KMPClassifier,
-    KMPRanker,
-    KMPRegressor,
-    PursuitSearchCV,
-    RefinedKMPRegressor,
-    SparseKernelFDA,
-    SparseKernelPCA,
-)
+import kernelpursuit as kp
 from kernelpursuit.parameters import validation
 from tests.registry import DEFAULTS, smaller, targets
 
@@ -87,7 +77,7 @@ MORE, MORE_Y = data(120)
 
 
 def fit(model, X=X, y=Y, **options):
-    options |= {"group": [len(X)]} if isinstance(model, KMPRanker) else {}
+    options |= {"group": [len(X)]} if isinstance(model, kp.KMPRanker) else {}
     return model.fit(X, targets(model, X, y), **options)
 
 
@@ -113,11 +103,11 @@ def test_every_fit_begins_and_ends_what_it_begins(model):
 @pytest.mark.parametrize(
     "model",
     [
-        KMPRegressor(6),
-        KMPRegressor(6, loss="huber", alpha=0.1),
-        KMPRegressor(6, variant="basic"),
-        KMPClassifier(6),
-        KMPClassifier(6, loss="log_loss", alpha=0.1),
+        kp.KMPRegressor(6),
+        kp.KMPRegressor(6, loss="huber", alpha=0.1),
+        kp.KMPRegressor(6, variant="basic"),
+        kp.KMPClassifier(6),
+        kp.KMPClassifier(6, loss="log_loss", alpha=0.1),
     ],
     ids=repr,
 )
@@ -139,7 +129,7 @@ def test_the_model_after_each_step(model):
 @pytest.mark.parametrize("weights", [None, np.arange(60) % 3], ids=["plain", "weighted"])
 def test_scores_along_the_path(weights):
     monitor = callback.ScoringMonitor(scoring="r2")
-    model = KMPRegressor(8).set_callbacks(monitor).fit(X, Y, sample_weight=weights)
+    model = kp.KMPRegressor(8).set_callbacks(monitor).fit(X, Y, sample_weight=weights)
     scores = [row["r2"] for row in monitor.get_logs().data]
     assert scores[0] == model.score(X, Y, weights) == scores[-1] > scores[1]
 
@@ -148,7 +138,7 @@ def test_scores_along_the_path(weights):
 def test_a_number_chosen_on_rows_held_out_has_a_pursuit_for_the_choice(alpha, pursuits):
     """And one with the squared loss, where that finds the ridge; its models are none of this loss."""
     listener = Listener()
-    model = KMPRegressor(5, stop="validation", loss="huber", alpha=alpha).set_callbacks(listener).fit(X, Y)
+    model = kp.KMPRegressor(5, stop="validation", loss="huber", alpha=alpha).set_callbacks(listener).fit(X, Y)
     assert len(listener.begun("pursuit")) == pursuits and model.path_.reason == "validation"
     assert len(listener.begun("step")) == 5 * (pursuits - 1) + len(model.path_)
     assert len(listener.models) == 5 + len(model.path_) + 1
@@ -157,7 +147,7 @@ def test_a_number_chosen_on_rows_held_out_has_a_pursuit_for_the_choice(alpha, pu
 @pytest.mark.parametrize("loss", ["squared_error", "huber"])
 def test_a_search_names_widths_and_folds(loss):
     listener = Listener()
-    search = PursuitSearchCV(KMPRegressor(loss=loss), max_atoms=4, gammas=[0.1, 1.0, 5.0], cv=3)
+    search = kp.PursuitSearchCV(kp.KMPRegressor(loss=loss), max_atoms=4, gammas=[0.1, 1.0, 5.0], cv=3)
     search.set_callbacks(listener).fit(X, Y)
     for gamma in ("gamma=0.1", "gamma=1", "gamma=5"):
         assert listener.begun(gamma) == [("fit", gamma)]
@@ -167,7 +157,7 @@ def test_a_search_names_widths_and_folds(loss):
 
 def test_a_search_in_a_pipeline_in_a_search():
     listener = Listener()
-    inner = make_pipeline(StandardScaler(), PursuitSearchCV(KMPRegressor(), max_atoms=2, gammas=[0.5], cv=2))
+    inner = make_pipeline(StandardScaler(), kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=2, gammas=[0.5], cv=2))
     search = GridSearchCV(inner, {"pursuitsearchcv__estimator__variant": ["prefit", "backfit"]}, cv=2)
     search.set_callbacks(listener).fit(X, Y)
     assert len(listener.begun("gamma=0.5")) == 2 * 2 + 1
@@ -176,22 +166,22 @@ def test_a_search_in_a_pipeline_in_a_search():
 
 def test_intervals_pass_callbacks_on():
     listener = Listener()
-    ConformalRegressor(KMPRegressor(3), coverage=0.5).set_callbacks(listener).fit(X, Y)
+    kp.ConformalRegressor(kp.KMPRegressor(3), coverage=0.5).set_callbacks(listener).fit(X, Y)
     assert listener.begun("step") == [("fit", "fit", "pursuit", "step")] * 3
 
 
 def test_a_wrong_parameter_sets_nothing_up():
     listener = Listener()
     with pytest.raises(ValueError, match="n_atoms"):
-        KMPRegressor(-1).set_callbacks(listener).fit(X, Y)
+        kp.KMPRegressor(-1).set_callbacks(listener).fit(X, Y)
     assert listener.events == []
 
 
 def test_the_file_of_a_model_has_no_callbacks(tmp_path):
     pytest.importorskip("safetensors")
-    model = KMPRegressor(3).set_callbacks(Listener()).fit(X, Y)
-    kernelpursuit.save(model, tmp_path / "model")
-    loaded = kernelpursuit.load(tmp_path / "model")
+    model = kp.KMPRegressor(3).set_callbacks(Listener()).fit(X, Y)
+    kp.save(model, tmp_path / "model")
+    loaded = kp.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert not hasattr(loaded, "_skl_callbacks")
 
@@ -200,7 +190,9 @@ def test_the_file_of_a_model_has_no_callbacks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "model", [KMPRegressor(10), KMPRegressor(), KMPClassifier(10, loss="log_loss"), SparseKernelPCA(10)], ids=repr
+    "model",
+    [kp.KMPRegressor(10), kp.KMPRegressor(), kp.KMPClassifier(10, loss="log_loss"), kp.SparseKernelPCA(10)],
+    ids=repr,
 )
 def test_a_callback_ends_a_pursuit(model):
     listener = Listener(lambda context: context.task_name == "step" and context.task_id == 2)
@@ -210,13 +202,13 @@ def test_a_callback_ends_a_pursuit(model):
 
 
 CHOSEN_ON_HELD_OUT_ROWS = [
-    KMPRegressor(30, stop="validation", random_state=0),
-    KMPRegressor(loss="huber", random_state=0),
-    KMPRegressor(loss="huber", alpha=0.1, random_state=0),
-    KMPRegressor(variant="basic", random_state=0),
-    KMPClassifier(loss="log_loss", random_state=0),
-    KMPRanker(loss="log_loss", random_state=0),
-    KMPRanker(10, stop="validation", random_state=0),
+    kp.KMPRegressor(30, stop="validation", random_state=0),
+    kp.KMPRegressor(loss="huber", random_state=0),
+    kp.KMPRegressor(loss="huber", alpha=0.1, random_state=0),
+    kp.KMPRegressor(variant="basic", random_state=0),
+    kp.KMPClassifier(loss="log_loss", random_state=0),
+    kp.KMPRanker(loss="log_loss", random_state=0),
+    kp.KMPRanker(10, stop="validation", random_state=0),
 ]
 
 
@@ -233,7 +225,7 @@ def test_a_callback_that_ends_a_choice_leaves_the_best_known_by_then(model, call
 
 
 def test_the_number_kept_is_that_of_the_lowest_error_so_far():
-    model = KMPRegressor(stop=validation(patience=20), alpha=0.0, gamma=5.0, random_state=0)
+    model = kp.KMPRegressor(stop=validation(patience=20), alpha=0.0, gamma=5.0, random_state=0)
     whole = clone(model).fit(MORE, MORE_Y)
     model.set_callbacks(after(len(whole.path_) + 10)).fit(MORE, MORE_Y)
     assert model.path_.reason == "callback"
@@ -241,7 +233,7 @@ def test_the_number_kept_is_that_of_the_lowest_error_so_far():
 
 
 def test_a_callback_does_not_end_the_fit_of_what_was_chosen():
-    model = KMPRegressor(20, stop="validation", random_state=0)
+    model = kp.KMPRegressor(20, stop="validation", random_state=0)
     whole = clone(model).set_callbacks(listener := Listener()).fit(MORE, MORE_Y)
     first_of_second_pursuit = len(listener.begun("step")) - len(whole.path_) + 1
     with warnings.catch_warnings():
@@ -257,7 +249,7 @@ def test_an_interrupt_tears_down():
             raise KeyboardInterrupt
 
     listener = Listener(interrupt)
-    model = KMPRegressor(8).set_callbacks(listener)
+    model = kp.KMPRegressor(8).set_callbacks(listener)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert listener.events[-1] == ("teardown", "KMPRegressor") and len(model.support_) == 3
@@ -269,18 +261,18 @@ def test_an_interrupt_tears_down():
 
 GRID = {"max_atoms": 6, "gammas": [0.5, 2.0], "cv": 3}
 SEARCHES = [
-    PursuitSearchCV(KMPRegressor(), **GRID),
-    PursuitSearchCV(KMPRegressor(loss="huber"), **GRID),
-    PursuitSearchCV(KMPRegressor(), **GRID, scoring="r2"),
-    PursuitSearchCV(KMPClassifier(), **GRID),
-    PursuitSearchCV(SparseKernelFDA(), **GRID),
+    kp.PursuitSearchCV(kp.KMPRegressor(), **GRID),
+    kp.PursuitSearchCV(kp.KMPRegressor(loss="huber"), **GRID),
+    kp.PursuitSearchCV(kp.KMPRegressor(), **GRID, scoring="r2"),
+    kp.PursuitSearchCV(kp.KMPClassifier(), **GRID),
+    kp.PursuitSearchCV(kp.SparseKernelFDA(), **GRID),
 ]
 
 
 @pytest.mark.parametrize("jobs", [None, 2])
 def test_a_callback_ends_a_search(jobs):
     """The widths that are done decide; nothing else is begun but the fit on all rows."""
-    search = PursuitSearchCV(KMPRegressor(), max_atoms=4, gammas=[0.1, 1.0], cv=3, n_jobs=jobs)
+    search = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=4, gammas=[0.1, 1.0], cv=3, n_jobs=jobs)
     alone = clone(search).fit(X, Y)
     search.set_params(gammas=[0.1, 1.0, 5.0]).set_callbacks(Listener(lambda context: context.task_name == "gamma=1"))
     with parallel_config(backend="threading"), pytest.warns(ConvergenceWarning, match="after 6 of 9 paths: gamma="):
@@ -317,7 +309,7 @@ def test_a_search_in_threads_ends_too(search, calls):
 
 def test_a_search_without_a_score_yet_takes_the_steps_it_had():
     """The first fold has no weight, the second is ended."""
-    search = PursuitSearchCV(KMPRegressor(loss="huber"), max_atoms=6, gammas=[0.5], cv=3).set_callbacks(after(4))
+    search = kp.PursuitSearchCV(kp.KMPRegressor(loss="huber"), max_atoms=6, gammas=[0.5], cv=3).set_callbacks(after(4))
     with pytest.warns(ConvergenceWarning, match="a callback ended the search after 1 of 3 paths"):
         search.fit(X, Y, sample_weight=np.repeat([0.0, 1.0], [20, 40]))
     assert search.best_params_["n_atoms"] == len(search.best_estimator_.support_) == 4
@@ -335,7 +327,7 @@ def test_a_callback_that_asks_to_stop_when_all_is_scored_changes_nothing(search)
 
 def test_refined_fits_tell_of_their_stages_and_can_be_stopped(monkeypatch):
     listener = Listener()
-    model = RefinedKMPRegressor(3, epochs=10, random_state=0)
+    model = kp.RefinedKMPRegressor(3, epochs=10, random_state=0)
     clone(model).set_callbacks(listener).fit(MORE, MORE_Y)
     stages = [path[1] for path in listener.tasks("end") if len(path) == 2]
     assert stages[-1] == "all rows" and any("bound" in one and "fold 5 of 5" in one for one in stages)
@@ -354,7 +346,7 @@ def test_refined_fits_tell_of_their_stages_and_can_be_stopped(monkeypatch):
 
 def test_lines_stand_in_for_bars_where_there_is_no_terminal(capsys, monkeypatch):
     pytest.importorskip("rich")
-    search = PursuitSearchCV(KMPRegressor(), max_atoms=3, gammas=[0.1, 1.0], cv=2)
+    search = kp.PursuitSearchCV(kp.KMPRegressor(), max_atoms=3, gammas=[0.1, 1.0], cv=2)
     search.set_callbacks(callback.ProgressBar()).fit(X, Y)
     lines = capsys.readouterr().out
     assert "fold 2 of 2, gamma=1: best score" in lines and "1 step, " in lines
@@ -363,6 +355,6 @@ def test_lines_stand_in_for_bars_where_there_is_no_terminal(capsys, monkeypatch)
     search.fit(X, Y)
     assert "[kernelpursuit]" not in capsys.readouterr().out
     monkeypatch.delenv("FORCE_COLOR")
-    grid = GridSearchCV(KMPRegressor(3), {"gamma": [0.1, 1.0]}, cv=2)
+    grid = GridSearchCV(kp.KMPRegressor(3), {"gamma": [0.1, 1.0]}, cv=2)
     grid.set_callbacks(callback.ProgressBar()).fit(X, Y)  # four fits would say too much
     assert "[kernelpursuit]" not in capsys.readouterr().out

@@ -11,53 +11,43 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from kernelpursuit import (
-    ConformalRegressor,
-    KMPClassifier,
-    KMPRanker,
-    KMPRegressor,
-    PursuitNystroem,
-    PursuitSearchCV,
-    RefinedKMPClassifier,
-    RefinedKMPRegressor,
-    SparseKernelFDA,
-)
+import kernelpursuit as kp
 from kernelpursuit.fitting.duplicates import duplicate_ids
 
 DUPLICATES = "are duplicates of others, targets and all"
 NO_COUNTS = "sample_weight sums to"
 SEARCH = {"max_atoms": 40, "gammas": [2.0], "cv": 3}
 CHOOSERS = {
-    "auto": KMPRegressor(gamma=2.0),
-    "leave_one_out": KMPRegressor(40, gamma=2.0, stop="leave_one_out", alpha=0.0),
-    "huber": KMPRegressor(loss="huber", gamma=2.0),
-    "basic": KMPRegressor(variant="basic", gamma=2.0),
-    "validation": KMPRegressor(stop="validation", gamma=2.0),
-    "certificate": KMPRegressor(15, stop="certificate", gamma=0.5, random_state=0),
-    "two classes": KMPClassifier(gamma=2.0),
-    "three classes": KMPClassifier(gamma=2.0),
-    "certificate of classes": KMPClassifier(stop="certificate", gamma=0.5, random_state=0),
-    "ridge": KMPRegressor(40, gamma=2.0),
-    "ridge of another loss": KMPRegressor(40, gamma=2.0, loss="huber"),
-    "ridge and a rule of the user": KMPRegressor(40, gamma=2.0, stop=lambda path: None),
-    "ridge of a ranker": KMPRanker(40, gamma=2.0),
-    "ranker": KMPRanker(gamma=2.0),
-    "ranker by groups": KMPRanker(gamma=2.0, stop="validation", random_state=0),
-    "groups left out": KMPRanker(gamma=2.0, stop="leave_one_group_out"),
-    "search": PursuitSearchCV(KMPRegressor(), scoring="neg_median_absolute_error", **SEARCH),
-    "landmarks": PursuitNystroem(n_components=10, selection="prefit", task="regression"),
-    "refined": RefinedKMPRegressor(3, epochs=2, random_state=0),
-    "refined classes": RefinedKMPClassifier(3, epochs=2, random_state=0),
-    "intervals": ConformalRegressor(KMPRegressor(gamma=2.0), random_state=0),
-    "intervals in proportion": ConformalRegressor(KMPRegressor(gamma=2.0), adaptive=True, random_state=0),
-    "intervals by rows left out": ConformalRegressor(KMPRegressor(20, gamma=2.0), calibration_fraction=None),
+    "auto": kp.KMPRegressor(gamma=2.0),
+    "leave_one_out": kp.KMPRegressor(40, gamma=2.0, stop="leave_one_out", alpha=0.0),
+    "huber": kp.KMPRegressor(loss="huber", gamma=2.0),
+    "basic": kp.KMPRegressor(variant="basic", gamma=2.0),
+    "validation": kp.KMPRegressor(stop="validation", gamma=2.0),
+    "certificate": kp.KMPRegressor(15, stop="certificate", gamma=0.5, random_state=0),
+    "two classes": kp.KMPClassifier(gamma=2.0),
+    "three classes": kp.KMPClassifier(gamma=2.0),
+    "certificate of classes": kp.KMPClassifier(stop="certificate", gamma=0.5, random_state=0),
+    "ridge": kp.KMPRegressor(40, gamma=2.0),
+    "ridge of another loss": kp.KMPRegressor(40, gamma=2.0, loss="huber"),
+    "ridge and a rule of the user": kp.KMPRegressor(40, gamma=2.0, stop=lambda path: None),
+    "ridge of a ranker": kp.KMPRanker(40, gamma=2.0),
+    "ranker": kp.KMPRanker(gamma=2.0),
+    "ranker by groups": kp.KMPRanker(gamma=2.0, stop="validation", random_state=0),
+    "groups left out": kp.KMPRanker(gamma=2.0, stop="leave_one_group_out"),
+    "search": kp.PursuitSearchCV(kp.KMPRegressor(), scoring="neg_median_absolute_error", **SEARCH),
+    "landmarks": kp.PursuitNystroem(n_components=10, selection="prefit", task="regression"),
+    "refined": kp.RefinedKMPRegressor(3, epochs=2, random_state=0),
+    "refined classes": kp.RefinedKMPClassifier(3, epochs=2, random_state=0),
+    "intervals": kp.ConformalRegressor(kp.KMPRegressor(gamma=2.0), random_state=0),
+    "intervals in proportion": kp.ConformalRegressor(kp.KMPRegressor(gamma=2.0), adaptive=True, random_state=0),
+    "intervals by rows left out": kp.ConformalRegressor(kp.KMPRegressor(20, gamma=2.0), calibration_fraction=None),
 }
 COUNTING = CHOOSERS | {  # where the sum of the weights is taken for a number of rows
-    "absolute loss": KMPRegressor(loss="absolute_error"),
-    "classes without a ridge": KMPClassifier(alpha=0),
-    "search of classes": PursuitSearchCV(KMPClassifier(), **SEARCH),
-    "both": PursuitSearchCV(KMPRegressor(), input_weights="both", **SEARCH),
-    "ranker by pairs": KMPRanker(2, loss="log_loss"),
+    "absolute loss": kp.KMPRegressor(loss="absolute_error"),
+    "classes without a ridge": kp.KMPClassifier(alpha=0),
+    "search of classes": kp.PursuitSearchCV(kp.KMPClassifier(), **SEARCH),
+    "both": kp.PursuitSearchCV(kp.KMPRegressor(), input_weights="both", **SEARCH),
+    "ranker by pairs": kp.KMPRanker(2, loss="log_loss"),
 }
 for name in ("basic", "certificate", "certificate of classes"):  # certificates take no weights
     del COUNTING[name]
@@ -71,7 +61,7 @@ def rows(n=60, noise=0.3):
 
 def remarks(model, X, y, group=None, **options):
     """Warnings of a fit that are about duplicates or weights."""
-    group = {"group": group} if isinstance(model, KMPRanker) else {}
+    group = {"group": group} if isinstance(model, kp.KMPRanker) else {}
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         clone(model).fit(X, y, **group, **options)
@@ -133,33 +123,26 @@ def test_healthy_data_are_left_in_peace(kind, name):
     assert remarks(CHOOSERS[name], X, targets(name, y), group) == []
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        KMPRegressor(40, gamma=2.0, alpha=0.1),
-        KMPRegressor(40, gamma=2.0, variant="basic"),
-        KMPClassifier(stop="bound", gamma=2.0),
-        PursuitNystroem(n_components=10),
-    ],
-    ids=repr,
-)
-def test_nothing_is_said_of_duplicates_where_nothing_is_chosen_by_errors(model):
+def test_nothing_is_said_of_duplicates_where_nothing_is_chosen_by_errors():
     X, y = rows()
-    assert remarks(model, np.tile(X, (5, 1)), np.tile(y > 0 if isinstance(model, KMPClassifier) else y, 5)) == []
+    X, y = np.tile(X, (5, 1)), np.tile(y, 5)
+    assert remarks(kp.KMPRegressor(40, gamma=2.0, alpha=0.1), X, y) == []
+    assert remarks(kp.KMPRegressor(40, gamma=2.0, variant="basic"), X, y) == []
+    assert remarks(kp.KMPClassifier(stop="bound", gamma=2.0), X, y > 0) == []
+    assert remarks(kp.PursuitNystroem(n_components=10), X, y) == []
 
 
-@pytest.mark.parametrize("model", [KMPRegressor(alpha=0), SparseKernelFDA()], ids=repr)
-def test_nothing_is_said_of_weights_where_a_common_factor_changes_nothing(model):
+def test_nothing_is_said_of_weights_where_a_common_factor_changes_nothing():
     X, y = rows()
-    search = PursuitSearchCV(model, max_atoms=3, cv=2, gammas=[0.3])
-    y = y > 0 if isinstance(model, SparseKernelFDA) else y
-    assert remarks(search, X, y, sample_weight=np.full(60, 10.0)) == []
+    for model, targets in ((kp.KMPRegressor(alpha=0), y), (kp.SparseKernelFDA(), y > 0)):
+        search = kp.PursuitSearchCV(model, max_atoms=3, cv=2, gammas=[0.3])
+        assert remarks(search, X, targets, sample_weight=np.full(60, 10.0)) == []
 
 
 def test_rows_of_few_categories_that_have_one_class_each_coincide():
     X = np.random.default_rng(0).integers(0, 10, size=(900, 2)).astype(float)
     y = (X[:, 0] + X[:, 1] > 9).astype(int)
-    for model in (KMPClassifier(loss="log_loss", gamma=0.1), KMPClassifier(stop="validation", gamma=0.01)):
+    for model in (kp.KMPClassifier(loss="log_loss", gamma=0.1), kp.KMPClassifier(stop="validation", gamma=0.01)):
         assert remarks(model, X, y) == []
 
 
@@ -193,7 +176,7 @@ def test_duplicates_are_known_in_all_forms(kind):
         "pandas": pd.DataFrame(X),
         "precomputed": np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=2)) if kind == "precomputed" else None,
     }.get(kind, X)
-    (about,) = remarks(KMPRegressor(5, gamma=0.5, kernel="precomputed" if kind == "precomputed" else "rbf"), X, y)
+    (about,) = remarks(kp.KMPRegressor(5, gamma=0.5, kernel="precomputed" if kind == "precomputed" else "rbf"), X, y)
     assert str(about.message).startswith(f"{len(J) - n} of {len(J)} rows {DUPLICATES}")
 
 
@@ -201,12 +184,12 @@ def test_duplicates_are_known_in_all_forms(kind):
 def test_duplicates_are_known_in_tables(kind):
     X, y = rows(120, noise=2.0)
     J = np.tile(np.arange(120), 3)
-    model, X, y = KMPRegressor(20, gamma=2.0), X[J], y[J]
+    model, X, y = kp.KMPRegressor(20, gamma=2.0), X[J], y[J]
     if kind != "list":
         X = pd.DataFrame({"word": np.char.add("w", J.astype(str)), "number": X[:, 0]})
         model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), model)
     X = {"text": X, "objects": np.asarray(X), "list": np.asarray(X).tolist()}[kind]
-    assert len(remarks(ConformalRegressor(model, random_state=0), X, y)) == 1
+    assert len(remarks(kp.ConformalRegressor(model, random_state=0), X, y)) == 1
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.float32, sparse.csr_matrix])

@@ -8,14 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel, sigmoid_kernel
 
-from kernelpursuit import (
-    KMPClassifier,
-    KMPRanker,
-    KMPRegressor,
-    PursuitNystroem,
-    SparseKernelNovelty,
-    SparseKernelPCA,
-)
+import kernelpursuit as kp
 from kernelpursuit.atoms import DenseDictionary
 from kernelpursuit.criteria.rayleigh import SELECTIONS
 from kernelpursuit.pursuit.ridge import penalty_products
@@ -33,7 +26,7 @@ INDEFINITE = "is not positive semidefinite"
 def test_features_of_an_indefinite_kernel_are_of_its_positive_part(kernel, selection, dtype):
     K = sigmoid_kernel(X)
     rows = (K if kernel == "precomputed" else X).astype(dtype)
-    model = PursuitNystroem(kernel, n_components=80, selection=selection, random_state=0)
+    model = kp.PursuitNystroem(kernel, n_components=80, selection=selection, random_state=0)
     with pytest.warns(ConvergenceWarning, match=f"{INDEFINITE} .* drawn at random"):
         Z = model.fit_transform(rows, X[:, 0])
     eigenvalues, U = np.linalg.eigh(K)
@@ -44,7 +37,7 @@ def test_features_of_an_indefinite_kernel_are_of_its_positive_part(kernel, selec
 
 @pytest.mark.parametrize("kernel", ["sigmoid", ("sigmoid", {"coef0": -1})], ids=str)
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("estimator", [SparseKernelPCA, SparseKernelNovelty])
+@pytest.mark.parametrize("estimator", [kp.SparseKernelPCA, kp.SparseKernelNovelty])
 def test_the_kernel_is_named_once(estimator, selection, kernel):
     with pytest.warns(ConvergenceWarning, match=f"kernel='sigmoid' {INDEFINITE}") as caught:
         estimator(50, kernel=kernel, selection=selection, random_state=0).fit(X)
@@ -55,7 +48,7 @@ def test_a_matrix_with_a_few_negative_eigenvalues_is_still_followed():
     """Atoms for which Cauchy-Schwarz holds are taken, and what they leave is nowhere negative."""
     K = rbf_kernel(X, gamma=0.05) - 0.05 * np.outer(X[:, 0], X[:, 0])
     with pytest.warns(ConvergenceWarning, match=f"kernel='precomputed' {INDEFINITE}"):
-        model = SparseKernelPCA(100, kernel="precomputed").fit(K)
+        model = kp.SparseKernelPCA(100, kernel="precomputed").fit(K)
     assert np.all(np.diag(K - model.approximate_kernel(K)) >= -1e-8 * K.max())
 
 
@@ -79,7 +72,9 @@ def test_rounding_is_no_negative_eigenvalue_and_does_not_grow(name, dtype, gamma
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", message=f".*{INDEFINITE}")
-            model = SparseKernelPCA(len(rows), gamma=gamma, random_state=0, **settings).fit(rows, sample_weight=weights)
+            model = kp.SparseKernelPCA(len(rows), gamma=gamma, random_state=0, **settings).fit(
+                rows, sample_weight=weights
+            )
         left = K - model.approximate_kernel(rows)
         assert np.linalg.norm(left) < (1e-4 if dtype == np.float64 else 2e-2) * np.linalg.norm(K)
 
@@ -87,9 +82,9 @@ def test_rounding_is_no_negative_eigenvalue_and_does_not_grow(name, dtype, gamma
 def test_a_path_that_float32_ends_says_so():
     rows = X[:, :4]
     with pytest.warns(ConvergenceWarning, match="digits of float32 .X in float64"):
-        SparseKernelPCA(100, gamma=0.01).fit(rows.astype(np.float32))
+        kp.SparseKernelPCA(100, gamma=0.01).fit(rows.astype(np.float32))
     with pytest.warns(ConvergenceWarning) as caught:
-        SparseKernelPCA(150, gamma=1e-3).fit(rows)
+        kp.SparseKernelPCA(150, gamma=1e-3).fit(rows)
     assert not [one for one in caught if "float32" in str(one.message)]
 
 
@@ -123,7 +118,7 @@ def test_alpha_is_a_penalty_on_the_squares_of_the_weights(name, dtype):
     """The weights are argmin |y - b - K c|² + alpha |c|²."""
     sizes = []
     for alpha in (0.1, 10.0, 1e6, "auto"):
-        model = KMPRegressor(12, kernel=KERNELS[name], alpha=alpha).fit(PLANE.astype(dtype), Y)
+        model = kp.KMPRegressor(12, kernel=KERNELS[name], alpha=alpha).fit(PLANE.astype(dtype), Y)
         kernel = partial(sigmoid_kernel, gamma=model.gamma_) if name == "sigmoid" else KERNELS[name]
         K = kernel(PLANE, PLANE[model.support_])
         K -= K.mean(axis=0)
@@ -137,23 +132,23 @@ def test_alpha_is_a_penalty_on_the_squares_of_the_weights(name, dtype):
 @pytest.mark.parametrize(
     "model",
     [
-        KMPRegressor(8, kernel=minus_distance, loss="huber"),
-        KMPRegressor(8, kernel=minus_distance, loss="absolute_error"),
-        KMPClassifier(8, kernel="sigmoid"),
-        KMPRanker(8, kernel="sigmoid"),
+        kp.KMPRegressor(8, kernel=minus_distance, loss="huber"),
+        kp.KMPRegressor(8, kernel=minus_distance, loss="absolute_error"),
+        kp.KMPClassifier(8, kernel="sigmoid"),
+        kp.KMPRanker(8, kernel="sigmoid"),
     ],
     ids=repr,
 )
 def test_other_losses_have_a_ridge_too(model):
-    group = {"group": [40, 40]} if isinstance(model, KMPRanker) else {}
-    y = Y if isinstance(model, KMPRegressor) else (Y > 0).astype(int)
+    group = {"group": [40, 40]} if isinstance(model, kp.KMPRanker) else {}
+    y = Y if isinstance(model, kp.KMPRegressor) else (Y > 0).astype(int)
     sizes = [np.linalg.norm(model.set_params(alpha=a).fit(PLANE, y, **group).dual_coef_) for a in (0.1, 10.0, 1e4)]
     assert sizes[0] > sizes[1] > 10 * sizes[2]
 
 
 def test_a_kernel_matrix_has_the_ridge_of_its_function():
-    by_matrix = KMPRegressor(8, kernel="precomputed", alpha=1.0).fit(minus_distance(PLANE, PLANE), Y)
-    by_function = KMPRegressor(8, kernel=minus_distance, alpha=1.0).fit(PLANE, Y)
+    by_matrix = kp.KMPRegressor(8, kernel="precomputed", alpha=1.0).fit(minus_distance(PLANE, PLANE), Y)
+    by_function = kp.KMPRegressor(8, kernel=minus_distance, alpha=1.0).fit(PLANE, Y)
     np.testing.assert_array_equal(by_matrix.support_, by_function.support_)
     np.testing.assert_allclose(by_matrix.dual_coef_, by_function.dual_coef_)
 

@@ -1,14 +1,12 @@
 """The file of a fit that may be killed: what it refuses, and what is left of one that was damaged."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.fitting.journal import Journal, whole_lines
+from tests.processes import elsewhere
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 2))
@@ -61,21 +59,17 @@ def test_resume_is_checked(model):
         model.fit(X, Y)
 
 
-def test_a_file_serves_one_fit_at_a_time(file):
-    pytest.importorskip("fcntl")
-    program = f"""
-import fcntl, sys
-file = open({str(file)!r}, "w")
-fcntl.lockf(file, fcntl.LOCK_EX)
-print("ready", flush=True)
-sys.stdin.read()
-"""
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"ready\n"
-        with pytest.raises(ValueError, match="in use by another fit"):
-            KMPRegressor(5, resume=file).fit(X, Y)
-        other.stdin.close()
+def fit(file):
     KMPRegressor(5, resume=file).fit(X, Y)
+
+
+def test_a_file_serves_one_fit_at_a_time(file):
+    fcntl = pytest.importorskip("fcntl")
+    with open(file, "w") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="in use by another fit"):
+            elsewhere(fit, file)
+    elsewhere(fit, file)
 
 
 @pytest.mark.parametrize("name", KINDS)

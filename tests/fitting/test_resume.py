@@ -43,6 +43,7 @@ OTHER_LOSSES = {  # of a fit whose ridge is chosen first: three pursuits in one 
     "poisson": (KMPRegressor(12, loss="poisson"), COUNTS),
 }
 FITS = SQUARED | OTHER_LOSSES
+DRAWN = ("sampled", "certificate", "random")  # by seeds that nobody has given
 
 
 def outputs(model):
@@ -63,14 +64,15 @@ def assert_equal_fits(found, wanted, digits):
 
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_that_was_killed_ends_with_the_same_atoms_and_predictions(name, tmp_path):
-    """A kill leaves the beginning of the file, to any byte."""
+    """A kill leaves the beginning of the file, to any byte; a file that is complete changes nothing."""
     found, y = FITS[name]
     model = clone(found).set_params(resume=tmp_path / "undisturbed")
-    wanted = clone(model).fit(X, y)
+    undisturbed = clone(model).fit(X, y)
+    wanted = undisturbed if name in DRAWN else clone(found).fit(X, y)
     content = (tmp_path / "undisturbed").read_bytes()
     ends = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == 10) + 1
     cuts = {7, *(int(ends[place]) - 3 for place in range(0, len(ends), 6)), int(ends[-2]), len(content)}
-    if model.random_state is None:
+    if name in DRAWN:
         cuts = {cut for cut in cuts if cut >= ends[0]}  # before, the seed was not written yet
     file = tmp_path / "file"
     for cut in cuts:
@@ -78,13 +80,6 @@ def test_a_fit_that_was_killed_ends_with_the_same_atoms_and_predictions(name, tm
         again = clone(model).set_params(resume=file).fit(X, y)
         assert_equal_fits(again, wanted, digits=9 if name in SQUARED else 6)
         assert file.read_bytes().count(b"\n") == len(ends)
-
-
-@pytest.mark.parametrize("name", ["prefit", "gcv", "classes", "several", "basic", "validation", "pca", "fda"])
-def test_a_file_changes_nothing(name, tmp_path):
-    found, y = FITS[name]
-    kept, plain = clone(found).set_params(resume=tmp_path / "file").fit(X, y), clone(found).fit(X, y)
-    np.testing.assert_array_equal(outputs(kept), outputs(plain))
 
 
 def long_fit(file):
