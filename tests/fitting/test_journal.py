@@ -38,7 +38,7 @@ def test_another_fit_is_refused_with_the_reason(name, file):
     for data in [(X + 1e-9, Y), (X, Y + X[:, 0]), (X, Y, W), (X.astype(np.float32), Y)]:
         with pytest.raises(ValueError, match="made on other data"):
             same.fit(*data)
-    same.set_params(verbose=0).fit(X, Y)
+    same.set_params(verbose=1).fit(X, Y)
     assert file.read_bytes() == content
 
 

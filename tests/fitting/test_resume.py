@@ -43,7 +43,7 @@ OTHER_LOSSES = {  # of a fit whose ridge is chosen first: three pursuits in one 
     "poisson": (KMPRegressor(12, loss="poisson"), COUNTS),
 }
 FITS = SQUARED | OTHER_LOSSES
-DRAWN = ("sampled", "certificate", "random")  # by seeds that nobody has given
+DRAWN = ("sampled", "certificate", "random", "auto")  # by seeds that nobody has given
 
 
 def outputs(model):
