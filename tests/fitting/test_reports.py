@@ -215,6 +215,12 @@ def test_a_search_reports_folds_widths_and_what_came_out(jobs, capfd):
 # ---------------------------------------------------------------------------------------------- errors, the path
 
 
+@pytest.mark.parametrize("candidates", [True, (1, 2, 3)])
+def test_wrong_candidates_are_named(candidates):
+    with pytest.raises(ValueError, match=r"candidates must be.*got"):
+        kp.KMPRegressor(5, candidates=candidates).fit(X, Y)
+
+
 @pytest.mark.parametrize("make", [kp.KMPRegressor, kp.KMPClassifier, kp.PolytopeFacesRegressor, kp.SparseKernelFDA])
 def test_sparse_targets_are_named(make):
     with pytest.raises(ValueError, match=r"y must be a dense array.*toarray"):
