@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
 
 from kernelpursuit import BoundDisplay, KMPClassifier, KMPRegressor, SparseKernelFDA, SparseKernelPCA
 from kernelpursuit.bounds import compression_bound, fisher_bound, holdout_bound, path_weights, vc_bound
 from kernelpursuit.parameters import bound, certificate, gcv
 from tests.problems import classes, data
-
-SAMPLES = 200  # of 1,000 fits 29 failed, where 50 may; mean gap 0.154, of the plain test bound 0.148
 
 
 def noisy_classes(n, seed=0, n_classes=2):
@@ -104,11 +101,11 @@ def test_fda_by_a_bound_needs_two_classes():
 # ---------------------------------------------------------------------------------------------- certificates
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_certificate_of_a_classifier_by_hand(n_classes):
+@pytest.mark.parametrize(("n_classes", "share"), [(2, 0.2), (3, 0.5)])
+def test_certificate_of_a_classifier_by_hand(n_classes, share):
     X, y = noisy_classes(203, n_classes=n_classes)
-    model = KMPClassifier(stop=certificate(patience=6), random_state=3, gamma=0.5).fit(X, y)
-    train, held_out = parts(203, 3)
+    model = KMPClassifier(stop=certificate(share, patience=6), random_state=3, gamma=0.5).fit(X, y)
+    train, held_out = parts(203, 3, share)
     plain = KMPClassifier(gamma=0.5, stop=gcv(patience=6)).fit(X[train], y[train])  # the same path
     steps = len(plain.path_) + len(plain.path_.discarded)
     models = [plain.truncate(k) for k in range(steps + 1)]
@@ -147,25 +144,6 @@ def test_constants_have_a_certificate_too():
         assert f"{path.values('bound')[-1]:.3g}" in path.sentence
         constant.add(len(path) == 0)
     assert constant == {True, False}
-
-
-def test_certificate_holds_for_the_very_model():
-    """Two normal classes, so that the true error of each model can be computed."""
-    rng = np.random.default_rng(0)
-    X_new = np.linspace(-5, 5, 2001)[:, None]
-    density = np.stack([norm.pdf(X_new[:, 0], loc=mean) for mean in (-1.0, 1.0)])
-    density /= density.sum()
-    gaps, plain = [], []
-    for seed in range(SAMPLES):
-        y = rng.integers(0, 2, 60)
-        X = rng.normal(size=(60, 1)) + (2 * y - 1)[:, None]
-        model = KMPClassifier(3, stop=certificate(0.5), gamma=0.3, random_state=seed).fit(X, y)
-        truth = density[1 - model.predict(X_new), np.arange(len(X_new))].sum()
-        gaps.append(model.path_.values("bound")[-1] - truth)
-        held_out = parts(60, seed, 0.5)[1]
-        plain.append(holdout_bound(np.sum(model.predict(X[held_out]) != y[held_out]), 30) - truth)
-    assert np.sum(np.array(gaps) < 0) <= binom.isf(1e-3, SAMPLES, 0.05)
-    assert np.mean(gaps) < 1.25 * np.mean(plain) < 0.2  # not slack, compared with the bound of a model fixed beforehand
 
 
 def test_what_a_certificate_needs():
