@@ -1,15 +1,18 @@
-"""Expansions: chosen atoms as plain data, with widths of atoms and weights of inputs."""
+"""Expansions: chosen atoms as plain data, with widths of atoms and weights of inputs; few rows and many."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import kernelpursuit as kp
 from kernelpursuit.arrays import on_host
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.kernels import Kernel, make_kernel
+from kernelpursuit.parameters import columns
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(50, 3)), RNG.normal(size=(7, 3))
@@ -64,8 +67,9 @@ def test_sparse_rows_and_centres():
 
 
 def test_far_rows_are_zero_not_an_error():
-    values = shaped(Z, WIDTHS, None).columns(np.full((2, 3), 1e200))
-    np.testing.assert_array_equal(values, np.tile((WIDTHS == 0).astype(float), (2, 1)))
+    expansion, far = replace(shaped(Z, WIDTHS, None), coef=np.ones((8, 1))), np.full((2, 3), 1e200)
+    np.testing.assert_array_equal(expansion.columns(far), np.tile((WIDTHS == 0).astype(float), (2, 1)))
+    np.testing.assert_array_equal(expansion.predict(far), 2)  # the intercept and the atom of width 0
 
 
 def test_subsets_and_pickles():
@@ -94,54 +98,92 @@ def test_widths_are_for_one_gaussian_kernel():
 
 # ---------------------------------------------------------------------------------------------- fitted estimators
 
-
+Y = np.sin(2 * X[:, 0]) + X[:, 1]
 FITTED = {
-    "regressor": (kp.KMPRegressor(5), "predict"),
-    "classifier": (kp.KMPClassifier(5), "decision_function"),
-    "fda": (kp.SparseKernelFDA(5), "decision_function"),
-    "pca": (kp.SparseKernelPCA(5), "transform"),
-    "nystroem": (kp.PursuitNystroem(n_components=5), "transform"),
-    "faces": (kp.PolytopeFacesRegressor(5), "predict"),
+    "regressor": (kp.KMPRegressor(5), Y, "predict"),
+    "classifier": (kp.KMPClassifier(5), np.digitize(Y, [-0.5, 0.5]), "decision_function"),
+    "fda": (kp.SparseKernelFDA(5), np.digitize(Y, [-0.5, 0.5]), "decision_function"),
+    "pca": (kp.SparseKernelPCA(5), None, "transform"),
+    "nystroem": (kp.PursuitNystroem(n_components=5), None, "transform"),
+    "faces": (kp.PolytopeFacesRegressor(5), Y, "predict"),
 }
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", FITTED)
 def test_a_fitted_model_is_an_expansion(name):
     """Centres, a kernel's name and parameters, weights and intercepts: enough to predict by hand."""
-    model, method = FITTED[name]
-    y = np.sin(X[:, 0]) if method == "predict" else (X[:, 0] > 0) + (X[:, 1] > 0).astype(int)
-    model.fit(X, y)
+    estimator, y, method = FITTED[name]
+    model = clone(estimator).fit(X, y)
     expansion = model._expansion
     (kernel,) = expansion.kernels
-    assert kernel.name == "rbf" and set(kernel.params) == {"gamma"} and model.gamma_ == kernel.params["gamma"]
+    assert kernel.name == "rbf" and kernel.params == {"gamma": model.gamma_}
     values = literal(X, expansion.centers, model.gamma_, 1.0) @ expansion.coef[1:] + expansion.coef[0]
     expected = getattr(model, method)(X)
     np.testing.assert_allclose(values.reshape(expected.shape), expected, rtol=1e-8, atol=1e-8)
 
 
 def test_both_views_are_expansions():
-    model = kp.SparseKernelCCA(6).fit(X, np.cos(X))
-    for view, expansion, gamma, scores in zip(
-        (X, np.cos(X)),
-        (model._x_expansion, model._y_expansion),
-        model.gamma_,
-        model.transform(X, np.cos(X)),
-        strict=True,
-    ):
+    views = X, np.cos(X)
+    model = kp.SparseKernelCCA(6).fit(*views)
+    expansions = model._x_expansion, model._y_expansion
+    for view, expansion, scores in zip(views, expansions, model.transform(*views), strict=True):
+        gamma = expansion.kernels[0].params["gamma"]
         values = literal(view, expansion.centers, gamma, 1.0) @ expansion.coef[1:] + expansion.coef[0]
         np.testing.assert_allclose(values, scores, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_settled_gammas():
-    y = X[:, 0]
-    assert kp.KMPRegressor(3, gamma=0.3).fit(X, y).gamma_ == 0.3
-    assert kp.KMPRegressor(3).fit(X, y).gamma_ == pytest.approx(1 / (3 * X.var()))
-    assert kp.KMPRegressor(1, kernel="linear").fit(X, y).gamma_ is None
-    assert kp.KMPRegressor(3, kernel=[("rbf", {"gamma": 2.0}), "linear", "rbf"], gamma=0.5).fit(X, y).gamma_ == [
-        2.0,
-        None,
-        0.5,
-    ]
-    assert kp.SparseKernelNovelty(5, gamma="auto").fit(X).gamma_ == pytest.approx(1 / 3)
+@pytest.mark.parametrize(
+    ("model", "gamma"),
+    [
+        (kp.KMPRegressor(3, gamma=0.3), 0.3),
+        (kp.KMPRegressor(3), 1 / (3 * X.var())),
+        (kp.KMPRegressor(1, kernel="linear"), None),
+        (kp.KMPRegressor(3, kernel=[("rbf", {"gamma": 2.0}), "linear", "rbf"], gamma=0.5), [2.0, None, 0.5]),
+        (kp.SparseKernelNovelty(5, gamma="auto"), 1 / 3),
+    ],
+    ids=repr,
+)
+def test_the_width_that_was_used_is_an_attribute(model, gamma):
+    assert model.fit(X, X[:, 0]).gamma_ == (pytest.approx(gamma) if isinstance(gamma, float) else gamma)
+
+
+# ---------------------------------------------------------------------------------------------- few rows and many
+
+
+MODELS = {
+    "one": (kp.KMPRegressor(12, alpha=1e-3), X, Y),
+    "several": (kp.KMPRegressor(12, alpha=1e-3), X + 1e6, np.stack([Y, X[:, 2]], axis=1)),
+    "classes": (kp.KMPClassifier(8), X, np.digitize(Y, [-0.5, 0.5])),
+    "refined": (kp.RefinedKMPRegressor(5, random_state=0), X * [1, 1000, 1e-3], Y),  # widths, weights of inputs
+    "laplacian": (kp.KMPRegressor(3, kernel="laplacian"), X, Y),
+    "two kernels": (kp.KMPRegressor(3, kernel=["rbf", "linear"]), X, Y),
+    "functions": (kp.KMPRegressor(3, kernel=["rbf", columns(lambda X: X[:, 0])]), X, Y),
+    "float32": (kp.KMPRegressor(5), X.astype(np.float32), Y),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_few_rows_give_what_many_give(name):
+    """A few rows of a Gaussian kernel take fewer calls of NumPy."""
+    estimator, rows, y = MODELS[name]
+    model = clone(estimator).fit(rows, y)
+    predict, expansion = getattr(model, "decision_function", model.predict), model._expansion
+    few = (rows[:20] + RNG.normal(size=(20, 3)) * rows.std(axis=0)).astype(rows.dtype)
+    expected = np.squeeze(expansion.columns(few) @ expansion.coef[1:] + expansion.coef[0])
+    rtol, scale = (1e-5, 1.0) if name == "float32" else (1e-12, np.sum(np.abs(expansion.coef)))
+    for found in (predict(few), predict(np.tile(few, (300, 1)))[:20]):
+        assert found.dtype == rows.dtype
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-2 * rtol * scale)
+
+
+@pytest.mark.parametrize("distance", [1e7, 1e160, 1e300])
+def test_far_from_all_atoms_the_constant_is_left(distance):
+    model = kp.KMPRegressor(5, gamma=0.5).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(np.full((1, 3), distance)), model.intercept_)
+
+
+def test_other_weights_are_noticed():
+    expansion = replace(kp.KMPRegressor(5).fit(X, Y)._expansion)
+    first = expansion.predict(X[:2])
+    expansion.coef = 2 * expansion.coef
+    np.testing.assert_allclose(expansion.predict(X[:2]), 2 * first, rtol=1e-12)

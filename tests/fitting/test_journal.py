@@ -1,14 +1,12 @@
 """The file of a fit that may be killed: what it refuses, and what is left of one that was damaged."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.fitting.journal import Journal, whole_lines
+from tests.processes import elsewhere
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 2))
@@ -22,9 +20,13 @@ KINDS = {
 FIT = {"estimator": "none", "parameters": {}, "rows": "", "seed": 0}
 
 
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "file"
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_another_fit_is_refused_with_the_reason(name, tmp_path):
-    file = tmp_path / "file"
+def test_another_fit_is_refused_with_the_reason(name, file):
     same = clone(KINDS[name]).set_params(resume=file).fit(X, Y)
     content = file.read_bytes()
     for parameter, there, here in [("n_atoms", same.n_atoms, 4), ("random_state", 0, 1)]:
@@ -36,43 +38,44 @@ def test_another_fit_is_refused_with_the_reason(name, tmp_path):
     for data in [(X + 1e-9, Y), (X, Y + X[:, 0]), (X, Y, W), (X.astype(np.float32), Y)]:
         with pytest.raises(ValueError, match="made on other data"):
             same.fit(*data)
-    same.set_params(verbose=0).fit(X, Y)
+    same.set_params(verbose=1).fit(X, Y)
     assert file.read_bytes() == content
+
+
+def test_other_files_and_folders_are_refused(file):
     file.write_text("name,price\n")
     with pytest.raises(ValueError, match=r"resume='.*file' is no journal"):
-        same.fit(X, Y)
+        KMPRegressor(5, resume=file).fit(X, Y)
     assert file.read_text() == "name,price\n"
     with pytest.raises(ValueError, match="there is no folder"):
-        same.set_params(resume=tmp_path / "no" / "file").fit(X, Y)
+        KMPRegressor(5, resume=file.parent / "no" / "file").fit(X, Y)
 
 
-def test_resume_is_checked():
-    for model, value in [(KMPRegressor(), 3), (KMPRegressor(), None), (RefinedKMPRegressor(), True)]:
-        with pytest.raises(ValueError, match="The 'resume' parameter"):
-            clone(model).set_params(resume=value).fit(X, Y)
+@pytest.mark.parametrize(
+    "model", [KMPRegressor(resume=3), KMPRegressor(resume=None), RefinedKMPRegressor(resume=True)], ids=repr
+)
+def test_resume_is_checked(model):
+    with pytest.raises(ValueError, match="The 'resume' parameter"):
+        model.fit(X, Y)
 
 
-def test_a_file_serves_one_fit_at_a_time(tmp_path):
-    pytest.importorskip("fcntl")
-    program = f"""
-import fcntl, sys
-file = open({str(tmp_path / "file")!r}, "w")
-fcntl.lockf(file, fcntl.LOCK_EX)
-print("ready", flush=True)
-sys.stdin.read()
-"""
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"ready\n"
+def fit(file):
+    KMPRegressor(5, resume=file).fit(X, Y)
+
+
+def test_a_file_serves_one_fit_at_a_time(file):
+    fcntl = pytest.importorskip("fcntl")
+    with open(file, "w") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
         with pytest.raises(ValueError, match="in use by another fit"):
-            KMPRegressor(5, resume=tmp_path / "file").fit(X, Y)
-        other.stdin.close()
-    KMPRegressor(5, resume=tmp_path / "file").fit(X, Y)
+            elsewhere(fit, file)
+    elsewhere(fit, file)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_damaged_file_is_good_up_to_the_damage(name, tmp_path):
+def test_a_damaged_file_is_good_up_to_the_damage(name, file):
     """Also where it leaves numbers and texts that can be read, but are others."""
-    file, rng = tmp_path / "file", np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     model = clone(KINDS[name]).set_params(resume=file)
     wanted = model.fit(X, Y).predict(X)
     content = file.read_bytes()
@@ -86,8 +89,7 @@ def test_a_damaged_file_is_good_up_to_the_damage(name, tmp_path):
             assert len(file.read_bytes().splitlines()) == len(content.splitlines())
 
 
-def test_a_file_damaged_at_its_beginning_is_named(tmp_path):
-    file = tmp_path / "file"
+def test_a_file_damaged_at_its_beginning_is_named(file):
     model = clone(KINDS["refined"]).set_params(resume=file).fit(X, Y)
     content = file.read_bytes()
     for place, damage in [(0, b"x"), (5, b"garbage!"), (16, b"1")]:
@@ -96,12 +98,12 @@ def test_a_file_damaged_at_its_beginning_is_named(tmp_path):
             model.fit(X, Y)
 
 
-def test_results_come_back_in_order_and_others_are_dropped(tmp_path):
-    first = Journal(tmp_path / "file", FIT | {"seed": 7})
+def test_results_come_back_in_order_and_others_are_dropped(file):
+    first = Journal(file, FIT | {"seed": 7})
     for name in "abc":
         first.write(name, (name, np.arange(3, dtype=np.int8), [np.float32(0.1), None, float("nan")]))
     del first
-    again = Journal(tmp_path / "file", FIT)
+    again = Journal(file, FIT)
     assert again.seed == 7
     assert again.read("b") is None
     name, array, (number, nothing, nan) = again.read("a")
@@ -110,7 +112,7 @@ def test_results_come_back_in_order_and_others_are_dropped(tmp_path):
     again.write("x", 1)
     assert again.read("b") is None and again.read("x") is None
     del again
-    lines = whole_lines((tmp_path / "file").read_bytes())
+    lines = whole_lines(file.read_bytes())
     assert [value[0] for value, _ in lines[1:]] == ["a", "x"]
     with pytest.raises(TypeError, match="holds numbers, texts and arrays, not set"):
-        Journal(tmp_path / "file", FIT).write("y", {1})
+        Journal(file, FIT).write("y", {1})

@@ -1,31 +1,30 @@
-"""Probabilities of every classifier: values of rows left out beside refits, calibration beside a plain minimiser."""
-
-from dataclasses import replace
+"""Probabilities of every classifier: values of rows left out, slopes fitted to them, and limits to their certainty."""
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.ensemble import VotingClassifier
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import scale
 
 from kernelpursuit import KMPClassifier, PursuitSearchCV, SparseKernelFDA
-from kernelpursuit.fitting.probabilities import log_softmax, sizes_to_calibrate
-from kernelpursuit.math.calibration import Calibration, fit_slope
+from kernelpursuit.math.calibration import Calibration, fit_slope, no_surer
 
+pytestmark = pytest.mark.filterwarnings("ignore:n_atoms", "ignore:the best number of atoms")
 GAMMA = 0.5
 
 
-def groups(n=90, n_classes=3, seed=0, spread=1.0):
-    rng = np.random.default_rng(seed)
+def groups(n=90, n_classes=3):
+    rng = np.random.default_rng(0)
     y = np.sort(rng.integers(0, n_classes, n))
     centres = 2 * np.stack([np.cos(2.5 * np.arange(n_classes)), np.sin(2.5 * np.arange(n_classes))], axis=1)
-    return centres[y] + spread * rng.normal(size=(n, 2)), np.array(["a", "b", "c", "d"])[y]
+    return centres[y] + rng.normal(size=(n, 2)), np.array(["a", "b", "c", "d"])[y]
 
 
 def kernel(X, Z):
@@ -37,17 +36,18 @@ def coded(y):
     return np.where(y[:, None] == (classes if len(classes) > 2 else classes[1:]), 1.0, -1.0)
 
 
-def refitted(model, X, y):
-    """Values of ridge fits in the span of the same atoms, made without one row each; none outside the model's own."""
-    A = np.column_stack([np.ones(len(X)), kernel(X, model.support_vectors_)])
-    P = np.zeros((A.shape[1], A.shape[1]))
-    P[1:, 1:] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
-    T, out = coded(y), []
-    for i in range(len(y)):
-        rest = np.arange(len(y)) != i
-        out.append(A[i] @ np.linalg.solve(A[rest].T @ A[rest] + P, A[rest].T @ T[rest]))
-    seen = model.decision_function(X).reshape(len(X), -1)
-    return np.clip(out, seen.min(axis=0), seen.max(axis=0))
+def values_of(model, X):
+    """Decision values, one column for each class."""
+    values = model.decision_function(X)
+    return values if values.ndim == 2 else np.column_stack([-values, values]) / 2
+
+
+def slope_of(model, X):
+    """Log-odds over decision values."""
+    return np.median(np.ptp(model.predict_log_proba(X), axis=1) / np.ptp(values_of(model, X), axis=1))
+
+
+# ---------------------------------------------------------------------------------------------- slopes
 
 
 def surprise(slope, values, index, weights):
@@ -58,16 +58,29 @@ def surprise(slope, values, index, weights):
     total = 0.0
     for v, c, margin, w in zip(values, index, margins, weights, strict=True):
         doubt = margin if len(sizes) == 2 else min(margin, max(least, 0.0))
-        total -= w * (log_softmax(slope * v[None])[0, c] - slope * doubt / (sizes[c] + 2))
+        total -= w * (log_softmax(slope * v)[c] - slope * doubt / (sizes[c] + 2))
     return total
 
 
-def best_slope(values, y):
-    """Slope of least surprise, by a method without derivatives."""
-    index = np.searchsorted(np.unique(y), y)
-    V = values if values.shape[1] > 1 else np.column_stack([-values, values]) / 2
-    given = V, index, np.ones(len(y))
-    return np.exp(minimize_scalar(lambda s: surprise(np.exp(s), *given), (-1, 1), options={"xtol": 1e-9}).x)
+def best_slope(values, seen, y, weights):
+    """Slope of least surprise, by a method without derivatives; no value is outside those of the rows as seen."""
+    values, index = np.clip(values, seen.min(axis=0), seen.max(axis=0)), np.unique(y, return_inverse=True)[1]
+    if values.shape[1] == 1:
+        values = np.column_stack([-values, values]) / 2
+    best = minimize_scalar(lambda s: surprise(np.exp(s), values, index, weights), (-1, 1), options={"xtol": 1e-9})
+    return np.exp(best.x)
+
+
+def slope_by_refits(model, X, y):
+    """From ridge fits in the span of the atoms of a model, made without one row each."""
+    A = np.column_stack([np.ones(len(X)), kernel(X, model.support_vectors_)])
+    P = np.zeros((A.shape[1], A.shape[1]))
+    P[1:, 1:] = model.alpha_ * kernel(model.support_vectors_, model.support_vectors_)
+    T, left_out = coded(y), []
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        left_out.append(A[i] @ np.linalg.solve(A[rest].T @ A[rest] + P, A[rest].T @ T[rest]))
+    return best_slope(np.array(left_out), model.decision_function(X).reshape(len(X), -1), y, np.ones(len(y)))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -75,58 +88,90 @@ def best_slope(values, y):
 def test_slopes_come_from_models_that_did_not_know_the_row(n_classes, options):
     X, y = groups(n_classes=n_classes)
     model = KMPClassifier(6, gamma=GAMMA, **options).fit(X, y)
-    slope = best_slope(refitted(model, X, y), y)
-    values = model.decision_function(X).reshape(len(X), -1)
-    logits = slope * (values if n_classes > 2 else np.column_stack([-values, values]) / 2)
-    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-3, atol=1e-4)
+    log_p = log_softmax(slope_by_refits(model, X, y) * values_of(model, X), axis=1)
+    np.testing.assert_allclose(model.predict_proba(X), np.exp(log_p), rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
     assert np.array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X))
     short = model.truncate(3)  # sizes in between are interpolated
-    assert short._taken.calibration.at(3)[0] == pytest.approx(best_slope(refitted(short, X, y), y), rel=0.1)
+    assert slope_of(short, X) == pytest.approx(slope_by_refits(short, X, y), rel=0.1)
 
 
-def fisher_values(X, y, i, Z, row, labels, alpha):
-    """Discriminants made without row i, at `row`, from means and scatter; weights of classes as with the row."""
-    features = np.linalg.cholesky(kernel(Z, Z))
-    F, f = (np.linalg.solve(features, kernel(Z, A)).T for A in (X, row[None]))
+def fisher_values(X, y, i, Z, labels, alpha):
+    """Discriminants made without row i, at this row, from means and scatter; weights of classes as with the row."""
+    F = np.linalg.solve(np.linalg.cholesky(kernel(Z, Z)), kernel(Z, X)).T
     classes, n_c = np.unique(y, return_counts=True)
     h, rest = len(classes) / np.sum(1 / n_c), np.arange(len(y)) != i
     means = np.array([F[rest & (y == c)].mean(axis=0) for c in classes])
-    S = sum(
-        h / m * (F[rest & (y == c)] - mu).T @ (F[rest & (y == c)] - mu)
-        for c, mu, m in zip(classes, means, n_c, strict=True)
-    )
+    S = alpha * np.eye(F.shape[1])
+    for c, mean, m in zip(classes, means, n_c, strict=True):
+        apart = F[rest & (y == c)] - mean
+        S += h / m * apart.T @ apart
     grand = means.mean(axis=0)
     if labels == "raw":
         U = coded(y)[rest].T @ F[rest] / (2 if len(classes) > 2 else 1)
     else:
         U = h * (means - grand) if len(classes) > 2 else h * (means[1:] - means[:1])
     middle = (means + grand) / 2 if len(classes) > 2 else grand[None]
-    return np.array([u @ np.linalg.solve(S + alpha, (f - m)[0]) for u, m in zip(U, middle, strict=True)])
+    return np.array([u @ np.linalg.solve(S, F[i] - m) for u, m in zip(U, middle, strict=True)])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("labels", ["centred", "raw"])
-def test_discriminants_without_a_row(n_classes, labels):
-    from kernelpursuit.math.discriminants import left_out_values
-
+def test_slopes_of_discriminants_come_from_those_without_the_row(n_classes, labels):
     X, y = groups(40, n_classes)
     model = SparseKernelFDA(4, gamma=GAMMA, labels=labels, alpha=1e-8).fit(X, y)
-    index = np.searchsorted(model.classes_, y)
-    Z = kernel(X, model.support_vectors_) @ model._discriminants.axes
-    (found,) = left_out_values(model._discriminants, Z, index, labels, None, None, [4])
-    small = 1e-8 * np.eye(4)  # of the order of the model's ridge: without effect on the digits compared
-    for i in (0, 13, 39):
-        expected = fisher_values(X, y, i, model.support_vectors_, X[i], labels, small)
-        np.testing.assert_allclose(found[i], expected, rtol=1e-4, atol=1e-4)
-    weighed = left_out_values(model._discriminants, Z, index, labels, np.ones(40), np.ones(40), [4])
-    np.testing.assert_allclose(next(weighed), found)
+    left_out = np.array([fisher_values(X, y, i, model.support_vectors_, labels, 1e-8) for i in range(40)])
+    _, index, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    weights = 40 / (n_classes * sizes[index])  # every class has an equal say
+    expected = best_slope(left_out, model.decision_function(X).reshape(40, -1), y, weights)
+    assert slope_of(model, X) == pytest.approx(expected, rel=1e-4)
 
 
-def few_values_and_far_rows(n_classes=2, seed=5):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("apart", [0.0, 0.5, 3.0, 30.0])
+def test_the_slope_is_the_one_of_least_surprise(apart, unit, weighted):
+    rng = np.random.default_rng(round(10 * apart))
+    index = rng.permutation(np.arange(80) % 4)
+    values = unit * (rng.normal(size=(80, 4)) + apart * (index[:, None] == np.arange(4)))
+    weights = rng.uniform(0.1, 5, 80) if weighted else np.ones(80)
+    slope = fit_slope(values, index, weights if weighted else None)
+    ends = np.log([1e-6 / unit, 1e3 / unit])
+    least = minimize_scalar(lambda s: surprise(np.exp(s), values, index, weights), bounds=ends, method="bounded")
+    assert surprise(slope, values, index, weights) <= least.fun + 1e-10 * abs(least.fun)
+
+
+def test_values_that_say_nothing():
+    index = np.array([0, 1, 0, 1])
+    assert 0 < fit_slope(np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]]), index, None) < 1e-4
+    assert 0 < fit_slope(np.array([[-1.0, 1.0], [1.0, -1.0]] * 2), index, None) < 1e-4, "the contrary is true"
+    assert fit_slope(np.zeros((4, 2)), index, None) > 0
+    separated = fit_slope(np.array([[5.0, -5.0], [-5.0, 5.0]] * 10), np.array([0, 1] * 10), None)
+    assert np.exp(10 * separated) / (1 + np.exp(10 * separated)) == pytest.approx(11 / 12, rel=1e-6)
+
+
+def test_a_calibration_at_one_size_is_that_of_all():
+    constant = Calibration(np.array([2]), np.array([3.0]), np.zeros((1, 2)))
+    assert constant.at(0)[0] == pytest.approx(3) and constant.at(9)[0] == pytest.approx(3)
+    odds = np.array([[1e9]])
+    assert no_surer(odds, constant.limit(2)) == odds, "models that are older than limits have none"
+
+
+def test_a_class_far_away_makes_no_other_unsure():
+    """Two classes that touch, and one at a distance that says nothing about them."""
+    index = np.arange(150) % 3
+    values = np.random.default_rng(0).normal(size=(150, 3)) + 4 * (index[:, None] == np.arange(3))
+    away = np.where(index == 0, 1.0, -1.0)[:, None] * [1.0, 0.0, 0.0]
+    near, far, farther = (fit_slope(values + distance * away, index, None) for distance in (0.0, 30.0, 300.0))
+    assert farther == pytest.approx(far, rel=0.02) and far > near / 2
+
+
+# ---------------------------------------------------------------------------------------------- few rows, many atoms
+
+
+def few_values_and_far_rows(n_classes):
     """Rows that repeat each other, but for three far ones: each has an atom to itself."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(5)
     X = rng.integers(0, 3, size=(120, 3)).astype(float)
     y = np.digitize(X[:, 0] + 0.6 * rng.normal(size=120), [1] if n_classes == 2 else [0.5, 1.5])
     X[:3] = np.array([[2, 2, 9], [2, 12, 2], [-8, 2, 0]]) + 0.1 * rng.normal(size=(3, 3))
@@ -141,10 +186,10 @@ def few_values_and_far_rows(n_classes=2, seed=5):
         (SparseKernelFDA(30, labels="raw"), np.float64, False),
         (SparseKernelFDA(30, labels="raw"), np.float64, True),
         (SparseKernelFDA(30, class_weight={0: 1.0, 1: 1.5}), np.float32, False),
+        (PursuitSearchCV(SparseKernelFDA(), max_atoms=30, cv=3), np.float64, False),
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:n_atoms")
 def test_rows_that_an_atom_fits_alone_do_not_take_the_slope(model, dtype, weighted, n_classes):
     X, y = few_values_and_far_rows(n_classes)
     X, weights = X.astype(dtype), np.random.default_rng(0).uniform(0.5, 3, len(X)) if weighted else None
@@ -153,7 +198,6 @@ def test_rows_that_an_atom_fits_alone_do_not_take_the_slope(model, dtype, weight
     assert model.score(X, y) > 0.65
 
 
-@pytest.mark.filterwarnings("ignore:n_atoms")
 @pytest.mark.parametrize("seed", [0, 3])
 def test_many_atoms_on_few_distinct_values(seed):
     rng = np.random.default_rng(seed)
@@ -166,7 +210,6 @@ def test_many_atoms_on_few_distinct_values(seed):
     assert np.all(np.ptp(several.predict_proba(X), axis=0) > 0.4)
 
 
-@pytest.mark.filterwarnings("ignore:n_atoms")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("gamma", ["scale", 20.0])
 @pytest.mark.parametrize("k", [30, 60, 75])
@@ -178,47 +221,86 @@ def test_many_atoms_on_few_rows_are_better_than_a_coin(k, gamma, seed):
     assert log_loss(b, model.predict_proba(A)) < 0.6
 
 
-@pytest.mark.filterwarnings("ignore:n_atoms")
+@pytest.mark.parametrize("k", [10, 20])
+def test_discriminants_of_few_rows_are_as_sure_as_they_are_right(k):
+    X, y = load_iris(return_X_y=True)
+    A, B, a, b = train_test_split(scale(X), y, random_state=1, stratify=y, train_size=0.6)
+    model = SparseKernelFDA(k).fit(A, a)
+    sure = model.predict_proba(B).max(axis=1).mean()
+    assert abs(sure - model.score(B, b)) < 0.08 and log_loss(b, model.predict_proba(B)) < 0.25
+
+
+def certainty(p, labels):
+    """The largest log-odds of a class against another, or of each label."""
+    return np.max(np.abs(logit(p)), axis=0) if labels else np.max(np.ptp(np.log(p), axis=1))
+
+
+NEW = np.random.default_rng(1).uniform(-6, 6, size=(4000, 2))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("classes", [2, 3, "labels"])
 @pytest.mark.parametrize(
-    "model",
-    [SparseKernelFDA(40), SparseKernelFDA(40, class_weight={"a": 5.0}), KMPClassifier(30, alpha=0.0, gamma=0.3)],
-    ids=repr,
+    ("model", "classes"),
+    [
+        (SparseKernelFDA(40), 2),
+        (SparseKernelFDA(40), 3),
+        (KMPClassifier(30, alpha=0.0, gamma=0.3), 2),
+        (KMPClassifier(30, alpha=0.0, gamma=0.3), 3),
+        (KMPClassifier(30, alpha=0.0, gamma=0.3), "labels"),
+    ],
+    ids=str,
 )
 def test_no_row_is_surer_than_the_surest_training_row(model, classes, dtype):
     X, y = groups(80, 2 if classes == 2 else 3)
-    X = X.astype(dtype)
-    if classes == "labels":
-        if isinstance(model, SparseKernelFDA):
-            pytest.skip("a row has one class")
-        y = np.column_stack([y == "a", y == "b"]).astype(int)
-    new = np.random.default_rng(1).uniform(-6, 6, size=(4000, X.shape[1])).astype(dtype)
-    model = clone(model).fit(X, y)
+    X, new = X.astype(dtype), NEW.astype(dtype)
+    labels = classes == "labels"
+    model = clone(model).fit(X, np.column_stack([y == "a", y == "b"]).astype(int) if labels else y)
     for one in (model, model.truncate(16)):
-        limit = one._taken.calibration.limit(len(one.path_))
-        seen, odds = (one._calibrated(one._raw(rows, "predict_proba")) for rows in (X, new))
-        if classes == 3:
-            seen, odds = np.ptp(seen, axis=1), np.ptp(odds, axis=1)
-        assert np.all(np.abs(odds) <= limit * (1 + 1e-6)) and np.all(np.isclose(np.max(np.abs(odds), axis=0), limit))
-        if not model.get_params().get("class_weight"):
-            np.testing.assert_allclose(np.max(np.abs(seen), axis=0), limit, rtol=1e-3 if dtype == np.float64 else 1e-2)
-        found = one.predict_proba(new)
-        predicted = found > 0.5 if classes == "labels" else one.classes_[found.argmax(axis=1)]
-        np.testing.assert_array_equal(predicted, one.predict(new))
+        p, seen = one.predict_proba(new), one.predict_proba(X)
+        rounding = 1e-3 if dtype == np.float64 else 1e-2
+        np.testing.assert_allclose(certainty(p, labels), certainty(seen, labels), rtol=rounding)
+        np.testing.assert_array_equal(p > 0.5 if labels else one.classes_[p.argmax(axis=1)], one.predict(new))
 
 
-def test_models_older_than_limits_have_none():
-    X, y = groups(80)
-    model = KMPClassifier(30, alpha=0.0).fit(X, y)
-    found = model.predict_proba(X)
-    model._taken = model._taken._replace(calibration=replace(model._taken.calibration, limits=None))
-    np.testing.assert_allclose(model.predict_proba(X), found, rtol=1e-6)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights_of_classes_move_the_limit_of_discriminants(n_classes):
+    X, y = groups(80, n_classes)
+    plain, dear = (SparseKernelFDA(40, class_weight=weights).fit(X, y) for weights in (None, {"a": 5.0}))
+    p = dear.predict_proba(NEW)
+    assert certainty(p, False) == pytest.approx(certainty(plain.predict_proba(X), False) + np.log(5))
+    np.testing.assert_array_equal(dear.classes_[p.argmax(axis=1)], dear.predict(NEW))
 
 
-def test_far_rows_in_a_search():
-    X, y = few_values_and_far_rows(seed=3)
-    assert log_loss(y, PursuitSearchCV(SparseKernelFDA(), max_atoms=30, cv=3).fit(X, y).predict_proba(X)) < 0.6
+# ---------------------------------------------------------------------------------------------- every classifier
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KMPClassifier(4, loss="squared_hinge"), KMPClassifier(4, variant="basic"), KMPClassifier(4, loss="huber"),
+        KMPClassifier(4, loss="log_loss"), KMPClassifier(4, stop="certificate", random_state=0),
+        PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, one_standard_error=True), SparseKernelFDA(4),
+        PursuitSearchCV(SparseKernelFDA(), max_atoms=4, cv=3, scoring="neg_log_loss"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_every_classifier_has_them(model):
+    X, y = groups(120)
+    proba = clone(model).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert log_loss(y, proba) < 0.6  # three classes by chance: 1.1
+    soft = VotingClassifier([("one", clone(model)), ("other", KMPClassifier(3))], voting="soft").fit(X, y)
+    assert soft.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("model", [KMPClassifier(5), SparseKernelFDA(5)], ids=repr)
+def test_kernel_matrices_have_the_same_and_order_stays(model):
+    X, y = groups(80, 2)
+    direct = clone(model).set_params(gamma=GAMMA).fit(X, y)
+    matrix = clone(model).set_params(kernel="precomputed").fit(kernel(X, X), y)
+    np.testing.assert_allclose(matrix.predict_proba(kernel(X, X)), direct.predict_proba(X), atol=1e-6)
+    order = np.argsort(direct.decision_function(X))
+    assert np.all(np.diff(direct.predict_proba(X)[order, 1]) >= 0)
 
 
 def test_classes_of_unequal_size():
@@ -233,112 +315,33 @@ def test_classes_of_unequal_size():
     np.testing.assert_array_equal(equal.predict_proba(X).argmax(axis=1), equal.predict(X))
 
 
-@pytest.mark.filterwarnings("ignore:.*are duplicates of others")  # which is right
-def test_weights_are_counts():
-    X, y = groups(60)
-    w = np.random.default_rng(0).integers(1, 4, 60)
-    rows = np.repeat(np.arange(60), w)
-    for model in (KMPClassifier(5, gamma=GAMMA), SparseKernelFDA(5, gamma=GAMMA)):
-        one = clone(model).fit(X, y, sample_weight=w).predict_proba(X)
-        np.testing.assert_allclose(one, clone(model).fit(X[rows], y[rows]).predict_proba(X), atol=2e-4)
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
+def test_better_than_calibration_by_folds_on_real_data(load):
+    X, y = load(return_X_y=True)
+    A, B, a, b = train_test_split(scale(X), y, test_size=0.4, random_state=0)
+    ours = log_loss(b, KMPClassifier().fit(A, a).predict_proba(B))
+    peer = log_loss(b, CalibratedClassifierCV(KMPClassifier(), cv=5).fit(A, a).predict_proba(B))
+    assert ours < 1.05 * peer
+    assert log_loss(b, KMPClassifier(20, loss="log_loss").fit(A, a).predict_proba(B)) < 1.2 * peer
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        KMPClassifier(4, loss="squared_hinge"), KMPClassifier(4, variant="basic"), KMPClassifier(4, loss="huber"),
-        KMPClassifier(4, loss="log_loss"), KMPClassifier(4, stop="certificate", random_state=0),
-        PursuitSearchCV(KMPClassifier(), max_atoms=4, cv=3, one_standard_error=True), SparseKernelFDA(4),
-        PursuitSearchCV(SparseKernelFDA(), max_atoms=4, cv=3),
-    ],
-    ids=repr,
-)  # fmt: skip
-@pytest.mark.filterwarnings("ignore:the best number of atoms")
-def test_every_classifier_has_them(model):
-    X, y = groups(120)
-    proba = clone(model).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(proba.sum(axis=1), 1)
-    assert log_loss(y, proba) < 0.6  # three classes by chance: 1.1
-    soft = VotingClassifier([("one", clone(model)), ("other", KMPClassifier(3))], voting="soft").fit(X, y)
-    assert soft.score(X, y) > 0.8
-
-
-def test_better_than_calibration_by_folds_on_two_real_sets():
-    for load in (load_iris, load_breast_cancer):
-        X, y = load(return_X_y=True)
-        A, B, a, b = train_test_split(scale(X), y, test_size=0.4, random_state=0)
-        ours = log_loss(b, KMPClassifier().fit(A, a).predict_proba(B))
-        peer = log_loss(b, CalibratedClassifierCV(KMPClassifier(), cv=5).fit(A, a).predict_proba(B))
-        assert ours < 1.05 * peer
-        assert log_loss(b, KMPClassifier(20, loss="log_loss").fit(A, a).predict_proba(B)) < 1.2 * peer
-
-
-def test_log_loss_is_a_scoring_and_fits_are_repeatable():
-    X, y = groups(120)
-    assert np.all(cross_val_score(KMPClassifier(5), X, y, scoring="neg_log_loss") > -1)
-    search = PursuitSearchCV(KMPClassifier(), max_atoms=5, gammas=[GAMMA], cv=3, scoring="neg_log_loss").fit(X, y)
-    assert -1 < search.best_score_ < 0
-    one, two = (KMPClassifier(loss="log_loss").fit(X, y).predict_proba(X) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
-
-
-def test_values_that_say_nothing():
-    index = np.array([0, 1, 0, 1])
-    assert 0 < fit_slope(np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]]), index, None) < 1e-4
-    assert 0 < fit_slope(np.array([[-1.0, 1.0], [1.0, -1.0]] * 2), index, None) < 1e-4, "the contrary is true"
-    assert fit_slope(np.zeros((4, 2)), index, None) > 0
-    separated = fit_slope(np.array([[5.0, -5.0], [-5.0, 5.0]] * 10), np.array([0, 1] * 10), None)
-    assert np.exp(10 * separated) / (1 + np.exp(10 * separated)) == pytest.approx(11 / 12, rel=1e-6)
-    constant = Calibration(np.array([2]), np.array([3.0]), np.zeros((1, 2)))
-    assert constant.at(0)[0] == pytest.approx(3) and constant.at(9)[0] == pytest.approx(3)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("apart", [0.0, 0.5, 3.0, 30.0])
-def test_the_slope_is_the_one_of_least_surprise(apart, unit, weighted):
-    rng = np.random.default_rng(round(10 * apart))
-    index = rng.permutation(np.arange(80) % 4)
-    member = index[:, None] == np.arange(4)
-    values = unit * (rng.normal(size=(80, 4)) + apart * member)
-    weights = rng.uniform(0.1, 5, 80) if weighted else np.ones(80)
-    slope = fit_slope(values, index, weights if weighted else None)
-    ends = np.log([1e-6 / unit, 1e3 / unit])
-    least = minimize_scalar(lambda s: surprise(np.exp(s), values, index, weights), bounds=ends, method="bounded")
-    assert surprise(slope, values, index, weights) <= least.fun + 1e-10 * abs(least.fun)
-
-
-def test_a_class_far_away_makes_no_other_unsure():
-    """Two classes that touch, and one at a distance that says nothing about them."""
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["log_loss", "exponential"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_logarithms_of_probabilities_are_exact_in_the_tails(loss, n_classes):
     rng = np.random.default_rng(0)
-    index = np.arange(150) % 3
-    values = rng.normal(size=(150, 3)) + 4 * (index[:, None] == np.arange(3))
-    slopes = []
-    for far in (0.0, 30.0, 300.0):
-        moved = values + far * np.where(index == 0, 1.0, -1.0)[:, None] * np.array([1.0, 0.0, 0.0])
-        slopes.append(fit_slope(moved, index, None))
-    assert slopes[2] == pytest.approx(slopes[1], rel=0.02) and slopes[1] > slopes[0] / 2
-
-
-@pytest.mark.parametrize("k", [10, 20])
-def test_discriminants_of_few_rows_are_as_sure_as_they_are_right(k):
-    X, y = load_iris(return_X_y=True)
-    A, B, a, b = train_test_split(scale(X), y, random_state=1, stratify=y, train_size=0.6)
-    model = SparseKernelFDA(k).fit(A, a)
-    sure = model.predict_proba(B).max(axis=1).mean()
-    assert abs(sure - model.score(B, b)) < 0.08 and log_loss(b, model.predict_proba(B)) < 0.25
-
-
-def test_sizes():
-    model = KMPClassifier(9).fit(*groups())
-    assert sizes_to_calibrate(model.path_) == [0, 1, 2, 3, 4, 6, 8, 9]
-
-
-@pytest.mark.parametrize("model", [KMPClassifier(5), SparseKernelFDA(5)], ids=repr)
-def test_kernel_matrices_have_the_same_and_order_stays(model):
-    X, y = groups(80, 2)
-    direct = clone(model).set_params(gamma=GAMMA).fit(X, y)
-    matrix = clone(model).set_params(kernel="precomputed").fit(kernel(X, X), y)
-    np.testing.assert_allclose(matrix.predict_proba(kernel(X, X)), direct.predict_proba(X), atol=1e-6)
-    order = np.argsort(direct.decision_function(X))
-    assert np.all(np.diff(direct.predict_proba(X)[order, 1]) >= 0)
+    X = np.concatenate([rng.normal(size=(60, 1)) + 4 * c for c in range(n_classes)])
+    kernel, low, high = ("linear", -2000, 2000) if n_classes == 2 else ("rbf", -6, 14)
+    model = KMPClassifier(6, loss=loss, kernel=kernel).fit(X, np.repeat(np.arange(n_classes), 60))
+    new = np.linspace(low, high, 81)[:, None]
+    logs = model.predict_log_proba(new)
+    odds = model.decision_function(new).reshape(81, -1) * (1 if loss == "log_loss" else 2)
+    assert np.all(np.isfinite(logs))
+    np.testing.assert_allclose(np.exp(logs), model.predict_proba(new))
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1)
+    if n_classes == 2:
+        np.testing.assert_allclose(logs[:, 1] - logs[:, 0], odds[:, 0], rtol=1e-9, atol=1e-9)
+        assert logs.min() < -1000
+    else:
+        alone = -np.logaddexp(0, -odds)
+        np.testing.assert_allclose(logs - logs[:, :1], alone - alone[:, :1], rtol=1e-9, atol=1e-9)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, SparseKernelCCA, SparseKernelPCA
 from kernelpursuit.losses import Loss, huber
-from tests.fitting.test_stages import PATHS
+from tests.fitting.test_truncate import PATHS
 from tests.pairwise import pairwise
 from tests.problems import classes, data, quiet_fit
 
