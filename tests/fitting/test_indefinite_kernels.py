@@ -137,7 +137,7 @@ def test_alpha_is_a_penalty_on_the_squares_of_the_weights(name, dtype):
         kp.KMPClassifier(8, kernel="sigmoid"),
         kp.KMPRanker(8, kernel="sigmoid"),
     ],
-    ids=repr,
+    ids=["huber", "absolute_error", "classes", "ranks"],
 )
 def test_other_losses_have_a_ridge_too(model):
     group = {"group": [40, 40]} if isinstance(model, kp.KMPRanker) else {}

@@ -188,7 +188,7 @@ def test_other_estimators_warn_once(model, few):
         ({"stop": tolerance(0.5)}, range(1, MOST)),
         ({"variant": basic(0.2)}, range(MOST + 1, 1000)),
     ],
-    ids=str,
+    ids=["number", "number and rule", "own rule", "tolerance", "basic"],
 )
 def test_fits_that_know_where_to_end_are_not_cut(options, steps, few):
     assert len(KMPRegressor(gamma=0.3, **options).fit(SMOOTH, WITHOUT_NOISE).path_) in steps
