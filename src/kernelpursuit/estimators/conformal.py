@@ -28,7 +28,7 @@ from kernelpursuit._sklearn import (
 from kernelpursuit._warning import warn, without
 from kernelpursuit.arrays import Array, is_array, namespace, on_host
 from kernelpursuit.estimators.regression import KMPRegressor
-from kernelpursuit.fitting.callbacks import inside, lines_wanted, place_in, told
+from kernelpursuit.fitting.callbacks import as_subtask, subtask_of, verbosity, with_callbacks
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import DUPLICATES, FOR_A_PROMISE, warn_of_duplicates
 from kernelpursuit.fitting.fit_weights import row_weights
@@ -194,7 +194,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
-    @told
+    @with_callbacks
     def fit(self, X: Any, y: Any, **fit_params: Any) -> ConformalRegressor:
         """Fit the estimator to some rows and measure its errors on the others.
 
@@ -245,7 +245,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         errors = np.sort(errors)
         self.residuals_ = to_namespace_of(errors, predicted)
         self.quantile_ = conformal_quantile(errors, self.coverage)
-        if lines_wanted(self):
+        if verbosity(self):
             set_aside = "none" if self.calibration_fraction is None else len(aside)
             say(f"{len(rows)} rows fitted to, {set_aside} set aside; intervals are ±{self.quantile_:.4g}")
         if np.isinf(self.quantile_):
@@ -288,7 +288,7 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         self.estimator_ = estimator
         try:
             # A warning of duplicates follows, of all rows.
-            with without(UserWarning, DUPLICATES), inside(place_in(self, "fit"), estimator, X, y):
+            with without(UserWarning, DUPLICATES), as_subtask(subtask_of(self, "fit"), estimator, X, y):
                 estimator.fit(X, y, **options)
         except KeyboardInterrupt as stopped:
             if not (hasattr(estimator, "path_") or hasattr(estimator, "best_estimator_")):  # no model was left

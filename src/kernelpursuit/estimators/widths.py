@@ -23,7 +23,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, from_host, namespace, on_host, to_host
 from kernelpursuit.atoms.threads import in_threads, one_blas_thread
 from kernelpursuit.estimators.width_evidence import WidthEvidence, evidence
-from kernelpursuit.fitting.callbacks import lines_wanted, told
+from kernelpursuit.fitting.callbacks import verbosity, with_callbacks
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from kernelpursuit.fitting.duplicates import OTHER_TARGETS, warn_of_duplicates
 from kernelpursuit.fitting.pipeline import generator, say
@@ -304,7 +304,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
-    @told
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureWidths:
         """Find the weights. Ctrl-C ends the search, keeps the best weights so far and is raised again.
 
@@ -348,7 +348,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         rows, Y = from_host(rows, there), from_host(Y, there)
         all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
         few_rows = _problem(rows, Y, counts, order[:ROWS_FOR_STARTS], landmarks)
-        ascent = Ascent(all_rows, few_rows, self.prior, self.max_iter, lines_wanted(self))
+        ascent = Ascent(all_rows, few_rows, self.prior, self.max_iter, verbosity(self))
         try:
             with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them
                 ascent.run()

@@ -1,6 +1,6 @@
 """scikit-learn's callbacks (from 1.9 on): a fit reports its pursuits and their steps, a search its settings and folds.
 
-Without callbacks none of this runs.
+Without callbacks an estimator has none of these tasks; `restore_on_error` runs in every fit.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class FitTask:
 
     Attributes
     ----------
-    noted : list or None
+    stop_requests : list or None
         Where this is a list, the request of a callback to stop is appended and not obeyed: the number of atoms was
         chosen before, and fewer would be another model.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, metadata: dict[str, Any] | None):
         self.estimator = estimator
-        self.noted: list[str] | None = _stop_requests.get()
+        self.stop_requests: list[str] | None = _stop_requests.get()
         self.given = {"X": X, "y": y, "metadata": metadata}
         self.context: Any = None
 
@@ -86,8 +86,8 @@ class PursuitTask:
         stop = ended.call_on_fit_task_end(
             estimator=self._fit.estimator, **self._fit.given, reconstruction_attributes=attributes
         )
-        if stop and self._fit.noted is not None:
-            self._fit.noted.append("step")
+        if stop and self._fit.stop_requests is not None:
+            self._fit.stop_requests.append("step")
             stop = False
         if not stop:
             self._next()
@@ -100,20 +100,20 @@ class PursuitTask:
         self._context.call_on_fit_task_end(estimator=self._fit.estimator, **self._fit.given)
 
 
-def told(method: Callable) -> Callable:
+def with_callbacks(method: Callable) -> Callable:
     """Decorator of every `fit`: reports its start and end to callbacks, and restores the estimator if it fails."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not hasattr(self, "_skl_callbacks"):
-            return all_or_nothing(method, self, *args, **kwargs)
+            return restore_on_error(method, self, *args, **kwargs)
         given = signature.bind(self, *args, **kwargs).arguments
         weights = given.get("sample_weight")
         metadata = None if weights is None else {"sample_weight": weights}
         task = self._fit_task = FitTask(self, given["X"], given.get("y"), metadata)
         try:
-            result = all_or_nothing(method, self, *args, **kwargs)
+            result = restore_on_error(method, self, *args, **kwargs)
         finally:
             del self._fit_task
         task.end()
@@ -122,7 +122,7 @@ def told(method: Callable) -> Callable:
     return fit
 
 
-def all_or_nothing(method: Callable, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+def restore_on_error(method: Callable, estimator: Any, *args: Any, **kwargs: Any) -> Any:
     """Fit, and after an exception restore all attributes: else new classes, say, would stand with an old model.
 
     An interrupt that left a finished model is passed in the attribute `_interrupt`, and is raised here.
@@ -141,7 +141,7 @@ def all_or_nothing(method: Callable, estimator: Any, *args: Any, **kwargs: Any) 
     return result
 
 
-def lines_wanted(estimator: Any) -> int:
+def verbosity(estimator: Any) -> int:
     """The parameter `verbose`, or 1 where a progress bar cannot be drawn, as in a log file: lines replace it."""
     verbose = int(getattr(estimator, "verbose", 0))
     callbacks = getattr(estimator, "_skl_callbacks", []) if not hasattr(estimator, "_parent_callback_ctx") else []
@@ -180,7 +180,7 @@ class SearchTask:
             self._settings.append((context, [context.subcontext(task_name=name) for name in names]))
 
     def fold(self, setting: int, fold: int) -> tuple[Any, Any] | None:
-        """Context in which the fit of a fold is reported, for `inside`."""
+        """Context in which the fit of a fold is reported, for `as_subtask`."""
         return None if self._fit is None else (self._settings[setting][1][fold], self._fit.estimator)
 
     def ended(self, setting: int) -> bool:
@@ -190,8 +190,8 @@ class SearchTask:
         return bool(self._settings[setting][0].call_on_fit_task_end(estimator=self._fit.estimator, **self._fit.given))
 
 
-def place_in(estimator: Any, name: str) -> tuple[Any, Any] | None:
-    """Context in which the fit of another model inside the fit of `estimator` is reported, for `inside`."""
+def subtask_of(estimator: Any, name: str) -> tuple[Any, Any] | None:
+    """Context in which the fit of another model inside the fit of `estimator` is reported, for `as_subtask`."""
     task = getattr(estimator, "_fit_task", None)
     if task is None:
         return None
@@ -200,22 +200,24 @@ def place_in(estimator: Any, name: str) -> tuple[Any, Any] | None:
 
 
 @contextmanager
-def inside(place: tuple[Any, Any] | None, model: Any, X: Any, y: Any, *, settled: bool = False) -> Iterator[list[str]]:
+def as_subtask(
+    place: tuple[Any, Any] | None, model: Any, X: Any, y: Any, *, n_atoms_is_fixed: bool = False
+) -> Iterator[list[str]]:
     """Context that reports the fit of `model` to the callbacks of another estimator, of whose fit it is a part.
 
-    Yields a list of requests to stop that were not obeyed: because the number of atoms is `settled`, or the fit ended.
+    Yields a list of requests to stop that were not obeyed: because the number of atoms is fixed, or the fit had ended.
     """
-    noted: list[str] = []
+    requests: list[str] = []
     if place is None:
-        yield noted
+        yield requests
         return
     context, estimator = place
-    token = _stop_requests.set(noted if settled else None)
+    token = _stop_requests.set(requests if n_atoms_is_fixed else None)
     try:
         with context.propagate_callback_context(model):
             context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-            yield noted
+            yield requests
     finally:
         _stop_requests.reset(token)
     if context.call_on_fit_task_end(estimator=estimator, X=X, y=y):
-        noted.append("fit")
+        requests.append("fit")

@@ -160,7 +160,7 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
     """
     loss = task.loss(data)
     settings = Settings.of(estimator, data, path_before(estimator, loss))
-    stop = stop_rule(estimator, loss)
+    stop = resolve_stop(estimator, loss)
     if settings.path is not None and isinstance(stop, validation | certificate):
         raise ValueError(f"resume=True cannot go on with stop={estimator.stop!r}: its model comes from other rows")
     fit = PursuitFit(estimator, task, settings, check_centers(estimator.centers, data.X))
@@ -174,7 +174,7 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
         if isinstance(stop, validation):
             fitted = fit.fit_with_validation(data, targets, penalty, stop)
         else:
-            fitted = fit.run(data, targets, penalty, fit.limit, fit.stop_rules(stop, data, targets), warn_if_fewer=True)
+            fitted = fit.run(data, targets, penalty, fit.limit, fit.rules_for(stop, data, targets), warn_if_fewer=True)
     if fit.limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
         warn_if_constant(fitted.path)
     warn_if_cut(fitted.path)
@@ -194,8 +194,12 @@ def path_before(estimator: Any, loss: Loss | None) -> Path | None:
     return replace(path, steps=steps, discarded=[])
 
 
-def stop_rule(estimator: Any, loss: Loss | None) -> Any:
-    """The parameter `stop` as a record or a function, or the rule that stands for ``n_atoms="auto"``."""
+def resolve_stop(estimator: Any, loss: Loss | None) -> Any:
+    """The parameter `stop` as a record or a function, or the rule that stands for ``n_atoms="auto"``.
+
+    "auto" is gcv with the squared loss (of several classes the form of `class_rule`, see `PursuitFit.rules_for`), and
+    validation with another loss or the basic variant.
+    """
     stop = record_of(estimator.stop, bound, certificate, *LEFT_OUT, validation)
     if stop is None and estimator.n_atoms == "auto":
         return gcv() if knows_left_out(estimator, loss) else validation()
@@ -260,7 +264,7 @@ class PursuitFit:
         """Most steps to take; None for ``n_atoms="auto"``."""
         return None if self.estimator.n_atoms == "auto" else self.estimator.n_atoms
 
-    def stop_rules(self, stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
+    def rules_for(self, stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
         """Stop rules that need the training rows alone."""
         estimator, task = self.estimator, self.task
         if stop is None:
@@ -339,7 +343,7 @@ class PursuitFit:
     def _fit_chosen(self, choice: Path, data: TrainingData, targets: np.ndarray, penalty: Penalty) -> Fitted:
         """Fit as many steps as the path `choice` has; callbacks do not end it."""
         if self.settings.fit_task is not None:
-            self.settings.fit_task.noted = []
+            self.settings.fit_task.stop_requests = []
         fitted = self.run(data, targets, penalty, len(choice))
         if fitted.path.reason != "interrupted":
             by = "on held-out rows" if penalty.ended is None else "with the squared loss"

@@ -17,7 +17,7 @@ from kernelpursuit._warning import warn
 from kernelpursuit.atoms import Dictionary
 from kernelpursuit.atoms.dense import worth_one_triangle
 from kernelpursuit.atoms.threads import one_blas_thread
-from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, lines_wanted, told
+from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, verbosity, with_callbacks
 from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory
 from kernelpursuit.fitting.placement import host_dtype
@@ -68,7 +68,7 @@ class Settings:
         For an estimator with the parameter ``resume``, `data` are the rows and `path` is the path of its last fit.
         """
         given = {field.name: getattr(estimator, field.name) for field in fields(cls) if hasattr(estimator, field.name)}
-        given |= {"verbose": lines_wanted(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
+        given |= {"verbose": verbosity(estimator), "fit_task": getattr(estimator, "_fit_task", None)}
         seed = draw_seed(estimator.random_state)
         journal = None if data is None else journal_of(estimator, data, seed)
         if journal is not None:
@@ -235,7 +235,7 @@ def fits(method: Callable) -> Callable:
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    @told
+    @with_callbacks
     @functools.wraps(method)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")

@@ -1,7 +1,7 @@
 """Where the rows of a fit are: in this process, or, of Dask collections, on the workers of a cluster.
 
-Only this module asks which of the two. It loads `kernelpursuit.dask` when a collection has come, and hands out its
-`RowSource`; all other code asks the `RowSource` of its `TrainingData`.
+`rows_of_fit` is the one place that decides it. For a collection it loads `kernelpursuit.dask` and hands out its
+`RowSource`; all other code asks the `RowSource` of its `TrainingData`, or refuses collections.
 """
 
 from __future__ import annotations

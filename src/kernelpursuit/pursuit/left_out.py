@@ -22,7 +22,7 @@ def leave_out(residual: Array, atoms: Deflation) -> RowsLeftOut | GroupsLeftOut 
 
 
 class RowsLeftOut:
-    """Residuals of rows left out one by one: r / (1 - h) with the leverages h.
+    """Residuals of rows left out one by one: r / (1 - h) with the leverages h. A step costs O(n) for each target.
 
     Parameters
     ----------

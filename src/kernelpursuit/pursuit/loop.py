@@ -358,8 +358,9 @@ def propose(
 ) -> list[int]:
     """The atoms to take next: the best of `sample` (None: of all atoms), and those that ``ahead(scores)`` adds.
 
-    Of equal scores the lowest index is the best. The list is empty if no atom would change the fit. Before a sample
-    says so, all atoms are looked at. `ahead` is asked only where there is no sample.
+    Of equal scores the lowest index is the best: blocks, threads and machines round scores differently, and must not
+    change the choice. The list is empty if no atom would change the fit. If no atom of a sample would, all atoms are
+    scored. `ahead` is asked only where there is no sample.
     """
     if not criterion.available.any():
         return []
@@ -380,7 +381,7 @@ def propose(
 
 
 def tied(scores: np.ndarray, tolerance: Any, baseline: float = 0.0) -> np.ndarray:
-    """Which scores equal the best one.
+    """Which scores tie with the best one; `propose` takes the lowest index among them.
 
     `tolerance` is their uncertainty relative to the distance from `baseline`, one number or one for each.
     """

@@ -1,4 +1,7 @@
-"""The ridge penalty as extra coordinates of the atoms, so that penalised pursuit is plain pursuit."""
+"""The ridge penalty as extra coordinates of the atoms, so that penalised pursuit is plain pursuit.
+
+For ``alpha="auto"`` with the squared loss atoms are chosen without a penalty: see fitting/auto_ridge.py.
+"""
 
 from __future__ import annotations
 

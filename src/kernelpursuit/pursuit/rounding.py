@@ -1,4 +1,4 @@
-"""Rounding errors of running numbers: which scores are equal, and which numbers must be computed again."""
+"""Rounding errors of running numbers: how uncertain scores are, and which numbers must be computed again."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, Interval, Options, StrOptions
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, gather, in_double, to_host
-from kernelpursuit.fitting.callbacks import lines_wanted
+from kernelpursuit.fitting.callbacks import verbosity
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
 from kernelpursuit.fitting.journal import journal_of
@@ -142,7 +142,7 @@ class RefinedModel(EstimatorSupport, BaseEstimator):
         return self
 
     def _say(self, sentence: str) -> None:
-        if lines_wanted(self):
+        if verbosity(self):
             say(sentence)
 
     def _set_coefficients(self, X: Array, coef: np.ndarray, intercept: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.arrays import column_means, gather, namespace, on_host, to_host
-from kernelpursuit.fitting.callbacks import told
+from kernelpursuit.fitting.callbacks import with_callbacks
 from kernelpursuit.fitting.classes import (
     as_labels,
     code_classes,
@@ -127,7 +127,7 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         return tags
 
     @fit_context(prefer_skip_nested_validation=True)
-    @told
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RefinedKMPRegressor:
         """Fit the model.
 
@@ -296,7 +296,7 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         self.resume = resume
 
     @fit_context(prefer_skip_nested_validation=True)
-    @told
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RefinedKMPClassifier:
         """Fit the model.
 

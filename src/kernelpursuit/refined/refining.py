@@ -41,10 +41,7 @@ LEAST_WEIGHT = 9.0  # a weight of 0 is taken for exp(-9)
 MEANS_STEPS = 30  # of k-means, whose clusters need not be settled: their means only have to be spread out
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
 SCREENED = 20  # of these, after which only the highest of several starts goes on
-LIKENESS, OVER_INPUTS = (
-    (1.0, 3.0),
-    120,
-)  # precision of ln w around its mean, for the bound: this over the inputs, within limits
+LIKENESS, OVER_INPUTS = (1.0, 3.0), 120  # limits of the precision of ln w around its mean, which is 120 over the inputs
 MOST_SIGNAL = 10.0  # most variance of the weights of moved atoms; that of the targets is 1. More extrapolates wildly
 PRIORS = {False: Prior(weights=1.0, widths=1.0), True: Prior(weights=2.0, widths=2.0)}  # of values, of classes
 
@@ -163,7 +160,7 @@ class RefinementSetting(NamedTuple):
 
     terms: int
     start: Start  # of the bound, which is tried from several, the one that came highest
-    bound: bool = False  # whether the bound of `refinement.bound` comes first
+    bound: bool = False  # whether the bound of `refined.bound` comes first
     moves: str = "nothing"  # what the evidence moves
     steps: int = 0  # of the evidence
     likeness: float = 0.0  # precision of the prior that holds the weights of the inputs together, for the bound

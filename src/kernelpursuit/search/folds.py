@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from kernelpursuit._warning import without
 from kernelpursuit.arrays import gather, on_host
 from kernelpursuit.estimators.ranker import KMPRanker
-from kernelpursuit.fitting.callbacks import inside
+from kernelpursuit.fitting.callbacks import as_subtask
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import is_precomputed, labels_to, take_rows
 from kernelpursuit.fitting.rules import mean_loss
@@ -80,7 +80,7 @@ def score_fold(
     label : str
         Name of the fold in the line that is printed about it; no line is printed if it is empty.
     place : object, optional
-        Where callbacks hear of the fit, see `inside`.
+        Where callbacks hear of the fit, see `as_subtask`.
     """
     began = time.perf_counter()
     if rows.weights is not None and not np.any(rows.weights[test] > 0):
@@ -89,7 +89,7 @@ def score_fold(
         model.set_params(class_weight=by_class(model.class_weight, rows.y))
     X_train, X_test = rows.split(model.kernel, train, test)
     try:
-        with without(UserWarning), inside(place, model, X_train, rows.y[train]) as stop_requests:
+        with without(UserWarning), as_subtask(place, model, X_train, rows.y[train]) as stop_requests:
             model.fit(X_train, rows.y[train], **rows.options(train))
     except KeyboardInterrupt:
         if not hasattr(model, "path_"):

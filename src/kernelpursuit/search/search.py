@@ -28,7 +28,7 @@ from kernelpursuit.estimators.faces import PolytopeFacesRegressor
 from kernelpursuit.estimators.ranker import KMPRanker
 from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.estimators.widths import FeatureWidths
-from kernelpursuit.fitting.callbacks import SearchTask, inside, lines_wanted, place_in, told
+from kernelpursuit.fitting.callbacks import SearchTask, as_subtask, subtask_of, verbosity, with_callbacks
 from kernelpursuit.fitting.classes import check_training_classes
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE
 from kernelpursuit.fitting.model import with_input_weights
@@ -224,7 +224,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
-    @told
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PursuitSearchCV:
         """Choose by cross-validation, then fit to all rows.
 
@@ -337,7 +337,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
 
         An interrupt or a callback ends it; an interrupt is raised at once where nothing is known yet.
         """
-        verbose, judge = lines_wanted(self), self._judge(rows)
+        verbose, judge = verbosity(self), self._judge(rows)
         task = SearchTask(self, [str(setting) for setting in settings], len(folds))
         learned = []
         if widths is not None:
@@ -391,13 +391,13 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         self.best_index_ = best * self.max_atoms + k - 1
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        if lines_wanted(self):
+        if verbosity(self):
             say(f"chosen: {settings[best]}, {count(k, 'atom')}, mean score {self.best_score_:.4g}")
 
     def _refit(self, setting: Setting, k: int, X: Any, y: Any, rows: SearchRows, widths: FeatureWidths | None) -> str:
         """Fit the chosen model to all rows. Returns how that was interrupted, if it was and left a model."""
         began, interrupted, inputs = time.perf_counter(), "", X
-        model = self._model(setting, k, lines_wanted(self))
+        model = self._model(setting, k, verbosity(self))
         self.input_weights_ = np.ones(rows.X.shape[1])
         if setting.input_weights != "learned":
             widths = None
@@ -410,7 +410,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
                 interrupted = "interrupted while input weights were learned"
             self.input_weights_, inputs = on_host(widths.weights_), weighted_inputs(rows.X, widths)
         try:
-            with inside(place_in(self, "fit on all rows"), model, inputs, y, settled=True):
+            with as_subtask(subtask_of(self, "fit on all rows"), model, inputs, y, n_atoms_is_fixed=True):
                 model.fit(inputs, y, **rows.options(slice(None)))
         except KeyboardInterrupt:
             if not hasattr(model, "path_"):
