@@ -154,7 +154,7 @@ def test_running_moments_equal_their_definition(problem, release):
         np.testing.assert_allclose(running[:, 1], definition[:, 1], rtol=1e-7, atol=1e-9)
         # c lies on the faces of the active atoms, and its products with them are their signs
         np.testing.assert_allclose(np.abs(definition[run.active, 1]), 1, atol=1e-8)
-        Q = run.atoms.basis.directions
+        Q = run.deflation.basis.directions
         assert np.abs(Q @ Q.T - np.eye(len(Q))).max() < 1e-12
     steps = len(run.stages) - 1
     assert run.passes <= 1 + steps + restarts + 2  # two refreshes at most where the residual has become small

@@ -77,7 +77,7 @@ def test_orthonormal_to_the_end(labels):
         run = Fisher(DenseDictionary(D), classes(Y, 2), labels=labels)
         path = pursue(run, n_atoms(10**6))
         assert path.reason == "exhausted"
-        Q = run.atoms.basis.directions
+        Q = run.deflation.basis.directions
         assert np.abs(Q @ Q.T - np.eye(len(Q))).max() < 1e-12
 
 

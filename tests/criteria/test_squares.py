@@ -65,7 +65,7 @@ def test_atoms_end_with_the_rank(problem):
     assert path.reason in ("exhausted", "n_atoms")
     assert len(set(path.atoms)) == len(path.atoms) <= np.linalg.matrix_rank(D)
     limit = 1e-12
-    Q = run.atoms.basis.directions
+    Q = run.deflation.basis.directions
     assert np.abs(Q @ Q.T - np.eye(len(Q))).max() < limit
 
 
@@ -212,7 +212,7 @@ def test_a_row_of_high_leverage_is_left_out_exactly():
     y = rng.normal(size=(30, 1))
     run = Squares(DenseDictionary(D), y)
     list(run.take([0]))
-    leverage = np.sum(run.atoms.basis.directions[:, 0] ** 2)
+    leverage = np.sum(run.deflation.basis.directions[:, 0] ** 2)
     assert 1e-6 < 1 - leverage < 1e-3
     np.testing.assert_allclose(run.left_out(), ref.leave_one_out(D[:, [0]], y, intercept=True), rtol=1e-7)
 

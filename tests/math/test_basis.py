@@ -151,9 +151,9 @@ def test_full_pursuits_stay_orthogonal(kernel, kind, alpha, dtype):
     for variant in ("prefit", "backfit"):
         run = Squares(DenseDictionary(K.astype(dtype), gram=gram), y.astype(dtype), variant=variant, alpha=alpha)
         path = pursue(run, n_atoms(60))
-        assert orthogonality(whole(run.atoms.basis)) < LIMIT[dtype]
+        assert orthogonality(whole(run.deflation.basis)) < LIMIT[dtype]
         assert len(set(path.atoms.tolist())) == len(path) and path.reason
-        assert run.atoms.basis.size == len(path) + 1
+        assert run.deflation.basis.size == len(path) + 1
         assert np.all(np.diff(path.values("loss")) <= (1e-10 if dtype is np.float64 else 1e-5) * np.mean(y**2))
         if alpha == 0:
             distinct = np.unique(X, axis=0).shape[0]
@@ -166,7 +166,7 @@ def test_full_pursuits_of_another_loss_stay_orthogonal(kind):
     K = pairwise_kernels(X, metric="rbf", gamma=0.5)
     run = Gradient(DenseDictionary(K, gram=K), np.sin(2 * X[:, 1]), huber(0.3))
     pursue(run, n_atoms(25))
-    assert orthogonality(whole(run.atoms.basis)) < 1e-12
+    assert orthogonality(whole(run.deflation.basis)) < 1e-12
 
 
 @pytest.mark.parametrize("left", [1.0, 1e-3, 1e-5])

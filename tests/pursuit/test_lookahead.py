@@ -58,7 +58,7 @@ def assert_running(run):
         elif place == 0 and mine.ndim == 2:  # so may products with residuals or codes
             scale = scale + 1e-11 * run.largest
         elif isinstance(run, Fisher) and place == 1:
-            scale = np.maximum(scale, 1e-6 * 1e-12 * run.atoms.norms.raw[J])
+            scale = np.maximum(scale, 1e-6 * 1e-12 * run.deflation.norms.raw[J])
         assert np.all(np.abs(mine - theirs) <= scale), (place, np.max(np.abs(mine - theirs) / scale))
 
 

@@ -106,7 +106,7 @@ def test_passes_go_over_to_float64_where_the_kernel_is_wide(storage, alpha):
     for gamma, dtype in ((10.0, np.float32), (1e-2, np.float64)):
         run = make(gamma)
         pursue(run, n_atoms(20), lookahead="auto", weakness=0.5)
-        assert run.atoms.D.columns(first).dtype == dtype
+        assert run.deflation.D.columns(first).dtype == dtype
         J = np.flatnonzero(run.available)
         products, norms = run.moments(J)
         running, running_norms = run.running_moments(J)
@@ -139,7 +139,7 @@ def test_directions_are_orthonormal_in_double():
     X, y = problem()
     run = Squares(dictionary(X, 1e-3, np.float32), y.astype(np.float32))
     pursue(run, n_atoms(60), lookahead="auto", weakness=0.5)
-    Q = run.atoms.basis.directions
+    Q = run.deflation.basis.directions
     assert Q.dtype == np.float64 and np.abs(Q @ Q.T - np.eye(len(Q))).max() < 1e-12
 
 

@@ -131,12 +131,12 @@ class Criterion(ABC):
 
 
 class OrthogonalCriterion(Criterion):
-    """Base class of the criteria whose atoms each add a direction to a `Deflation`, called `atoms`.
+    """Base class of the criteria whose atoms each add a direction to a `Deflation`.
 
     What `_prepare` hands to `_accept` is a pair: the directions, and what the criterion computed of them.
     """
 
-    atoms: Deflation
+    deflation: Deflation
     _jointly: bool = True  # whether scores divide by norms outside the span, not by those outside the constant
     _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
     _refreshed_at: float  # loss when these were last computed from the definition
@@ -157,37 +157,37 @@ class OrthogonalCriterion(Criterion):
     @property
     def tie_tolerance(self) -> Any:
         """Relative difference under which two scores are equal."""
-        return self.atoms.tie_tolerance
+        return self.deflation.tie_tolerance
 
     @property
     def available(self) -> np.ndarray:
         """Atoms that may still be taken."""
-        return self.atoms.available
+        return self.deflation.available
 
     @property
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix that is kept."""
-        return self.atoms.D.in_memory
+        return self.deflation.D.in_memory
 
     @property
     def pass_cost(self) -> float:
         """Cost of a pass for one vector, in inner products of two atoms for each atom; 0 where it is not known."""
-        return getattr(self.atoms.D, "pass_cost", 0.0)
+        return getattr(self.deflation.D, "pass_cost", 0.0)
 
     @property
     def on_host(self) -> bool:
         """Whether passes are made by this machine's processor, for which a pool takes as long as a pass."""
-        return isinstance(self.atoms.basis.directions, np.ndarray)
+        return isinstance(self.deflation.basis.directions, np.ndarray)
 
     @property
     def passes(self) -> float:
         """Passes over the data so far."""
-        return self.atoms.passes
+        return self.deflation.passes
 
     def reserve(self, atoms: int) -> None:
         """Make room for so many directions, for that of the constant, and for a block that waits."""
-        if self.atoms.orthogonal:
-            self.atoms.basis.reserve(1 + atoms + MOST)
+        if self.deflation.orthogonal:
+            self.deflation.basis.reserve(1 + atoms + MOST)
 
     def initial_step(self) -> Step:
         """State before the first atom."""
@@ -204,9 +204,9 @@ class OrthogonalCriterion(Criterion):
 
         chosen = slice(None) if J is None else J
         if self._a is None:
-            a, norms = self.atoms.look_at(J, look)
+            a, norms = self.deflation.look_at(J, look)
         else:
-            norms = self.atoms.norms.squared if self._jointly else self.atoms.norms.centred
+            norms = self.deflation.norms.squared if self._jointly else self.deflation.norms.centred
             a, norms = self._a[chosen], norms[chosen]
         gain = ratios(a, norms, self.available[chosen])
         if not gain.max(initial=0) < np.inf:
@@ -215,11 +215,11 @@ class OrthogonalCriterion(Criterion):
 
     def _prepare_first(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
         """`_prepare` for criteria that take one atom at a time, because its step depends on the fit before."""
-        directions = self.atoms.extend(block[:1])
+        directions = self.deflation.extend(block[:1])
         return [direction.atom for direction in directions], (directions, None)
 
     def _give_back(self, prepared: tuple[list[Direction], Any], taken: int) -> None:
-        self.atoms.give_back(len(prepared[0]) - taken)
+        self.deflation.give_back(len(prepared[0]) - taken)
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         """Compute the running products of atoms `J` from the definition, given these atoms deflated."""
@@ -228,15 +228,15 @@ class OrthogonalCriterion(Criterion):
 
     def _finish_block(self) -> None:
         """Go over to passes in float64 where those of fewer digits have lost too many."""
-        if self._a is not None and self.atoms.needs_float64:
-            for J, part in self.atoms.raise_precision():
+        if self._a is not None and self.deflation.needs_float64:
+            for J, part in self.deflation.raise_precision():
                 self._recompute(J, part)
             self._refreshed_at = self._loss()
             self._forget_scores()
 
     def _lost_digits(self, loss: float) -> bool:
         """Whether cancellation took half of the digits of what is left to explain, and so of all products with it."""
-        lost = loss < self._refreshed_at * np.sqrt(self.atoms.eps)
+        lost = loss < self._refreshed_at * np.sqrt(self.deflation.eps)
         if lost:
             self._refreshed_at = loss
         return lost

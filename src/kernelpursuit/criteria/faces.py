@@ -113,8 +113,8 @@ class Faces(OrthogonalCriterion):
     ):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension: faces pursuit fits one target, got shape {tuple(y.shape)}")
-        self.atoms = Deflation(dictionary, y[:, None], intercept=intercept, weights=weights)
-        self._y = self.atoms.scale_rows(in_double(y[:, None]))
+        self.deflation = Deflation(dictionary, y[:, None], intercept=intercept, weights=weights)
+        self._y = self.deflation.scale_rows(in_double(y[:, None]))
         self._release, self._guard = release, guard
         self._close = narrowest_tie(y)
         self.active: list[int] = []
@@ -122,14 +122,14 @@ class Faces(OrthogonalCriterion):
         self._banned: set[tuple[int, float]] = set()
         self._V: Array  # r and c, (n_samples, 2)
         self._coordinates: np.ndarray  # of y and c along the directions, (k, 2), the constant first
-        self._possible = self.atoms.available.copy()
+        self._possible = self.deflation.available.copy()
         self._restart()
-        self._a = self.atoms.measure_exactly(self._products)  # products of all atoms with r and c
-        self._possible = self.atoms.available.copy()
-        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * np.sqrt(self.atoms.norms.raw)
-        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.atoms.norms.centred, initial=0))
-        self.scale = self.atoms.unit * float(longest)
-        self.floor = self.atoms.unit * float(np.max(self._noise, initial=0))
+        self._a = self.deflation.measure_exactly(self._products)  # products of all atoms with r and c
+        self._possible = self.deflation.available.copy()
+        self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * np.sqrt(self.deflation.norms.raw)
+        longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.deflation.norms.centred, initial=0))
+        self.scale = self.deflation.unit * float(longest)
+        self.floor = self.deflation.unit * float(np.max(self._noise, initial=0))
         self.theta: list[float] = []
         self.stages: list[Stage] = []
         self._refreshed_at = self._loss()
@@ -145,7 +145,7 @@ class Faces(OrthogonalCriterion):
 
     def moments(self, J: np.ndarray) -> np.ndarray:
         """Definition of the running numbers of atoms `J`: kᵀr and kᵀc, (len(J), 2)."""
-        return to_host(self.atoms.columns(J).T @ self._V)
+        return to_host(self.deflation.columns(J).T @ self._V)
 
     def running_moments(self, J: np.ndarray) -> np.ndarray:
         """Running numbers of atoms `J`, see `moments`."""
@@ -174,8 +174,8 @@ class Faces(OrthogonalCriterion):
             released += self._restart(unchanged=sum(a == b for a, b in zip(before, self.active, strict=False)))
             self._refresh()
         self._record()
-        weight = (length * float(np.sqrt(self.atoms.unit)),)
-        return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight, released=tuple(released))
+        weight = (length * float(np.sqrt(self.deflation.unit)),)
+        return Step(atom, score * self.deflation.unit, loss=self._loss(), weight=weight, released=tuple(released))
 
     def _face(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""
@@ -187,15 +187,15 @@ class Faces(OrthogonalCriterion):
 
     def _add(self, direction: Direction) -> float:
         """Move r and c by the direction that an atom adds; returns the length for r."""
-        atom, q, R = direction.atom, direction.sample, self.atoms.basis.R
+        atom, q, R = direction.atom, direction.sample, self.deflation.basis.R
         sign = float(_sign(self._a[atom, 0]))
         e = float(to_host(q @ self._V[:, 0]))
         z = (sign - float(R[:-1, -1] @ self._coordinates[:, 1])) / float(R[-1, -1])
         move = np.array([[-e, z]])
         self._V = self._V + q[:, None] * from_host(move, self._V)
-        self._a = self._a + self.atoms.correlate(q[:, None], np.zeros((0, 1))) * move
+        self._a = self._a + self.deflation.correlate(q[:, None], np.zeros((0, 1))) * move
         self._coordinates = np.concatenate([self._coordinates, [[e, z]]])
-        self.atoms.choose(atom)
+        self.deflation.choose(atom)
         self.active.append(atom)
         self._signs.append(sign)
         if self._lost_digits(self._loss()):
@@ -204,7 +204,7 @@ class Faces(OrthogonalCriterion):
 
     def _negative(self) -> list[int]:
         """Release atoms without a positive weight, the most negative first, refitting the others after each."""
-        R, target, offset = self.atoms.basis.R, self._coordinates[:, 0], int(self.atoms.intercept)
+        R, target, offset = self.deflation.basis.R, self._coordinates[:, 0], int(self.deflation.intercept)
         newest, released = self.active[-1], []
         kept = np.arange(len(self.active))
         while len(kept):
@@ -230,40 +230,43 @@ class Faces(OrthogonalCriterion):
 
         Returns atoms that turn out to lie in the span of others.
         """
-        basis, signs = self.atoms.basis, dict(zip(self.active, self._signs, strict=True))
-        basis.truncate(int(self.atoms.intercept) + unchanged)
-        self.atoms.available[:] = self._possible
+        basis, signs = self.deflation.basis, dict(zip(self.active, self._signs, strict=True))
+        basis.truncate(int(self.deflation.intercept) + unchanged)
+        self.deflation.available[:] = self._possible
         kept, waiting = self.active[:unchanged], self.active[unchanged:]
         while waiting:
-            taken = len(self.atoms.extend(waiting))
+            taken = len(self.deflation.extend(waiting))
             kept, waiting = kept + waiting[:taken], waiting[max(1, taken) :]
         self.active, self._signs = kept, [signs[atom] for atom in kept]
-        self.atoms.available[self.active] = False
+        self.deflation.available[self.active] = False
         r, _, inside = basis.complement(self._y, np.zeros((1, 0)))
-        faces = np.concatenate([np.zeros(int(self.atoms.intercept)), self._signs])
+        faces = np.concatenate([np.zeros(int(self.deflation.intercept)), self._signs])
         along = solve_triangular(basis.R, faces, trans="T") if basis.size else np.zeros(0)
         c = basis.directions.T @ from_host(along[:, None], self._y)
         self._coordinates = np.column_stack([inside[:, 0], along])
         self._V = namespace(self._y).concat([r, c], axis=1)
         dropped = [atom for atom in signs if atom not in self.active]
-        self.atoms.available[dropped] = False
+        self.deflation.available[dropped] = False
         return dropped
 
     def _record(self) -> None:
         """Append the present theta and model to `theta` and `stages`."""
         outside = np.ones(len(self._a), dtype=bool)
         outside[self.active] = False
-        self.theta.append(self.atoms.unit * float(np.max(np.abs(self._a[outside, 0]), initial=0)))
-        coef = solve_triangular(self.atoms.basis.R, self._coordinates[:, 0]) if self.atoms.basis.size else np.zeros(0)
-        self.stages.append(Stage(tuple(self.active), coef if self.atoms.intercept else np.concatenate([[0.0], coef])))
+        self.theta.append(self.deflation.unit * float(np.max(np.abs(self._a[outside, 0]), initial=0)))
+        basis = self.deflation.basis
+        coef = solve_triangular(basis.R, self._coordinates[:, 0]) if basis.size else np.zeros(0)
+        if not self.deflation.intercept:
+            coef = np.concatenate([[0.0], coef])
+        self.stages.append(Stage(tuple(self.active), coef))
 
     def _refresh(self) -> None:
         """Products of all atoms with r and c from their definition."""
         self._refreshed_at = self._loss()
-        self._a = self.atoms.correlate(self._V, np.zeros((0, 2)))
+        self._a = self.deflation.correlate(self._V, np.zeros((0, 2)))
 
     def _loss(self) -> float:
-        return float(squared_norms(self._V[:, :1])[0] / self.atoms.total_weight)
+        return float(squared_norms(self._V[:, :1])[0] / self.deflation.total_weight)
 
 
 def _sign(values: Any) -> Any:

@@ -102,9 +102,9 @@ class Fisher(OrthogonalCriterion):
                 "classes_index must have as many rows as the dictionary, "
                 f"got {index.shape[0]} and {dictionary.shape[0]}"
             )
-        self.atoms = Deflation(dictionary, like, weights=weights, intercept=False)
-        counts = None if weights is None else self._at_classes(weights) / self.atoms.unit
-        self._codes = self.atoms.scale_rows(from_host(class_codes(index, labels, counts), in_double(like)))
+        self.deflation = Deflation(dictionary, like, weights=weights, intercept=False)
+        counts = None if weights is None else self._at_classes(weights) / self.deflation.unit
+        self._codes = self.deflation.scale_rows(from_host(class_codes(index, labels, counts), in_double(like)))
         self.within = self.scatter(index, self._codes, counts)
         self._u = self._codes
         self._narrowest_tie = narrowest_tie(like)
@@ -124,7 +124,7 @@ class Fisher(OrthogonalCriterion):
     @property
     def _noise(self) -> float:
         """Share of ‖d‖² below which a squared product is rounding error: of a constant column, for example."""
-        return (16 * self.atoms.eps) ** 2 * self._energy
+        return (16 * self.deflation.eps) ** 2 * self._energy
 
     @property
     def tie_tolerance(self) -> Any:
@@ -134,34 +134,34 @@ class Fisher(OrthogonalCriterion):
         """
         if self._a is None:
             return self._narrowest_tie
-        norms = self.atoms.norms
+        norms = self.deflation.norms
         eta = np.maximum(self._eta, _FLOOR * norms.raw)
         left = np.minimum(eta, norms.squared)
-        if self.atoms.single:  # the bound on the error is known, and larger than what digits were lost
+        if self.deflation.single:  # the bound on the error is known, and larger than what digits were lost
             return tie_tolerances(self._error, left, self.available, self._narrowest_tie, most=1e-3)
         return tie_tolerances(self._narrowest_tie * norms.raw, left, self.available, self._narrowest_tie)
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Definition of the running numbers of atoms `J`: d̃ᵀũ, (len(J), T), d̃ᵀBd̃ and ‖d̃‖²."""
-        part = self.atoms.deflate(J)
+        part = self.deflation.deflate(J)
         return self._products(part), self.within.forms(part.columns), part.squared
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
         assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self._eta[J], self.atoms.norms.squared[J]
+        return self._a[J], self._eta[J], self.deflation.norms.squared[J]
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
-            joined = self.atoms.measure_exactly(self._joined)
+            joined = self.deflation.measure_exactly(self._joined)
             self._a, self._eta, self._error = joined[:, :-1].copy(), joined[:, -1].copy(), np.zeros(len(joined))
         chosen = slice(None) if J is None else J
         if self._a is None:
-            joined, raw = self.atoms.look_at(J, lambda part: (self._joined(part), part.raw))
+            joined, raw = self.deflation.look_at(J, lambda part: (self._joined(part), part.raw))
             a, eta = joined[:, :-1], joined[:, -1]
         else:
-            a, eta, raw = self._a[chosen], self._eta[chosen], self.atoms.norms.raw[chosen]
+            a, eta, raw = self._a[chosen], self._eta[chosen], self.deflation.norms.raw[chosen]
         available = self.available[chosen]
         ratio = fisher_ratio(a, eta, raw, available, self._noise)
         if not np.all(np.isfinite(ratio[available])):
@@ -178,8 +178,8 @@ class Fisher(OrthogonalCriterion):
 
     def _directions(self, block: list[int]) -> tuple[list[Direction], list[Array], list[tuple[Array, Array]]]:
         """Directions q of `block`, the vectors w = (I − QQᵀ)Bq, and qᵀw and wᵀw."""
-        before = self.atoms.basis.size
-        directions = self.atoms.extend(block)
+        before = self.deflation.basis.size
+        directions = self.deflation.extend(block)
         vectors = self._scatter(directions, before)
         return directions, vectors, [(one.sample @ w, w @ w) for one, w in zip(directions, vectors, strict=True)]
 
@@ -194,13 +194,13 @@ class Fisher(OrthogonalCriterion):
     ) -> Step:
         """Record a step of some `length`, after which the codes outside the span are known."""
         directions, (forms, products) = prepared
-        self.atoms.choose(atom)
+        self.deflation.choose(atom)
         if products is not None:
             p, g = products[:, index], products[:, len(directions) + index]
             energy, squared = (float(to_host(form)) for form in forms[index])
             self._downdate(p, g, energy, squared, length)
             if self._lost_digits(loss):
-                self._a = self.atoms.correlate(self._u, _NO_TAIL)
+                self._a = self.deflation.correlate(self._u, _NO_TAIL)
         self._steps.append(atom)
         return Step(atom, score, loss=loss, weight=tuple(length.tolist()))
 
@@ -208,19 +208,19 @@ class Fisher(OrthogonalCriterion):
         """The choices of this criterion among atoms `J` alone."""
         if self._a is None:
             return None
-        p, D = len(J), self.atoms.D
+        p, D = len(J), self.deflation.D
         gram, scatter = np.empty((p, p)), np.empty((p, p))
 
         def load(part: np.ndarray) -> Array:
-            return self.atoms.deflate(part).columns
+            return self.deflation.deflate(part).columns
 
         for one, two, mine, theirs in pairs_of_pieces(J, D.tile, D.shape[0], load):
             reads = mine.T @ self.within.apply(theirs), mine.T @ theirs
             scatter[one, two], gram[one, two] = (to_host(read) for read in reads)
             gram[two, one], scatter[two, one] = gram[one, two].T, scatter[one, two].T
             del mine, theirs
-        self.atoms.passes += p / len(self.available)
-        norms, noise = self.atoms.norms, self._noise
+        self.deflation.passes += p / len(self.available)
+        norms, noise = self.deflation.norms, self._noise
         raw = norms.raw[J]
 
         def score(pool: PoolSimulation, possible: np.ndarray) -> np.ndarray:
@@ -233,15 +233,15 @@ class Fisher(OrthogonalCriterion):
     def discriminants(self, n_steps: int, alpha: float) -> Discriminants:
         """Discriminant analysis in the span of the first `n_steps` atoms, see `Discriminants.in_span`."""
         atoms = np.array(self._steps[:n_steps], dtype=np.intp)
-        k, basis = len(atoms), self.atoms.basis
+        k, basis = len(atoms), self.deflation.basis
         return Discriminants.in_span(
             basis.directions[:k, :],
             basis.R[:k, :k],
-            self.atoms.D.gram(atoms, atoms) if k else np.zeros((0, 0)),
+            self.deflation.D.gram(atoms, atoms) if k else np.zeros((0, 0)),
             self.within,
             self._codes,
             alpha=alpha,
-            rounding=self.atoms.eps,
+            rounding=self.deflation.eps,
         )
 
     def _joined(self, part: Deflated) -> np.ndarray:
@@ -255,7 +255,7 @@ class Fisher(OrthogonalCriterion):
         """Vectors w = (I − QQᵀ)Bq of the directions q behind the first `before`. Q are all directions before q."""
         if not directions:
             return []
-        Q = self.atoms.basis.directions
+        Q = self.deflation.basis.directions
         W = self.within.apply(Q[before:, :].T)
         # Row s, column t: part of Bq_t along direction s, which counts for s < before + t.
         inside = np.triu(to_host(Q @ W), 1 - before)
@@ -267,30 +267,30 @@ class Fisher(OrthogonalCriterion):
         if self._a is None or not directions:
             return None
         samples = [direction.sample for direction in directions] + vectors
-        return self.atoms.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
+        return self.deflation.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
 
     def _downdate(self, p: np.ndarray, g: np.ndarray, energy: float, squared: float, length: np.ndarray) -> None:
         """Take a direction q out of the running moments of all atoms; `energy` is qᵀw and `squared` is wᵀw."""
         assert self._a is not None
-        norms = self.atoms.norms
+        norms = self.deflation.norms
         self._a -= p[:, None] * length[None, :]
         # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
-        self._error += 2 * self.atoms.eps * np.sqrt(norms.raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))
+        self._error += 2 * self.deflation.eps * np.sqrt(norms.raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))
         self._eta = np.maximum(self._eta - 2 * p * g + energy * p * p, 0)
-        for J, part in self.atoms.downdate(p):
+        for J, part in self.deflation.downdate(p):
             self._recompute(J, part)
-        allowed = np.sqrt(self.atoms.eps) * np.maximum(self._eta, _FLOOR * norms.raw)
+        allowed = np.sqrt(self.deflation.eps) * np.maximum(self._eta, _FLOOR * norms.raw)
         lost = stale(allowed, np.where(self.available, self._error, 0))
-        for J in pieces(self.atoms.D, lost):
-            self._recompute(J, self.atoms.deflate(J))
-        self.atoms.passes += len(lost) / len(self.available)
+        for J in pieces(self.deflation.D, lost):
+            self._recompute(J, self.deflation.deflate(J))
+        self.deflation.passes += len(lost) / len(self.available)
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         assert self._a is not None
         self._a[J], self._eta[J], self._error[J] = self._products(part), self.within.forms(part.columns), 0
 
     def _loss(self) -> float:
-        return float(np.sum(squared_norms(self._u)) / self.atoms.total_weight)
+        return float(np.sum(squared_norms(self._u)) / self.deflation.total_weight)
 
 
 def fisher_ratio(a: np.ndarray, eta: np.ndarray, raw: np.ndarray, possible: np.ndarray, noise: float) -> np.ndarray:

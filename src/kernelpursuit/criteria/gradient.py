@@ -90,10 +90,10 @@ class Gradient(OrthogonalCriterion):
         ridge = float(np.mean(alpha / (np.asarray(curvature) / 2)))
         self._penalty = np.broadcast_to(alpha / ridge if ridge else 1.0, targets.shape[1:])
         options = {"alpha": ridge, "weights": weights, "intercept": intercept, "groups": groups}
-        self.atoms = deflation_of_variant(variant, dictionary, targets, **options)
+        self.deflation = deflation_of_variant(variant, dictionary, targets, **options)
         targets = in_double(targets)
         self._jointly = variant == "prefit"
-        self._shrinkage = 1.0 if self.atoms.orthogonal else shrinkage
+        self._shrinkage = 1.0 if self.deflation.orthogonal else shrinkage
         self._y = targets
         self._f = namespace(targets).zeros_like(targets)
         self._f_tail = np.zeros((0, targets.shape[1]))
@@ -121,7 +121,7 @@ class Gradient(OrthogonalCriterion):
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
-            self._a = self.atoms.measure_exactly(self._products)
+            self._a = self.deflation.measure_exactly(self._products)
         return self._ratios(J)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
@@ -135,34 +135,34 @@ class Gradient(OrthogonalCriterion):
         length = self._shrinkage * length
         self._move(sample[None, :], tail[None, :], length)
         self._theta = np.concatenate([self._theta, length])
-        if self.atoms.orthogonal:
+        if self.deflation.orthogonal:
             self._refit()
             while self._round_off() or self._sharpen():
                 self._refit()
         else:
             self._converged = True  # no weight is fitted again
             self._round_off()
-        self.atoms.choose(atom)
+        self.deflation.choose(atom)
         self._chosen.append(atom)
         self._thetas.append(self._theta)
         if self._a is not None:
             self._update(direction)
-        weight = tuple((length[0] * np.sqrt(self.atoms.unit)).tolist())
-        return Step(atom, score * self.atoms.unit, loss=self._loss(), weight=weight)
+        weight = tuple((length[0] * np.sqrt(self.deflation.unit)).tolist())
+        return Step(atom, score * self.deflation.unit, loss=self._loss(), weight=weight)
 
     def weight_path(self, n_steps: int) -> WeightPath | KeptWeights:
         """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
         thetas, atoms = self._thetas[: n_steps + 1], self._chosen[:n_steps]
-        if self.atoms.orthogonal:
-            return KeptWeights([self.atoms.solve(atoms[:k], theta) for k, theta in enumerate(thetas)])
-        directions = self.atoms.coefficients(atoms)
-        start = thetas[0] if self.atoms.intercept else np.zeros((1, self._y.shape[1]))
+        if self.deflation.orthogonal:
+            return KeptWeights([self.deflation.solve(atoms[:k], theta) for k, theta in enumerate(thetas)])
+        directions = self.deflation.coefficients(atoms)
+        start = thetas[0] if self.deflation.intercept else np.zeros((1, self._y.shape[1]))
         lengths = np.concatenate([start, *(theta[-1:] for theta in thetas[1:])])
         return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
 
     def coef(self) -> np.ndarray:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
-        return self.atoms.solve(self._chosen, self._theta)
+        return self.deflation.solve(self._chosen, self._theta)
 
     def flatness(self) -> float:
         """Mean size of the slope of the loss at the rows, as a share of what it was before the first atom."""
@@ -203,10 +203,10 @@ class Gradient(OrthogonalCriterion):
 
     def _start_at_mean(self) -> None:
         """Start at the mean of the targets, or at the link of that mean."""
-        constant, no_tail = self.atoms.basis.directions[:1, :], np.zeros((1, 0))
-        mean = to_host(constant @ self.atoms.scale_rows(self._y))
+        constant, no_tail = self.deflation.basis.directions[:1, :], np.zeros((1, 0))
+        mean = to_host(constant @ self.deflation.scale_rows(self._y))
         if self._form.link is not None:  # the constant whose mean is that of the targets
-            unit = to_host(self.atoms.unscale_rows(constant.T)[:1, :])  # what 1 along the direction is
+            unit = to_host(self.deflation.unscale_rows(constant.T)[:1, :])  # what 1 along the direction is
             mean = to_host(self._form.link.of_mean(mean * unit)) / unit
         self._move(constant, no_tail, mean)
         self._theta = mean
@@ -259,15 +259,15 @@ class Gradient(OrthogonalCriterion):
 
     def _refit(self) -> None:
         """Minimise over all coordinates, from the current ones."""
-        basis = self.atoms.basis
+        basis = self.deflation.basis
         tails = basis.tails[:, : len(self._f_tail)]
         change, self._converged = self._minimise(basis.directions, tails, np.zeros((basis.size, self._y.shape[1])))
         self._theta = self._theta + change
-        self._f = self.atoms.unscale_rows(basis.directions.T @ from_host(self._theta, self._f))
+        self._f = self.deflation.unscale_rows(basis.directions.T @ from_host(self._theta, self._f))
         self._f_tail = tails.T @ self._theta
 
     def _move(self, directions: Array, tails: np.ndarray, change: np.ndarray) -> None:
-        self._f = self._f + self.atoms.unscale_rows(directions.T @ from_host(change, self._f))
+        self._f = self._f + self.deflation.unscale_rows(directions.T @ from_host(change, self._f))
         self._f_tail[: tails.shape[1]] += tails.T @ change
 
     def _minimise(self, directions: Array, tails: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -298,9 +298,9 @@ class Gradient(OrthogonalCriterion):
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
             change = unit * flat.reshape(start.shape)
-            f = now + self.atoms.unscale_rows(directions.T @ from_host(change, now))
+            f = now + self.deflation.unscale_rows(directions.T @ from_host(change, now))
             tail = tail_now + tails.T @ change
-            slope = to_host(directions @ self.atoms.scale_rows(form.gradient(y, f)))
+            slope = to_host(directions @ self.deflation.scale_rows(form.gradient(y, f)))
             slope += 2 * tails @ (penalty * tail)
             value = self._value(form, y, f) + float(np.sum(penalty * tail**2))
             return value / size, slope.ravel() * (unit / size)
@@ -317,15 +317,16 @@ class Gradient(OrthogonalCriterion):
 
         found = [least(start / unit)]
         if not form.convex and form.link is None:  # it may be flat here; at least squares it is not
-            squares = to_host(directions @ self.atoms.scale_rows(y - now)) - tails @ tail_now
+            squares = to_host(directions @ self.deflation.scale_rows(y - now)) - tails @ tail_now
             found.append(least(squares / unit))
         best = min(found, key=lambda result: result.fun)
         return unit * best.x.reshape(start.shape), best.done
 
     def _negative_gradient(self) -> tuple[Array, np.ndarray]:
         """Negative gradient of the objective outside the span: its sample part, weighted, and its tail."""
-        slope = -self.atoms.scale_rows(self._form.gradient(self._y, self._f))
-        slope, tail, _ = self.atoms.basis.complement(slope, -2 * (self._penalty * self._f_tail).T, size=self.atoms.size)
+        deflation = self.deflation
+        slope = -deflation.scale_rows(self._form.gradient(self._y, self._f))
+        slope, tail, _ = deflation.basis.complement(slope, -2 * (self._penalty * self._f_tail).T, size=deflation.size)
         return slope, tail.T
 
     def _products(self, part: Deflated) -> np.ndarray:
@@ -335,10 +336,10 @@ class Gradient(OrthogonalCriterion):
         """One pass: products of all atoms with the new direction, for the norms, and with the new gradient."""
         slope, slope_tail = self._negative_gradient()
         slopes = [Direction(-1, slope[:, t], slope_tail[:, t]) for t in range(slope.shape[1])]
-        products = self.atoms.correlate(*side_by_side([new, *slopes]))
+        products = self.deflation.correlate(*side_by_side([new, *slopes]))
         self._a = products[:, 1:].copy()
-        if self.atoms.orthogonal:
-            for J, part in self.atoms.downdate(products[:, 0]):
+        if self.deflation.orthogonal:
+            for J, part in self.deflation.downdate(products[:, 0]):
                 self._recompute(J, part)
 
     def _slope(self) -> float:
@@ -347,7 +348,7 @@ class Gradient(OrthogonalCriterion):
 
     def _weighted(self, form: Loss, y: Array, f: Array) -> Array:
         """A loss of each row times the weight of the row."""
-        return self.atoms.scale_rows(self.atoms.scale_rows(form.value(y, f)))
+        return self.deflation.scale_rows(self.deflation.scale_rows(form.value(y, f)))
 
     def _value(self, form: Loss, y: Array, f: Array) -> float:
         """Weighted sum of a loss."""
@@ -356,11 +357,11 @@ class Gradient(OrthogonalCriterion):
     def _losses(self) -> np.ndarray:
         """Mean loss of each target, with its penalty."""
         values = to_host(namespace(self._f).sum(self._weighted(self._form, self._y, self._f), axis=0))
-        return (values + self._penalty * np.sum(self._f_tail**2, axis=0)) / self.atoms.total_weight
+        return (values + self._penalty * np.sum(self._f_tail**2, axis=0)) / self.deflation.total_weight
 
     def _loss(self) -> float:
         value = self._value(self._form, self._y, self._f)
-        return (value + float(np.sum(self._penalty * self._f_tail**2))) / self.atoms.total_weight
+        return (value + float(np.sum(self._penalty * self._f_tail**2))) / self.deflation.total_weight
 
 
 def _steepest(slope: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -82,7 +82,7 @@ class Squares(OrthogonalCriterion):
         shrinkage: float = 1.0,
     ):
         targets = targets if targets.ndim == 2 else targets[:, None]
-        self.atoms = deflation_of_variant(
+        self.deflation = deflation_of_variant(
             variant,
             dictionary,
             targets,
@@ -94,16 +94,16 @@ class Squares(OrthogonalCriterion):
         )
         self._jointly = variant == "prefit"
         self._shrinkage = shrinkage
-        self._r = self.atoms.centre(self.atoms.scale_rows(in_double(targets)))
+        self._r = self.deflation.centre(self.deflation.scale_rows(in_double(targets)))
         self._r_tail = np.zeros((0, targets.shape[1]))
         self._steps: list[tuple[int, np.ndarray]] = []  # atom and step length, in the order taken
-        self._left_out = leave_out(self._r, self.atoms) if self.atoms.orthogonal else None
+        self._left_out = leave_out(self._r, self.deflation) if self.deflation.orthogonal else None
         self._constant = np.zeros(targets.shape[1])
         self._refreshed_at = self._fit_constant() if intercept else self._loss()
 
     def _fit_constant(self) -> float:
         """Take the first direction, that of the constant; returns the loss."""
-        direction = Direction(-1, self.atoms.basis.directions[0, :], np.zeros(0))
+        direction = Direction(-1, self.deflation.basis.directions[0, :], np.zeros(0))
         self._constant = self._length(direction)
         self._move(direction, self._constant)
         return self._loss()
@@ -111,12 +111,12 @@ class Squares(OrthogonalCriterion):
     @property
     def loss_per_score(self) -> float:
         """Drop of the loss for a score of one; nan where a score is no drop of the loss."""
-        return 1 / self.atoms.total_weight if self._jointly else np.nan
+        return 1 / self.deflation.total_weight if self._jointly else np.nan
 
     @property
     def in_memory(self) -> bool:
         """Whether a pass only reads a matrix; one over tiles that are kept takes longer, and pools may pay."""
-        return self.atoms.D.in_memory and not self.pass_cost
+        return self.deflation.D.in_memory and not self.pass_cost
 
     def initial_step(self) -> Step:
         """State before the first atom."""
@@ -127,7 +127,7 @@ class Squares(OrthogonalCriterion):
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
         if J is None and self._a is None:
-            self._a = self.atoms.measure(self._r, self._r_tail)
+            self._a = self.deflation.measure(self._r, self._r_tail)
             self._finish_block()
         return self._ratios(J)
 
@@ -136,43 +136,44 @@ class Squares(OrthogonalCriterion):
 
     def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Definition of the running numbers of atoms `J`: d̃ᵀr, (len(J), n_targets), and ‖d̃‖²."""
-        part = self.atoms.deflate(J)
+        part = self.deflation.deflate(J)
         return self._products(part), part.squared
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
         assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self.atoms.norms.squared[J]
+        return self._a[J], self.deflation.norms.squared[J]
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
         if self._a is None:
             return None
-        gram, floor = self.atoms.pool_gram(J)
-        squared, centred = self.atoms.norms.squared[J], self.atoms.norms.centred[J]
-        norms = squared if self.atoms.orthogonal else centred
+        gram, floor = self.deflation.pool_gram(J)
+        squared, centred = self.deflation.norms.squared[J], self.deflation.norms.centred[J]
+        norms = squared if self.deflation.orthogonal else centred
         divisors = None if self._jointly else centred
 
         def score(simulation: PoolSimulation, possible: np.ndarray) -> np.ndarray:
             assert simulation.products is not None
             return ratios(simulation.products, simulation.squared if divisors is None else divisors, possible)
 
-        share, joins = self._shrinkage, self.atoms.orthogonal
+        share, joins = self._shrinkage, self.deflation.orthogonal
         return PoolSimulation(gram, norms, floor, score, products=self._a[J], share=share, joins=joins)
 
     # -- steps
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Prepared]:
-        directions = self.atoms.extend(block)
+        directions = self.deflation.extend(block)
         return [direction.atom for direction in directions], (directions, self._correlate(directions))
 
     def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
         """Products of all atoms with the directions, where running products are kept: one pass."""
         if self._a is None or not directions:
             return None
-        if self.atoms.orthogonal:  # they lie side by side
-            return self.atoms.correlate(self.atoms.basis.directions[self.atoms.size :, :].T, tails_of(directions))
-        return self.atoms.correlate(*side_by_side(directions))
+        deflation = self.deflation
+        if deflation.orthogonal:  # they lie side by side
+            return deflation.correlate(deflation.basis.directions[deflation.size :, :].T, tails_of(directions))
+        return deflation.correlate(*side_by_side(directions))
 
     def _accept(self, prepared: Prepared, index: int, atom: int, score: float) -> Step:
         directions, products = prepared
@@ -185,11 +186,11 @@ class Squares(OrthogonalCriterion):
         self, atom: int, score: float, length: np.ndarray, products: np.ndarray | None, loss: float, left_out: Any
     ) -> Step:
         """Record a step of some `length`, after which residuals are known, given products of all atoms with it."""
-        self.atoms.choose(atom)
+        self.deflation.choose(atom)
         if products is not None:
             self._downdate(products, length, loss)
         self._steps.append((atom, length))
-        unit = self.atoms.unit
+        unit = self.deflation.unit
         weight = tuple((length * np.sqrt(unit)).tolist())
         return Step(atom, score * unit, loss=loss, leave_one_out=left_out, weight=weight)
 
@@ -216,21 +217,21 @@ class Squares(OrthogonalCriterion):
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
         assert self._a is not None
         self._a -= products[:, None] * length[None, :]
-        if self.atoms.orthogonal:
-            for J, part in self.atoms.downdate(products):
+        if self.deflation.orthogonal:
+            for J, part in self.deflation.downdate(products):
                 self._recompute(J, part)
         if self._lost_digits(loss):
-            self._a = self.atoms.correlate(self._r, self._r_tail)
+            self._a = self.deflation.correlate(self._r, self._r_tail)
 
     def _loss(self) -> float:
         """Mean squared residual, penalty included."""
         whole = np.vdot(self._r, self._r) if isinstance(self._r, np.ndarray) else squared_norms(self._r).sum()
-        return float(whole + np.vdot(self._r_tail, self._r_tail)) / self.atoms.total_weight
+        return float(whole + np.vdot(self._r_tail, self._r_tail)) / self.deflation.total_weight
 
     def _left_out_error(self) -> Any:
         if self._left_out is None:
             return np.nan
-        return float(np.sum(to_host(energies(self._left_out.residual))) / self.atoms.total_weight)
+        return float(np.sum(to_host(energies(self._left_out.residual))) / self.deflation.total_weight)
 
     # -- the model
 
@@ -238,18 +239,18 @@ class Squares(OrthogonalCriterion):
         """Weights of the atoms after 0 .. `n_steps` steps, the intercept first."""
         steps = self._steps[:n_steps]
         lengths = np.stack([self._constant, *(length for _, length in steps)])
-        directions = self.atoms.coefficients([atom for atom, _ in steps])
+        directions = self.deflation.coefficients([atom for atom, _ in steps])
         return WeightPath.of(directions[0, :, None] * lengths, lengths[1:], directions[1:, 1:])
 
     def coef(self) -> np.ndarray:
         """Coefficients now, (1 + n_distinct_atoms, n_targets), the intercept first."""
         lengths = [length for _, length in self._steps]
-        theta = np.stack([self._constant, *lengths])[1 - self.atoms.intercept :]
-        return self.atoms.solve([atom for atom, _ in self._steps], theta)
+        theta = np.stack([self._constant, *lengths])[1 - self.deflation.intercept :]
+        return self.deflation.solve([atom for atom, _ in self._steps], theta)
 
     def residual(self) -> Array:
         """Residuals y - f(x) of the current model, (n_samples, n_targets)."""
-        return self.atoms.unscale_rows(self._r)
+        return self.deflation.unscale_rows(self._r)
 
     def left_out(self) -> Array:
         """Leave-one-out residuals y_i - f⁻ⁱ(x_i) of the current model, (n_samples, n_targets).
@@ -258,4 +259,4 @@ class Squares(OrthogonalCriterion):
         not have them, nor has a single group.
         """
         assert self._left_out is not None
-        return self.atoms.unscale_rows(self._left_out.residual)
+        return self.deflation.unscale_rows(self._left_out.residual)

@@ -21,7 +21,7 @@ from sklearn.utils import check_array
 from kernelpursuit._sklearn import check_feature_names
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.cluster import Actors, check_package, limits_of_memory
-from kernelpursuit.dask.rows import ClusterRows, RowBlocks
+from kernelpursuit.dask.cluster_rows import ClusterRows, RowBlocks
 from kernelpursuit.dask.shard import CACHED, RowCount, moments
 from kernelpursuit.estimators.discriminant import SparseKernelFDA
 from kernelpursuit.fitting.memory import free_memory

@@ -25,10 +25,10 @@ class RemoteSquares(Squares):
     """`Squares` of remote rows. What a step needs to know of its block is read with the products of the block."""
 
     def _prepare(self, block: list[int]) -> tuple[list[int], Any]:
-        directions = self.atoms.extend(block)
+        directions = self.deflation.extend(block)
         if not directions:
             return [], (directions, None)
-        lengths = StepLengths(self._r, self._r_tail, directions, self._shrinkage, self.atoms.orthogonal)
+        lengths = StepLengths(self._r, self._r_tail, directions, self._shrinkage, self.deflation.orthogonal)
         products = self._correlate(directions)  # a message, which brings the inner products of `lengths` too
         return [direction.atom for direction in directions], (directions, (products, lengths.walk()))
 
@@ -37,7 +37,7 @@ class RemoteSquares(Squares):
         length, energy = steps[index]
         self._move(directions[index], length)
         moments = None if products is None else products[:, index]
-        loss = self._loss() if energy is None else energy / self.atoms.total_weight
+        loss = self._loss() if energy is None else energy / self.deflation.total_weight
         return self._finish_step(atom, score, length, moments, loss, self._left_out_error())
 
     def _left_out_error(self) -> Any:
@@ -45,7 +45,7 @@ class RemoteSquares(Squares):
         if self._left_out is None:
             return np.nan
         residual = self._left_out.residual
-        return residual.program.reduce(share_of_energy, residual, self.atoms.total_weight)
+        return residual.program.reduce(share_of_energy, residual, self.deflation.total_weight)
 
 
 def share_of_energy(residual: np.ndarray, total: float) -> float:

@@ -18,8 +18,10 @@ from kernelpursuit.fitting.classes import (
     code_classes,
     code_labels,
     has_labels,
+    like_labels,
     misclassified,
     mislabelled,
+    take_classes,
     two_or_more_classes,
 )
 from kernelpursuit.fitting.constraints import CLASS_CONSTRAINTS, KMP_CONSTRAINTS
@@ -27,7 +29,7 @@ from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
-from kernelpursuit.fitting.placement import host_dtype, like_labels, take_classes
+from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.probabilities import log_softmax
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.splits import stratified_split

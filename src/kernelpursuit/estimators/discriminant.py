@@ -17,7 +17,7 @@ from kernelpursuit.bounds import fisher_bound
 from kernelpursuit.criteria.fisher import Fisher
 from kernelpursuit.estimators.classification import ClassModel
 from kernelpursuit.fitting.atom_family import atoms_of
-from kernelpursuit.fitting.classes import as_labels, two_or_more_classes
+from kernelpursuit.fitting.classes import as_labels, like_labels, two_or_more_classes
 from kernelpursuit.fitting.constraints import (
     CLASS_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
@@ -28,7 +28,7 @@ from kernelpursuit.fitting.constraints import (
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.model import Fitted
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
-from kernelpursuit.fitting.placement import as_like, check_new, host_dtype, like_labels
+from kernelpursuit.fitting.placement import as_like, check_new, host_dtype
 from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit
 from kernelpursuit.fitting.rules import EXPLAINED
@@ -74,7 +74,7 @@ def thresholds_moved(fitted: Fitted, classes: np.ndarray, class_weight: Any) -> 
 
 def fisher_bound_rule(criterion: Fisher, index: np.ndarray, alpha: float, patience: int) -> StopRule:
     """Minimum of `fisher_bound` along the path, from the values of f at the training rows outside the support."""
-    dictionary, basis = criterion.atoms.D, criterion.atoms.basis
+    dictionary, basis = criterion.deflation.D, criterion.deflation.basis
     radius = float(np.sqrt(np.max(dictionary.gram_diagonal(None))))
 
     def current(path: Path) -> float:

@@ -38,19 +38,19 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
     ridge, and needs it most where all is noise. Scores in the path are those of the choice, made without a ridge. `n`
     is the number of rows.
     """
-    atoms = fit.criterion.atoms
-    constants, taken = int(atoms.intercept), path.truncate(len(path) + len(path.discarded))
+    deflation = fit.criterion.deflation
+    constants, taken = int(deflation.intercept), path.truncate(len(path) + len(path.discarded))
     size, kept = constants + len(taken), len(path) or len(taken)
-    R, theta = atoms.basis.R[:size, :size], fit.lengths[:size]
-    G = penalty_products(atoms.D.gram, atoms.D.shape[1])(taken.atoms, taken.atoms)
-    centred = atoms.centre(atoms.scale_rows(in_double(fit.targets)))
-    centred = centred - atoms.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
+    R, theta = deflation.basis.R[:size, :size], fit.lengths[:size]
+    G = penalty_products(deflation.D.gram, deflation.D.shape[1])(taken.atoms, taken.atoms)
+    centred = deflation.centre(deflation.scale_rows(in_double(fit.targets)))
+    centred = centred - deflation.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
     energy = squared_norms(centred)
     ridge, small = ridge_fit_by_evidence(R, G, theta, energy, n, kept)
     if small is None:
         return 0.0, fit, fit.criterion.weight_path(len(taken)), path
     turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
-    return ridge * atoms.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
+    return ridge * deflation.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
 
 
 def weight_path(fit: RidgeFit, constants: int) -> WeightPath:
@@ -67,14 +67,15 @@ def with_losses(path: Path, fit: OrthogonalFit, energy: np.ndarray) -> Path:
 
     `energy` is the squared norm of each target without its constant.
     """
-    atoms = fit.criterion.atoms
-    lengths = fit.lengths[int(atoms.intercept) :]
-    losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / atoms.total_weight
-    norms = [energies(atoms.scale_rows(one)) for one, _ in fit.residuals()]  # read after all are queued, for a device
-    left_out = [float(np.sum(to_host(one)) / atoms.total_weight) for one in norms]
+    deflation = fit.criterion.deflation
+    lengths = fit.lengths[int(deflation.intercept) :]
+    losses = (np.sum(energy) - np.cumsum(np.sum(lengths**2, axis=1))) / deflation.total_weight
+    norms = [energies(deflation.scale_rows(one)) for one, _ in fit.residuals()]  # a device queues them; read below
+    left_out = [float(np.sum(to_host(one)) / deflation.total_weight) for one in norms]
+    weights = (lengths * np.sqrt(deflation.unit)).tolist()
     steps: list[Any] = [
-        step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple((z * np.sqrt(atoms.unit)).tolist()))
-        for step, loss, error, z in zip(path.steps + path.discarded, losses, left_out[1:], lengths, strict=True)
+        step._replace(loss=float(max(loss, 0.0)), leave_one_out=error, weight=tuple(weight))
+        for step, loss, error, weight in zip(path.steps + path.discarded, losses, left_out[1:], weights, strict=True)
     ]
     path.steps, path.discarded = steps[: len(path)], steps[len(path) :]
     return path

@@ -1,4 +1,4 @@
-"""Classes as targets: checks, the codes -1 and +1, errors, and the losses for classes."""
+"""Classes as targets: checks, the codes -1 and +1 and the way back, errors, and the losses for classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets, is_multilabel
 from sklearn.utils.validation import column_or_1d
 
-from kernelpursuit.arrays import on_host
+from kernelpursuit.arrays import Array, is_array, on_host
+from kernelpursuit.fitting.placement import labels_to, to_namespace_of
 from kernelpursuit.fitting.training import TrainingData, check_training
 from kernelpursuit.losses import LOSSES, Loss, huber
 
@@ -83,3 +84,15 @@ def misclassified(targets: np.ndarray, residuals: np.ndarray, seen: np.ndarray |
     if targets.shape[1] == 1:
         return (values[:, 0] > 0) != (targets[:, 0] > 0)
     return np.argmax(values, axis=1) != np.argmax(targets, axis=1)
+
+
+def like_labels(classes: np.ndarray, y: Any) -> Any:
+    """Sorted classes in the library of the labels y, as scikit-learn keeps them; NumPy's if y is no array."""
+    return to_namespace_of(classes, y) if is_array(y) else classes
+
+
+def take_classes(classes: Any, index: Array) -> Any:
+    """Class of each index: strings in a NumPy array, others in the library of the index."""
+    if isinstance(classes, np.ndarray) and isinstance(index, np.ndarray):
+        return classes[index]
+    return labels_to(on_host(classes)[on_host(index)], index)

@@ -41,8 +41,8 @@ class OrthogonalFit:
     def of(cls, criterion: Squares, targets: Array, weights: WeightPath) -> OrthogonalFit:
         """The fit after a pursuit, from the `weights` along its path."""
         lengths = weights.lengths
-        if criterion.atoms.intercept:
-            constant = weights.constants[:1] * criterion.atoms.basis.R[0, 0]
+        if criterion.deflation.intercept:
+            constant = weights.constants[:1] * criterion.deflation.basis.R[0, 0]
             lengths = np.concatenate([constant, lengths])
         return cls(criterion, targets, lengths)
 
@@ -51,26 +51,26 @@ class OrthogonalFit:
 
         Each (n_samples, n_targets). With groups, f⁻ⁱ is fitted without the group of row i; nan if there is one group.
         """
-        atoms = self.criterion.atoms
-        r = atoms.centre(atoms.scale_rows(in_double(self.targets)))
-        left_out = leave_out(r, atoms)
+        deflation = self.criterion.deflation
+        r = deflation.centre(deflation.scale_rows(in_double(self.targets)))
+        left_out = leave_out(r, deflation)
 
         def now(size: int) -> Iterator[tuple[Array, Array]]:
             if sizes is None or size in sizes:
                 residual = left_out.residual if left_out is not None else r * np.nan
-                yield atoms.unscale_rows(residual), atoms.unscale_rows(r)
+                yield deflation.unscale_rows(residual), deflation.unscale_rows(r)
 
-        if not atoms.intercept:
+        if not deflation.intercept:
             yield from now(0)
         for t, sample in enumerate(self._directions()):
             r = r - sample[:, None] * from_host(self.lengths[t], r)[None, :]
             if left_out is not None:
                 left_out.move(sample, self.lengths[t], r)
-            yield from now(t + 1 - atoms.intercept)
+            yield from now(t + 1 - deflation.intercept)
 
     def _directions(self) -> Iterator[Array]:
         """The directions over the rows, one by one."""
-        Q = self.criterion.atoms.basis.directions[: len(self.lengths), :]
+        Q = self.criterion.deflation.basis.directions[: len(self.lengths), :]
         for start in range(0, len(self.lengths), _AT_ONCE):
             some = slice(start, min(start + _AT_ONCE, len(self.lengths)))
             block = Q[some, :] if self.turn is None else from_host(self.turn[:, some].T, Q) @ Q

@@ -222,11 +222,6 @@ def labels_on_host(y: Any) -> np.ndarray:
     return np.asarray(y) if isinstance(y, (np.ndarray, list)) else on_host(y)
 
 
-def like_labels(classes: np.ndarray, y: Any) -> Any:
-    """Sorted classes in the library of the labels y, as scikit-learn keeps them; NumPy's if y is no array."""
-    return to_namespace_of(classes, y) if is_array(y) else classes
-
-
 def move_to(y: Any, X: Any) -> Any:
     """Targets y moved to the library and device of X, as scikit-learn does."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
@@ -237,10 +232,3 @@ def move_to(y: Any, X: Any) -> Any:
 def labels_to(y: np.ndarray, X: Any) -> Any:
     """Labels or targets moved to X if they are numbers."""
     return to_namespace_of(y, X) if y.dtype.kind in "biuf" else y
-
-
-def take_classes(classes: Any, index: Array) -> Any:
-    """Class of each index: strings in a NumPy array, others in the library of the index."""
-    if isinstance(classes, np.ndarray) and isinstance(index, np.ndarray):
-        return classes[index]
-    return labels_to(on_host(classes)[on_host(index)], index)

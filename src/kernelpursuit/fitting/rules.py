@@ -221,10 +221,10 @@ def mean_leverages(data: TrainingData, criterion: Any) -> UsedShares:
     known: list[float] = []  # what each direction adds
 
     def used(steps: int) -> np.ndarray:
-        atoms = criterion.atoms
-        first = int(atoms.intercept)
+        deflation = criterion.deflation
+        first = int(deflation.intercept)
         for place in range(len(known), first + steps):
-            q = atoms.basis.directions[place, :]
+            q = deflation.basis.directions[place, :]
             known.append(float(to_host((q * q) @ from_host(share, q))))
         return np.cumsum([*([] if first else [0.0]), *known[: first + steps]])
 

@@ -14,11 +14,11 @@ DETERMINED = 1e-8  # what has less than this share left to the others is fitted 
 _AT_ONCE = 32  # directions for which products with all rows are in memory
 
 
-def leave_out(residual: Array, atoms: Deflation) -> RowsLeftOut | GroupsLeftOut | None:
+def leave_out(residual: Array, deflation: Deflation) -> RowsLeftOut | GroupsLeftOut | None:
     """A record of the residuals of rows left out, or of groups where there are groups; None for a single group."""
-    if atoms.groups is None:
-        return RowsLeftOut(residual, atoms.leverage)
-    return GroupsLeftOut(residual, atoms.groups) if atoms.groups.count > 1 else None
+    if deflation.groups is None:
+        return RowsLeftOut(residual, deflation.leverage)
+    return GroupsLeftOut(residual, deflation.groups) if deflation.groups.count > 1 else None
 
 
 class RowsLeftOut:

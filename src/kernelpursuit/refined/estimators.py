@@ -14,13 +14,13 @@ from kernelpursuit.fitting.callbacks import with_callbacks
 from kernelpursuit.fitting.classes import (
     as_labels,
     code_classes,
+    like_labels,
+    take_classes,
     two_or_more_classes,
 )
 from kernelpursuit.fitting.placement import (
     as_like,
     labels_on_host,
-    like_labels,
-    take_classes,
     to_namespace_of,
     validated,
     widest,
