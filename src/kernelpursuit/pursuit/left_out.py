@@ -30,33 +30,26 @@ class RowsLeftOut:
         Weighted residuals before the first direction.
     leverage : callable
         ``leverage(sample)``: what a unit direction adds to the leverages.
+
+    Attributes
+    ----------
+    residual : array of shape (n_samples, n_targets)
+        Weighted residuals of the rows left out.
     """
 
     def __init__(self, residual: Array, leverage: Callable[[Array], Array]):
-        self._residual = residual
+        self.residual = residual
         self._leverage = leverage
         self._gap = namespace(residual).ones_like(residual[:, 0])  # 1 - h
-        self._undivided: Array | None = None  # residual with the row, still to be divided by the gap
-
-    @property
-    def residual(self) -> Array:
-        """Residuals of the rows left out, (n_samples, n_targets)."""
-        if self._undivided is not None:
-            self._residual, self._undivided = self._undivided / self._gap[:, None], None
-        return self._residual
 
     def move(self, sample: Array, length: np.ndarray, residual: Array) -> None:
         """Note that a unit direction joined the span, with a step `length` for each target that left `residual`."""
         xp = namespace(residual)
-        gap = self._gap - self._leverage(sample)
-        if xp is np and np.min(gap, initial=1.0) > DETERMINED:
-            self._gap, self._undivided = gap, residual
-            return
-        before, self._gap = self.residual, gap
+        self._gap = self._gap - self._leverage(sample)
         # A row that its own atom fits alone keeps its last value: without the row that atom would have no weight.
         determined = (self._gap <= DETERMINED)[:, None]
         gap = xp.where(determined, xp.ones_like(self._gap)[:, None], self._gap[:, None])
-        self._residual = xp.where(determined, before, residual / gap)
+        self.residual = xp.where(determined, self.residual, residual / gap)
 
 
 class GroupsLeftOut:

@@ -14,6 +14,9 @@ import numpy as np
 from kernelpursuit.pursuit.candidates import Candidates, available_sample, everything, why_none
 from kernelpursuit.pursuit.lookahead import MOST, LookAhead, Simulation
 
+REPLAYED = 64  # atoms of a block that is taken again
+SAME_LOSS = 1e-6  # share of the loss without atoms by which a loss may differ from the one recorded
+
 
 class Step(NamedTuple):
     """Record of one step of a pursuit.
@@ -313,10 +316,6 @@ def pursue(
     path.steps, path.discarded = steps[: verdict.keep], steps[verdict.keep :]
     path.reason, path.sentence = verdict.reason, verdict.sentence
     return path
-
-
-REPLAYED = 64  # atoms of a block that is taken again
-SAME_LOSS = 1e-6  # share of the loss without atoms by which a loss may differ from the one recorded
 
 
 class OtherPath(ValueError):
