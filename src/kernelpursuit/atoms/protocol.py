@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from kernelpursuit.arrays import Array, in_double, to_host
-from kernelpursuit.atoms.threads import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans
+from kernelpursuit.atoms.threads import FEW_ENTRIES, Result, in_threads, one_blas_thread, spans, stream_in_threads
 
 NARROW_TILE, NARROWEST = 2**17, 16  # entries of a narrow piece, a megabyte in float64, and the fewest atoms of one
 
@@ -100,5 +100,5 @@ def sweep(
     if parallel:
         width = min(width, max(NARROWEST, NARROW_TILE // max(1, n)))
         parallel = n * m > FEW_ENTRIES and getattr(dictionary, "parallel", dictionary.in_memory)
-    parts = in_threads(f, pieces(dictionary, J, width), parallel)
-    return tuple(np.concatenate([to_host(one) for one in part]) for part in zip(*parts, strict=True))
+    results = stream_in_threads(f, pieces(dictionary, J, width), parallel)
+    return tuple(np.concatenate([to_host(one) for one in parts]) for parts in zip(*results, strict=True))
