@@ -63,7 +63,6 @@ def test_workers_without_a_module_of_the_users(client, monkeypatch):
 @pytest.mark.parametrize(
     "model, y, weights",
     [
-        (RefinedKMPRegressor(6, epochs=4, random_state=0), Y, None),
         (RefinedKMPRegressor(6, epochs=2, random_state=0), np.stack([Y, 1e6 * X[:, 0]], axis=1), W),
         (RefinedKMPClassifier(6, epochs=4, random_state=0), LABELS, W),
     ],

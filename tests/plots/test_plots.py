@@ -1,6 +1,5 @@
 """The pictures: what is drawn is what was measured, names are shown as they are, nothing is opened."""
 
-import builtins
 import subprocess
 import sys
 import warnings
@@ -352,14 +351,7 @@ def test_one_predicted_class_or_one_target_value_can_be_drawn(moons):
 
 
 def test_without_matplotlib(monkeypatch):
-    real = builtins.__import__
-
-    def fake(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", fake)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'kernelpursuit\[plot\]'"):
         BoundDisplay([1, 2], {"b": [0.1, 2.0]}).plot()
 

@@ -100,7 +100,7 @@ class RemoteAtoms:
 def dictionary_at(X: np.ndarray, family: AtomFamily, memory: float, storage: str, room: int | None) -> Dictionary:
     """The dictionary of a block of rows; `memory` for each of them, or `room` for the block.
 
-    The blocks of a worker share what is made of the centres.
+    The blocks of a worker share the numbers that depend on the centres alone.
     """
     shared = SHARED.setdefault(family, [{} for _ in family.kernels])
     return family.at(X).dictionary(max(1, int(memory * len(X))) if room is None else room, storage, shared)

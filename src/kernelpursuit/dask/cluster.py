@@ -54,7 +54,7 @@ class Actors:
     chunks : list of dask.delayed.Delayed
         For each chunk of rows the tuple that a `Block` holds of it. A chunk is a group of blocks (see `Shard`).
     rows_at_once : int, optional
-        Keep the rows in files, and so many of them in memory at a time. None keeps all of them in memory.
+        Keep the rows in files, this many of them in memory at a time. None keeps all of them in memory.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ def pickled(commands: list[Command]) -> bytes:
 
 
 def check_finished(futures: list[Any]) -> None:
-    """Raise an error that says what is wrong with chunks that could not be made."""
+    """Raise the error of a chunk that could not be made."""
     for future in futures:
         if future.status != "finished":
             error = (

@@ -1,7 +1,7 @@
 """Dask arrays and dataframes: rows on the workers of a cluster for `fit`, lazy results for all that comes after it.
 
-scikit-learn would bring a collection into the memory of this process without a word. Here it is either fitted where it
-is or refused.
+scikit-learn would bring a collection into the memory of this process without a warning. Here it is fitted on the
+workers, or refused.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def in_chunks_of(x: Any, chunks: tuple[int, ...], name: str) -> Any:
 
 
 def joined_sizes(sizes: tuple[int, ...], rows: int) -> tuple[int, ...]:
-    """Sizes of chunks, small neighbours joined up to so many `rows`: work in small pieces takes longer.
+    """Sizes of chunks when small neighbours are joined to at most `rows` rows: work in small pieces takes longer.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def joined_sizes(sizes: tuple[int, ...], rows: int) -> tuple[int, ...]:
 def delayed_chunks(X: Any, columns: list[Any], check: Callable) -> list[Any]:
     """What `checked_chunk` makes of each chunk of rows.
 
-    Each chunk gets a graph of its own: with the graph of all of them, what is sent grows as the square of their number.
+    Each chunk gets a graph of its own: with the graph of all of them, messages grow as the square of their number.
     """
     from dask.delayed import Delayed
     from dask.optimization import cull
@@ -318,12 +318,12 @@ def describe_block(X: np.ndarray, y: np.ndarray, numbers: np.ndarray) -> BlockOf
 
 
 def free_for(X: np.ndarray) -> int:
-    """Bytes that are free for what is made of a block of rows: in memory, or on the disk where the rows are."""
+    """Bytes that are free for arrays over a block of rows: in memory, or on the disk that has the rows."""
     base = getattr(X, "base", None)
     return shutil.disk_usage(str(base.filename)).free if isinstance(base, np.memmap) else free_memory(X)
 
 
 def free_for_row(blocks: list[BlockOfRows]) -> float:
-    """Bytes that are free for each row on the machine that has least; its workers share what is free there."""
+    """Bytes that are free for each row on the machine that has least; the workers of a machine share its memory."""
     machines = [[one for one in blocks if one.machine == name] for name in {block.machine for block in blocks}]
     return min(min(one.free for one in some) / sum(one.size for one in some) for some in machines)

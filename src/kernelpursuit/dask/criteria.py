@@ -150,7 +150,7 @@ class RemoteRayleigh(Rayleigh):
         if of_rows.roots is not None:
             dictionary = RemoteWeightedDictionary(dictionary, relative, of_rows.roots)
         self._begin(dictionary, relative, selection, rng)
-        self._cholesky = RemoteCholesky(self._like, lambda J: self.D.gram(None, J))
+        self._cholesky = RemoteCholesky(self._like, dictionary.shape[1], lambda J: self.D.gram(None, J))
 
     def factor(self) -> Array:
         """L, (n_rows, number of atoms taken), where the rows are."""
@@ -179,25 +179,26 @@ class RemoteWeightedDictionary(WeightedDictionary):
 class RemoteCholesky:
     """A `PartialCholesky` of a matrix between remote rows and centres, of which the pivots are some.
 
-    U is there twice: over the rows, where they are, and over the centres, here. Entries of what is left at centres come
-    from these, so that no row has to be looked up.
+    U is kept twice: over the rows, where they are, and over the centres, here. Entries at centres are computed from the
+    latter, so that no row has to be looked up.
 
     Parameters
     ----------
     like : array of shape (n_rows, ...)
+    centres : int
     gram : callable
         ``gram(J)``, the matrix between all centres and centres `J`, on the host.
     """
 
-    def __init__(self, like: Array, gram: Callable[[np.ndarray], np.ndarray]):
-        self._gram, self._like = gram, like
-        self._here: PartialCholesky | None = None
-        self._remote: Array = None
+    def __init__(self, like: Array, centres: int, gram: Callable[[np.ndarray], np.ndarray]):
+        xp = namespace(like)
+        self._gram, self._here = gram, PartialCholesky(np.empty((centres, 0)))
+        self._remote = xp.empty((16, like.shape[0]), dtype=xp.float64, device=like.device)
 
     @property
     def pivots(self) -> list[int]:
         """Centres that are pivots."""
-        return [] if self._here is None else self._here.pivots
+        return self._here.pivots
 
     @property
     def rows(self) -> Array:
@@ -206,41 +207,32 @@ class RemoteCholesky:
 
     def here(self, first: int = 0) -> np.ndarray:
         """U over the centres from row `first` on."""
-        return np.zeros((0, 0)) if self._here is None else self._here.rows[first:]
+        return self._here.rows[first:]
 
     def left(self, columns: Array, J: np.ndarray, size: int | None = None) -> Array:
         """Columns `J` less their part that the first `size` pivots (None: all) explain, where the rows are."""
-        size = len(self.pivots) if size is None else size
-        if size == 0:
-            return in_double(columns)
-        return in_double(columns) - self._remote[:size, :].T @ self.here()[:size, J]
+        U = self.rows[:size, :]
+        return in_double(columns) - U.T @ self.here()[:size, J] if U.shape[0] else in_double(columns)
 
     def entries(self, left: Array, I: np.ndarray, J: np.ndarray) -> np.ndarray:  # noqa: E741
         """Entries at centres `I` of what is left of columns `J`."""
         V = self.here()
-        inside = V[:, I].T @ V[:, J] if len(V) else 0.0
-        return self._gram(J)[I] - inside
+        return self._gram(J)[I] - V[:, I].T @ V[:, J]
 
     def extend(self, columns: Array, J: list[int], floor: np.ndarray, skip: bool = False) -> np.ndarray:
         """Make centres `J` pivots, in order, as `PartialCholesky.extend` does; nothing is read."""
         block, before = np.array(J, dtype=np.intp), len(self.pivots)
-        left, products = self.left(columns, block), self._gram(block)
-        if self._here is None:
-            self._here = PartialCholesky(products)
-        kept = self._here.extend(products, J, floor, skip)
+        left = self.left(columns, block)
+        kept = self._here.extend(self._gram(block), J, floor, skip)
+        size = before + len(kept)
+        if size > self._remote.shape[0]:
+            room = namespace(left).empty((2 * size, left.shape[0]), dtype=left.dtype, device=left.device)
+            room[:before, :] = self._remote[:before, :]
+            self._remote = room
         if len(kept):
             L = self._here.rows[before:, block[kept]].T
-            self._append(forward(L, gather(left, kept, axis=1).T), before)
+            self._remote[before:size, :] = forward(L, gather(left, kept, axis=1).T)
         return kept
-
-    def _append(self, rows: Array, before: int) -> None:
-        xp, size = namespace(rows), before + rows.shape[0]
-        if self._remote is None or size > self._remote.shape[0]:
-            room = xp.empty((max(16, 2 * size), rows.shape[1]), dtype=rows.dtype, device=rows.device)
-            if before:
-                room[:before, :] = self._remote[:before, :]
-            self._remote = room
-        self._remote[before:size, :] = rows
 
     def explained(self, vectors: Array, taken: int) -> np.ndarray:
         """As `PartialCholesky.explained`, at the centres."""
@@ -250,5 +242,4 @@ class RemoteCholesky:
 
     def truncate(self, size: int) -> None:
         """Give up all but the first `size` pivots."""
-        if self._here is not None:
-            self._here.truncate(size)
+        self._here.truncate(size)

@@ -22,7 +22,7 @@ from kernelpursuit.refined.refining import Frame, Outcome, Say, Task
 from kernelpursuit.refined.stages import Stages
 
 ROWS_HERE = 20_000  # rows that come here: enough to choose atoms, widths and first coefficients
-HELD_OUT = 8  # one of the rows that come here in so many is held out
+HELD_OUT = 8  # one in eight of the rows that come here is held out
 MOST_STEPS = 24_000  # of a descent
 ROWS_AT_ONCE = 1024  # rows whose kernel values are in memory at a time, at a shard
 

@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
 
 
 def reserve_file(shape: tuple[int, ...], dtype: Any, directory: str) -> StoredArray:
-    """A new file, as long as an array; what is not set takes no room on the disk."""
+    """A new file with room for an array; entries that are never set take no room on the disk."""
     stored = StoredArray(os.path.join(directory, uuid.uuid4().hex), tuple(shape), np.dtype(dtype))
     with open(stored.path, "wb") as file:
         file.truncate(int(np.prod(shape, dtype=np.int64)) * stored.dtype.itemsize)
@@ -56,7 +56,7 @@ def reserve_file(shape: tuple[int, ...], dtype: Any, directory: str) -> StoredAr
 
 
 def open_array(stored: StoredArray) -> np.ndarray:
-    """The array of a file; what is set in it is set in the file."""
+    """The array of a file, which changes with it."""
     return np.asarray(np.memmap(stored.path, dtype=stored.dtype, mode="r+", shape=stored.shape))
 
 
@@ -102,7 +102,7 @@ class StoredBlock:
     Parameters
     ----------
     values : sequence of StoredArray, array or None
-        What is held of the rows. The files belong to the block from now on.
+        Arrays over the rows. The files belong to the block from now on.
     directory : str
         For further files.
     """
@@ -110,7 +110,7 @@ class StoredBlock:
     def __init__(self, values: Sequence[Any], directory: str):
         self._directory = directory
         self.n_rows = values[0].shape[0]
-        # Between messages: `File`, `Recipe`, or what is small.
+        # Between messages: `File`, `Recipe`, or a small value.
         self.values: dict[int, Any] = {
             number: File(value) if isinstance(value, StoredArray) else value for number, value in enumerate(values)
         }
@@ -155,7 +155,7 @@ class StoredBlock:
                     self.values[out] = Recipe(command, {number: self.values[number] for number in uses})
 
     def _is_view(self, command: Command, result: Any) -> bool:
-        """Whether a result sees what is written to the first argument later."""
+        """Whether a result shares memory with the first argument, and so changes with it."""
         source = command.args[0] if command.args else None
         if command.function not in VIEWS or not isinstance(source, Ref) or not isinstance(result, np.ndarray):
             return False

@@ -219,7 +219,7 @@ class Block:
     Parameters
     ----------
     values : sequence of arrays or None
-        What is held of the rows, such as X, y and weights; their numbers are 0, 1, ...
+        Arrays over the rows, such as X, y and weights; their numbers are 0, 1, ...
     """
 
     def __init__(self, values: Sequence[Any]):

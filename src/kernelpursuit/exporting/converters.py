@@ -1,4 +1,4 @@
-"""Converters of our estimators for skl2onnx: the nodes that each needs beside its expansion."""
+"""Converters of our estimators for skl2onnx."""
 
 from __future__ import annotations
 

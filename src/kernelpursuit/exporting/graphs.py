@@ -1,6 +1,6 @@
 """Expansions as nodes of an ONNX graph, in double precision.
 
-Products are Gemm, not MatMul: onnxruntime joins a MatMul with a factor beside it into one operator whose factor has
+Products are Gemm, not MatMul: onnxruntime joins a MatMul and a multiplication into one operator whose factor has
 single precision.
 """
 

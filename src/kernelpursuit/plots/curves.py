@@ -75,7 +75,7 @@ class BoundDisplay:
         ax: Any = None,
         yscale: str = "linear",
     ) -> BoundDisplay:
-        """Draw the bound that a model was stopped by, beside its errors on new data.
+        """Draw the bound that a model was stopped by, with its errors on new data.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class BoundDisplay:
         return self
 
     def _draw_bound(self, name: str, k: np.ndarray, values: np.ndarray, colour: str, view: float) -> Any:
-        """Draw a bound, dotted where it is vacuous; returns the line for the legend, which says what is out of view."""
+        """Draw a bound, dotted where it is vacuous; returns the line for the legend."""
         finite = values[np.isfinite(values)]
         low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
         remark = f" (up to {high:.3g})" if high > view else ""

@@ -9,7 +9,7 @@ import numpy as np
 PURSUIT = "a fitted pursuit, which has a path of steps (`path_`)"
 Curve = tuple[np.ndarray, np.ndarray]  # numbers of atoms, and a value for each
 
-# Told apart by all common kinds of colour vision (Okabe and Ito).
+# Distinct for all common kinds of colour vision (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A")
 # One colour a method in all pictures of the project.
 METHOD_COLOURS = {
@@ -64,7 +64,7 @@ def check_has(estimator: Any, attribute: str, what: str) -> None:
 
 
 def as_label(name: Any) -> str:
-    r"""Label that matplotlib shows as it is: no formula between dollar signs, not hidden for a leading underscore.
+    r"""Label that matplotlib shows unchanged: no formula between dollar signs, not hidden for a leading underscore.
 
     Examples
     --------

@@ -166,7 +166,7 @@ class SupportDisplay:
         return [points, self.surface_]
 
     def _draw_bands(self, classes: np.ndarray) -> list[Any]:
-        """One feature, classes: a row of points for each class over bands of what is predicted."""
+        """One feature, classes: a row of points for each class over bands of the class predicted."""
         from matplotlib.colors import ListedColormap
 
         pale = ListedColormap([PALE[i % len(PALE)] for i in range(len(classes))])
@@ -238,7 +238,7 @@ class SupportDisplay:
 
 
 def _offsets(places: np.ndarray, widths: list[int]) -> list[tuple[float, float]]:
-    """Where to put a label beside each place, in points: at the corner farthest from other places and labels."""
+    """Offset of a label from each place, in points: at the corner farthest from other places and labels."""
     taken = list(places)
     out: list[tuple[float, float]] = []
     for place, width in zip(places, widths, strict=True):
@@ -279,8 +279,6 @@ def _response(estimator: Any, points: np.ndarray, classes: np.ndarray | None) ->
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         if classes is None:
             return np.asarray(estimator.predict(points), dtype=np.float64)
-        surface = len(classes) == 2 and points.shape[1] == 2
-        if surface and hasattr(estimator, "decision_function"):
+        if len(classes) == 2 and points.shape[1] == 2:
             return np.asarray(estimator.decision_function(points), dtype=np.float64)
-        index = np.searchsorted(classes, estimator.predict(points))
-        return index - 0.5 if surface else index.astype(np.float64)
+        return np.searchsorted(classes, estimator.predict(points)).astype(np.float64)

@@ -31,10 +31,10 @@ ALLOWED = (
     "they hold what is of kernelpursuit, and of scikit-learn and skrub.TableVectorizer what is made of arrays, numbers "
     "and texts, but no trees, no distributions and no functions of yours"
 )
-# Module -> names that files may hold, beside the types of this package and those that skops trusts by itself (NumPy,
-# SciPy, estimators of scikit-learn): what these hold, and the parts of a fitted skrub.TableVectorizer. They are data
-# and pure functions. Not here are trees (a forged one reads memory that is not its own) and distributions of SciPy
-# (they compile text).
+# Module -> names that files may hold, besides the types of this package and those that skops trusts by itself (NumPy,
+# SciPy, estimators of scikit-learn): parts of these, and of a fitted skrub.TableVectorizer. They are data and pure
+# functions. Not here are trees (a forged one reads memory that is not its own) and distributions of SciPy (they compile
+# text).
 TRUSTED = {
     "numpy": "dtype",
     "kernelpursuit.cli.model": "TableModel",

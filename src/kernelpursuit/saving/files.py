@@ -27,14 +27,14 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Any]:
         with open(path, "wb") as stream:
             yield stream
         return
-    descriptor, beside = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
-        os.chmod(beside, permissions(place))
-        os.replace(beside, place)
+        os.chmod(temporary, permissions(place))
+        os.replace(temporary, place)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(temporary)
         raise
 
 

@@ -36,7 +36,7 @@ def check_limits(data: bytes) -> None:
 
 
 def check_keys(schema: Any) -> None:
-    """ValueError where an archive does not hold a model and what is known of it, and nothing else."""
+    """ValueError where the entries of an archive are not those that `pack_archive` writes."""
     is_dict = isinstance(schema, dict) and schema.get("__loader__") == "DictNode"
     keys = set(schema["content"]) if is_dict else set()
     if not keys >= KEYS:

@@ -18,7 +18,7 @@ KEYS = {"version", "model", "sha256"}
 
 
 def pack_tensors(model: Any) -> bytes:
-    """The file of a model; ForeignObject where it holds what is not of this package."""
+    """The file of a model; ForeignObject where it holds an object that is not of this package."""
     writer = Writer()
     tree = writer.node(model, type(model).__name__)
     from safetensors.numpy import save

@@ -1,4 +1,4 @@
-"""Objects as a tree of JSON values beside a list of arrays, and back.
+"""Objects as a tree of JSON values and a list of arrays, and back.
 
 None, booleans, integers, finite floats and strings stand for themselves. Everything else is a dict with one key, which
 says what it is: see the two functions below, which mirror each other.
