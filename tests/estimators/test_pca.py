@@ -8,7 +8,6 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 
 import tests.oracle.rayleigh as ref
 from kernelpursuit import SparseKernelPCA
-from kernelpursuit.fitting.pipeline import Settings, storage_for
 from kernelpursuit.fitting.span import kernel_diagonal
 from kernelpursuit.kernels import make_kernel
 from kernelpursuit.parameters import tolerance
@@ -111,16 +110,6 @@ def test_tol_ends_the_path():
     model = SparseKernelPCA(100, stop=tolerance(0.1), gamma=0.05).fit(data(150, 3))
     share = model.residual_trace_ / model.residual_trace_[0]
     assert share[-1] <= 0.1 < share[-2] and model.path_.reason == "tolerance"
-
-
-def test_the_matrix_is_kept_only_where_it_pays():
-    def storage(worth_keeping=True, **settings):
-        return storage_for(Settings(np.random.default_rng(0), **settings), worth_keeping, size=100)
-
-    assert storage() == storage(candidates=100) == "auto"
-    assert storage(worth_keeping=False) == storage(candidates=59) == storage(candidates=(0.05, 0.95)) == "tiles"
-    assert storage(candidates=10, memory=10**6) == "auto"
-    assert storage(memory=0) == "tiles"
 
 
 def test_wrong_arguments_are_named():

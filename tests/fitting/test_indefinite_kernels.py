@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel, sigmoid_kernel
 
@@ -35,12 +36,14 @@ def test_features_of_an_indefinite_kernel_are_of_its_positive_part(kernel, selec
     assert np.linalg.norm(Z @ Z.T - positive) < 0.2 * np.linalg.norm(positive)
 
 
+SPANS = [*(kp.SparseKernelPCA(50, selection=one, random_state=0) for one in SELECTIONS), kp.SparseKernelNovelty(50)]
+
+
 @pytest.mark.parametrize("kernel", ["sigmoid", ("sigmoid", {"coef0": -1})], ids=str)
-@pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("estimator", [kp.SparseKernelPCA, kp.SparseKernelNovelty])
-def test_the_kernel_is_named_once(estimator, selection, kernel):
+@pytest.mark.parametrize("model", SPANS, ids=repr)
+def test_the_kernel_is_named_once(model, kernel):
     with pytest.warns(ConvergenceWarning, match=f"kernel='sigmoid' {INDEFINITE}") as caught:
-        estimator(50, kernel=kernel, selection=selection, random_state=0).fit(X)
+        clone(model).set_params(kernel=kernel).fit(X)
     assert len(caught) == 1
 
 

@@ -92,7 +92,7 @@ class SparseKernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimat
     x_weights_, y_weights_ : ndarray of shape (k, n_components)
         Weights of the kernel functions in the canonical variates.
     x_intercept_, y_intercept_ : ndarray of shape (n_components,)
-        What is added to them.
+        Constant terms of the canonical variates.
     gamma_ : list of float or None
         The numbers that `gamma` came to in the two kernels. None for a kernel without one.
     cosines_ : ndarray of shape (k,)

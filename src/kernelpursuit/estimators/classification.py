@@ -244,7 +244,7 @@ class KMPClassifier(ClassModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Or a Dask array or dataframe, with y and the weights alike: its rows stay on the workers of the cluster.
+            Or a Dask array or dataframe, and so y and the weights: its rows stay on the workers of the cluster.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Classes, two or more; or 0 and 1, which labels each row has.
         sample_weight : array-like of shape (n_samples,), optional

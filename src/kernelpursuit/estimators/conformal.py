@@ -227,8 +227,8 @@ class ConformalRegressor(MetaEstimatorMixin, ValueScore, EstimatorSupport, BaseE
         present = np.arange(num_samples(X)) if weights is None else np.flatnonzero(weights > 0)
         rows = aside = present
         if self.calibration_fraction is not None:
-            places = split_rows(len(present), self.calibration_fraction, self.random_state)
-            rows, aside = (present[some] for some in places)
+            parts = split_rows(len(present), self.calibration_fraction, self.random_state)
+            rows, aside = (present[part] for part in parts)
         self._columns = rows.tolist() if pairwise else None
         X_rows, X_aside = (self._fitted_columns(rows_at(X, some)) for some in (rows, aside))
         y_rows, y_aside = y[rows], y[aside]

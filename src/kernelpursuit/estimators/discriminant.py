@@ -149,8 +149,8 @@ class SparseKernelFDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassMo
     gamma
     scatter_alpha
     class_weight : dict, "balanced" or None, default=None
-        How much a mistake about a class costs. All classes have equal say as it is, which is what "balanced" means too;
-        a dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
+        How much a mistake about a class costs. Without weights, and under "balanced", all classes have equal say; a
+        dictionary moves the thresholds, and the probabilities, by the logarithms of its weights (by default 1).
     labels
     stop : {"bound"}, bound, tolerance or None, default=None
         "bound" keeps the number of atoms, up to `n_atoms`, for which `bounds.fisher_bound` is lowest. It is for two
@@ -244,7 +244,7 @@ class SparseKernelFDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassMo
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Or a Dask array or dataframe, with y and the weights alike: its rows stay on the workers of the cluster, and
+            Or a Dask array or dataframe, and so y and the weights: its rows stay on the workers of the cluster, and
             of more than 50,000 rows 10,000 drawn at random are the points to choose from.
         y : array-like of shape (n_samples,)
             Classes, two or more.

@@ -279,7 +279,7 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
         Returns
         -------
         PolytopeFacesRegressor
-            A fitted copy; this one stays as it is.
+            A fitted copy; this model does not change.
         """
         check_is_fitted(self)
         if not isinstance(k, Integral) or not 0 <= k <= len(self.path_):

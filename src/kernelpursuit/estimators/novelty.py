@@ -176,13 +176,13 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
         self.support_vectors_ = self._span.expansion.centers
         scores, counts = on_host(self._scores(data.subset(held_out).X)), row_counts(data)[held_out]
         if self.validation_fraction is not None:
-            place = float(max(1, np.floor(self.contamination * (np.sum(counts) + 1) * _ROUNDED)) - 1)
+            rank = float(max(1, np.floor(self.contamination * (np.sum(counts) + 1) * _ROUNDED)) - 1)
         else:
-            place = self.contamination * (np.sum(counts) - 1)
-        below, above = (order_statistic(scores, counts, i) for i in (np.floor(place), np.ceil(place)))
+            rank = self.contamination * (np.sum(counts) - 1)
+        below, above = (order_statistic(scores, counts, i) for i in (np.floor(rank), np.ceil(rank)))
         # Less what rounding may change: a row that sets the threshold must not fall below it in another batch.
         slack = max(1e-10, 1000 * float(np.finfo(host_dtype(X)).eps)) * float(np.max(on_host(self._span.diagonal(X))))
-        self.offset_ = float(below + (place - np.floor(place)) * (above - below)) - slack
+        self.offset_ = float(below + (rank - np.floor(rank)) * (above - below)) - slack
         if self.validation_fraction is None:
             self._warn_if_rows_are_the_span(scores, counts)
         if self._expansion.kernels[0].name in SHIFT_INVARIANT and self.offset_ <= -1:

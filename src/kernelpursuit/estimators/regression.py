@@ -164,7 +164,7 @@ class KMPRegressor(ValueScore, PursuitModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Or a Dask array or dataframe, with y and the weights alike: its rows stay on the workers of the cluster.
+            Or a Dask array or dataframe, and so y and the weights: its rows stay on the workers of the cluster.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Several targets share the atoms; scale them alike if they should count alike.
         sample_weight : array-like of shape (n_samples,), optional

@@ -89,11 +89,11 @@ def _distinct(X: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> tuple[np.ndar
     return X[first], Y[first], np.bincount(place, counts), place[np.sort(first_input)], place[np.sort(first)]
 
 
-def _show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether enough of the inputs that count more than once have several targets, X being those of `_distinct`.
+def _duplicates_show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether enough of the inputs that count more than once have several targets. X are rows of `_distinct`.
 
-    If not, a row that counts twice is no second look at its input. A process that is told otherwise explains all of y
-    by widths that let each row stand alone: noise does not come back like that.
+    If not, a row that counts twice is no second measurement of its input. Counted as one, it would show no noise, and
+    the evidence would be highest at widths that let each row stand alone.
     """
     _, which, targets = np.unique(X, axis=0, return_inverse=True, return_counts=True)
     several = targets > 1
@@ -101,7 +101,9 @@ def _show_noise(X: np.ndarray, counts: np.ndarray) -> bool:
     return bool(np.sum(several) > OTHER_TARGETS * np.sum(repeated))
 
 
-def _problem(X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray) -> dict[str, Any]:
+def _evidence_arguments(
+    X: Array, Y: Array, counts: np.ndarray, rows: np.ndarray, landmarks: np.ndarray
+) -> dict[str, Any]:
     """Arguments of `evidence` for some rows and landmarks."""
     rows, landmarks = np.sort(rows), np.sort(landmarks)
     chosen = None if np.all(counts == 1) else counts[rows]
@@ -334,7 +336,7 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         targets = target_columns(data.y, self.task, float(np.sum(counts)))
         drawn = rng.permutation(n)[: self.max_rows] if n > self.max_rows else np.arange(n)
         rows, Y, counts, inputs, order = _distinct(to_host(take_rows(data.X, drawn)), targets[drawn], counts[drawn])
-        if _show_noise(rows, counts):
+        if _duplicates_show_noise(rows, counts):
             warn_of_duplicates(data.X, targets, data.total)
         else:
             counts = counts * (len(counts) / np.sum(counts))
@@ -346,8 +348,8 @@ class FeatureWidths(OneToOneFeatureMixin, TransformerMixin, EstimatorSupport, Ba
         Y, unit_of_targets = _standardised(Y, counts)
         Y = Y[:, unit_of_targets > 0] if np.any(unit_of_targets) else Y  # a constant target has no say in the noise
         rows, Y = from_host(rows, there), from_host(Y, there)
-        all_rows = _problem(rows, Y, counts, np.arange(len(counts)), landmarks)
-        few_rows = _problem(rows, Y, counts, order[:ROWS_FOR_STARTS], landmarks)
+        all_rows = _evidence_arguments(rows, Y, counts, np.arange(len(counts)), landmarks)
+        few_rows = _evidence_arguments(rows, Y, counts, order[:ROWS_FOR_STARTS], landmarks)
         ascent = Ascent(all_rows, few_rows, self.prior, self.max_iter, verbosity(self))
         try:
             with one_blas_thread():  # tiles have threads of their own; small matrices lose time by them

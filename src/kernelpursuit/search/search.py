@@ -490,7 +490,7 @@ class PursuitSearchCV(MetaEstimatorMixin, EstimatorSupport, BaseEstimator):
         Returns
         -------
         estimator
-            A fitted copy of `best_estimator_`, which stays as it is.
+            A fitted copy of `best_estimator_`, which does not change.
         """
         check_is_fitted(self)
         return self.best_estimator_.truncate(k)

@@ -15,7 +15,7 @@ WIDTHS_OF_WEIGHTED_INPUTS = (0.25, 1.0, 4.0, 16.0)  # the weights suit 1; with m
 
 
 class Setting(NamedTuple):
-    """Values of the parameters that a search tries together; None where it leaves the parameter as it is."""
+    """Values of the parameters that a search tries together; None where it keeps the estimator's own."""
 
     gamma: float | None = None
     alpha: float | None = None
