@@ -157,7 +157,7 @@ def test_float32():
     index = classes(Y, 2)
     single = Fisher(DenseDictionary(D.astype(np.float32)), index)
     path = pursue(single, n_atoms(6))
-    assert single.atoms.basis.directions.dtype == np.float64  # only passes over the data are in float32
+    assert single.deflation.basis.directions.dtype == np.float64  # only passes over the data are in float32
     oracle = literal.fisher(D, index, 6, path=path.atoms.tolist())
     assert all(score >= scores.max() * 0.999 for score, scores in zip(oracle.scores, oracle.all_scores, strict=True))
 

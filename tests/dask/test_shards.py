@@ -153,7 +153,7 @@ def test_messages_are_for_blocks_of_atoms():
     criterion = RemoteSquares(RemoteDictionary(program, parts, here, 1000, float), Y)
     path = pursue(criterion, n_atoms(60), lookahead=64, weakness=0.5)
     assert len(path) == 60 and program.transport.messages < 60
-    Q = criterion.atoms.basis.directions
+    Q = criterion.deflation.basis.directions
     np.testing.assert_allclose(np.asarray(Q @ Q.T), np.eye(Q.shape[0]), atol=1e-13)
 
 

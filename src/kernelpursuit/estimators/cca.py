@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, StrOptions
+from kernelpursuit._sklearn import ARRAY_API_SUPPORT, EstimatorSupport, StrOptions, check_feature_names
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, on_host, to_host
 from kernelpursuit.atoms import WeightedDictionary
@@ -20,14 +21,12 @@ from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
 from kernelpursuit.fitting.placement import (
     as_dtype,
-    check_names_of_y,
     check_new,
     columns_of,
     is_precomputed,
     move_to,
     summed,
     take_rows,
-    text_names,
     to_namespace_of,
     validated,
     x_options,
@@ -43,6 +42,27 @@ def _as_view(y: Any, kernel: Any, dtype: Any) -> Any:
     """Second view as a matrix; a vector is one column."""
     Y = check_array(y, input_name="y", ensure_2d=False, **(x_options(kernel, y) | {"dtype": dtype}))
     return Y[:, None] if Y.ndim == 1 else summed(Y)
+
+
+def text_names(y: Any) -> list[str] | None:
+    """Names of the columns of y, if they are texts, as scikit-learn checks them for X."""
+    bearer = SimpleNamespace()
+    check_feature_names(bearer, y, reset=True)
+    return getattr(bearer, "feature_names_in_", np.array(())).tolist() or None
+
+
+def check_names_of_y(estimator: Any, y: Any, fitted: list[str] | None) -> None:
+    """Check the column names of y against those of the fit, with scikit-learn's messages for X."""
+    names, model = text_names(y), type(estimator).__name__
+    if names is None and fitted is not None:
+        warn(f"y does not have valid feature names, but {model} was fitted with a y that has them")
+    elif names is not None and fitted is None:
+        warn(f"y has feature names, but {model} was fitted with a y without them")
+    elif names is not None:
+        try:
+            check_feature_names(SimpleNamespace(feature_names_in_=np.array(fitted, dtype=object)), y, reset=False)
+        except ValueError as error:
+            raise ValueError(f"Of y: {error}") from error
 
 
 @described

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from inspect import Parameter, signature
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
 from kernelpursuit._sklearn import (
     EstimatorSupport,
     HasMethods,
     Interval,
     check_feature_names,
+    check_sample_weight,
     check_y,
     fit_context,
     get_config,
@@ -31,7 +34,6 @@ from kernelpursuit.estimators.regression import KMPRegressor
 from kernelpursuit.fitting.callbacks import as_subtask, subtask_of, verbosity, with_callbacks
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import DUPLICATES, FOR_A_PROMISE, warn_of_duplicates
-from kernelpursuit.fitting.fit_weights import row_weights
 from kernelpursuit.fitting.jackknife import LeftOut, check_leaves_out
 from kernelpursuit.fitting.pipeline import say
 from kernelpursuit.fitting.placement import (
@@ -96,6 +98,40 @@ def split_rows(n: int, share: float, random_state: Any) -> tuple[np.ndarray, np.
         raise ValueError(f"calibration_fraction={share} of n_samples = {n} rows leaves none to fit: give more rows")
     rows, aside = train_test_split(np.arange(n), test_size=share, random_state=random_state)
     return np.sort(rows), np.sort(aside)
+
+
+def row_weights(fit_params: dict[str, Any], estimator: Any, n: int) -> tuple[str, np.ndarray | None]:
+    """The weights among what `fit` was given besides the data, checked, and their name; nothing else is known there.
+
+    They are no named parameter of `fit`, because that would promise that a row of weight 2 is the same as two rows. A
+    row is set aside or fitted to as a whole; of two rows one may be set aside.
+    """
+    given = {name: value for name, value in fit_params.items() if value is not None}
+    name = next((name for name in given if name.split("__")[-1] == "sample_weight"), "sample_weight")
+    weights = given.pop(name, None)
+    if given:
+        raise TypeError(f"fit takes X, y and sample_weight, got {', '.join(sorted(given))} as well")
+    if weights is None:
+        return name, None
+    check_takes_weights(estimator, name)
+    weights = check_sample_weight(labels_on_host(weights), np.empty((n, 0)), ensure_non_negative=True)
+    if not np.any(weights > 0):
+        raise ValueError(f"{name} must have at least one positive entry: all weights are zero")
+    return name, weights
+
+
+def check_takes_weights(estimator: Any, name: str) -> None:
+    """Refuse weights of this name that no fit of the estimator would take, and say what a pipeline needs."""
+    routed = get_config()["enable_metadata_routing"]
+    if isinstance(estimator, Pipeline) and "__" not in name and not routed:
+        raise ValueError(
+            f"{name} must name a step of the pipeline, as in {estimator.steps[-1][0]}__{name}. Or turn metadata "
+            f"routing on, by sklearn.set_config(enable_metadata_routing=True), and call set_fit_request({name}=True) "
+            "of that step"
+        )
+    kinds = [parameter.kind for parameter in signature(estimator.fit).parameters.values()]
+    if not (has_fit_parameter(estimator, name) or Parameter.VAR_KEYWORD in kinds):
+        raise ValueError(f"{name} must be None for an estimator whose fit takes none, got {estimator!r}")
 
 
 @described

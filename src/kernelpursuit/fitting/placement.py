@@ -6,15 +6,13 @@ and weights are moved to X; labels, indices and everything about the path are Nu
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelpursuit._sklearn import check_feature_names, check_y, get_config
-from kernelpursuit._warning import warn
+from kernelpursuit._sklearn import check_y, get_config
 from kernelpursuit.arrays import Array, from_host, gather, is_array, namespace, on_host
 from kernelpursuit.fitting.rows import is_collection, refuse_collections
 
@@ -96,27 +94,6 @@ def refuse_odd_tensors(name: str, x: Any) -> None:
 def columns_of(X: Any) -> list[Any]:
     """Names of the columns of a table; an empty list for anything else."""
     return list(X.columns) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
-
-
-def text_names(y: Any) -> list[str] | None:
-    """Names of the columns of y, if they are texts, as scikit-learn checks them for X."""
-    bearer = SimpleNamespace()
-    check_feature_names(bearer, y, reset=True)
-    return getattr(bearer, "feature_names_in_", np.array(())).tolist() or None
-
-
-def check_names_of_y(estimator: Any, y: Any, fitted: list[str] | None) -> None:
-    """Check the column names of y against those of the fit, with scikit-learn's messages for X."""
-    names, model = text_names(y), type(estimator).__name__
-    if names is None and fitted is not None:
-        warn(f"y does not have valid feature names, but {model} was fitted with a y that has them")
-    elif names is not None and fitted is None:
-        warn(f"y has feature names, but {model} was fitted with a y without them")
-    elif names is not None:
-        try:
-            check_feature_names(SimpleNamespace(feature_names_in_=np.array(fitted, dtype=object)), y, reset=False)
-        except ValueError as error:
-            raise ValueError(f"Of y: {error}") from error
 
 
 def is_numeric(column: Any) -> bool:
