@@ -94,6 +94,17 @@ def test_weights_are_counts_and_units_do_not_matter():
     assert single.alpha_ == pytest.approx(plain.alpha_, rel=1e-3)
 
 
+@pytest.mark.parametrize("seed", [3, 5])
+@pytest.mark.parametrize("n_atoms", [29, 30])
+def test_rounding_does_not_decide_where_atoms_interpolate(n_atoms, seed):
+    """The order of the rows changes how sums are rounded, and nothing else."""
+    rng = np.random.default_rng(seed)
+    X, y = noisy(30, seed)
+    orders = [np.arange(30), *(rng.permutation(30) for _ in range(3))]
+    models = [KMPRegressor(n_atoms, gamma=10.0, fit_intercept=False).fit(X[J], y[J]) for J in orders]
+    np.testing.assert_allclose([model.alpha_ for model in models], models[0].alpha_, rtol=1e-6)
+
+
 def test_nothing_is_shrunk_where_nothing_is_noise():
     X = np.linspace(0, 6, 200)[:, None]
     model = KMPRegressor(12).fit(X, np.sin(X[:, 0]))

@@ -43,14 +43,19 @@ def with_evidence_ridge(fit: OrthogonalFit, path: Path, n: float) -> tuple[float
     size, kept = constants + len(taken), len(path) or len(taken)
     R, theta = deflation.basis.R[:size, :size], fit.lengths[:size]
     G = penalty_products(deflation.D.gram, deflation.D.shape[1])(taken.atoms, taken.atoms)
-    centred = deflation.centre(deflation.scale_rows(in_double(fit.targets)))
-    centred = centred - deflation.basis.directions[:constants, :].T @ from_host(theta[:constants], centred)
-    energy = squared_norms(centred)
-    ridge, small = ridge_fit_by_evidence(R, G, theta, energy, n, kept)
+    residual = deflation.centre(deflation.scale_rows(in_double(fit.targets)))
+    residual = residual - deflation.basis.directions[:size, :].T @ from_host(theta, residual)
+    left = squared_norms(residual)
+    ridge, small = ridge_fit_by_evidence(R, G, theta, left, n, kept)
     if small is None:
         return 0.0, fit, fit.criterion.weight_path(len(taken)), path
     turned = OrthogonalFit(fit.criterion, fit.targets, small.lengths, small.turn)
-    return ridge * deflation.unit, turned, weight_path(small, constants), with_losses(path, turned, energy)
+    return (
+        ridge * deflation.unit,
+        turned,
+        weight_path(small, constants),
+        with_losses(path, turned, left + np.sum(theta[constants:] ** 2, axis=0)),
+    )
 
 
 def weight_path(fit: RidgeFit, constants: int) -> WeightPath:

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 
 _FLOOR = 1e-10  # of the largest eigenvalue of G: directions with less have as much
 _SMALLEST, _LARGEST, _GRID = 1e-13, 1e2, 46  # ridges to try, in units of the largest squared singular value
+ROUNDING = (16 * np.finfo(np.float64).eps) ** 2  # share of a squared norm that is rounding error of its vector
 _STEP = 0.4  # of the grid over the logarithm of the ratio of signal and noise
 
 Limits = tuple[float, float]
@@ -28,13 +29,14 @@ def eigen(G: np.ndarray) -> Eigen:
 
 
 def evidence_ridge(
-    R: np.ndarray, G: np.ndarray, lengths: np.ndarray, energy: np.ndarray, n: float, known: Eigen | None = None
+    R: np.ndarray, G: np.ndarray, lengths: np.ndarray, residual: np.ndarray, n: float, known: Eigen | None = None
 ) -> float:
     """Ridge under which the targets are most probable, their noise and the scale of the weights being unknown.
 
     With weights of prior covariance s G⁻¹ and noise of variance ``ridge * s``, the logarithm of the density of a target
-    is, up to constants, ``-(n log(|y|² - Σ f u²) + Σ log(1 + S²/ridge)) / 2`` at the best s. Here ``R G^(-1/2)`` is
-    U S Vᵀ, ``u = Uᵀ lengths`` and ``f = S² / (S² + ridge)``. Targets share the ridge and have a variance each.
+    is, up to constants, ``-(n log(|r|² + Σ (1 - f) u²) + Σ log(1 + S²/ridge)) / 2`` at the best s. Here ``R G^(-1/2)``
+    is U S Vᵀ, ``u = Uᵀ lengths``, ``f = S² / (S² + ridge)``, and r is the residual of least squares: no term of the sum
+    is negative, so nothing cancels where atoms interpolate. Targets share the ridge and have a variance each.
 
     Parameters
     ----------
@@ -43,8 +45,9 @@ def evidence_ridge(
     G : ndarray of shape (k, k)
     lengths : ndarray of shape (k, n_targets)
         Coordinates of the targets along the directions of the atoms.
-    energy : ndarray of shape (n_targets,)
-        Squared norms of the targets, the constant taken out; 0 for a constant target, which is ignored.
+    residual : ndarray of shape (n_targets,)
+        Squared norms of the residuals of the targets, which the atoms do not fit. A target without length and residual
+        is constant, and ignored.
     n : float
         Number of rows, less one for the constant.
     known : (ndarray, ndarray), optional
@@ -58,11 +61,12 @@ def evidence_ridge(
     Examples
     --------
     >>> import numpy as np
-    >>> evidence_ridge(np.eye(2), np.eye(2), np.array([[3.0], [1.0]]), np.array([10.0]), 10.0)  # a perfect fit
+    >>> evidence_ridge(np.eye(2), np.eye(2), np.array([[3.0], [1.0]]), np.array([0.0]), 10.0)  # a perfect fit
     0.0
     """
+    energy = residual + np.sum(lengths**2, axis=0)
     varied = energy > 0
-    lengths, energy = lengths[:, varied], energy[varied]
+    lengths, residual, energy = lengths[:, varied], residual[varied], energy[varied]
     if lengths.size == 0:
         return 0.0
     values, vectors = eigen(G) if known is None else known
@@ -70,11 +74,11 @@ def evidence_ridge(
         return 0.0
     U, S, _ = np.linalg.svd(R @ vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1])))
     captured, S2 = (U.T @ lengths) ** 2, S**2
-    floor = 16 * np.finfo(np.float64).eps * energy  # a residual that is rounding error says nothing
+    residual = np.maximum(residual, ROUNDING * energy)  # what is rounding error says nothing
 
     ridges = S2[0] * np.geomspace(_SMALLEST, _LARGEST, _GRID)
     strength = S2 / ridges[:, None]
-    left = np.maximum(energy - (strength / (1 + strength)) @ captured, floor)
+    left = residual + (1 / (1 + strength)) @ captured
     curve = n * np.log(left).sum(axis=1) + len(energy) * np.log1p(strength).sum(axis=1)
     best = int(np.argmin(curve))
     if best == 0 or not np.isfinite(curve[best]):
@@ -129,7 +133,7 @@ def ridge_fit(R: np.ndarray, G: np.ndarray, theta: np.ndarray, alpha: float, kno
 
 
 def ridge_fit_by_evidence(
-    R: np.ndarray, G: np.ndarray, theta: np.ndarray, energy: np.ndarray, n: float, kept: int | None = None
+    R: np.ndarray, G: np.ndarray, theta: np.ndarray, residual: np.ndarray, n: float, kept: int | None = None
 ) -> tuple[float, RidgeFit | None]:
     """The ridge that the evidence of the first `kept` atoms prefers, and the fits of all under it; None where it is 0.
 
@@ -137,8 +141,8 @@ def ridge_fit_by_evidence(
     ----------
     R, G, theta
         As in `ridge_fit`.
-    energy : ndarray of shape (n_targets,)
-        Squared norms of the targets, the constant taken out.
+    residual : ndarray of shape (n_targets,)
+        Squared norms of what all atoms leave of the targets.
     n : float
         Number of rows.
     kept : int, optional
@@ -146,10 +150,14 @@ def ridge_fit_by_evidence(
     """
     constants, kept = len(R) - len(G), len(G) if kept is None else kept
     mine, known = slice(constants, constants + kept), eigen(G)
-    rounding = (16 * np.finfo(np.float64).eps) ** 2 * (energy + np.sum(theta[:constants] ** 2, axis=0))
-    energy = np.where(energy > rounding, energy, 0.0)  # constant targets are ignored
+    energies = theta**2
+    constant = np.sum(energies[constants:], axis=0) + residual <= ROUNDING * (residual + np.sum(energies, axis=0))
+    residual = residual + np.sum(energies[constants + kept :], axis=0)
+    lengths = np.where(constant, 0.0, theta[mine])  # constant targets are ignored
     own = known if kept == len(G) else None
-    ridge = evidence_ridge(R[mine, mine], G[:kept, :kept], theta[mine], energy, n - constants, own)
+    ridge = evidence_ridge(
+        R[mine, mine], G[:kept, :kept], lengths, np.where(constant, 0.0, residual), n - constants, own
+    )
     return ridge, None if ridge == 0 else ridge_fit(R, G, theta, ridge, known)
 
 
