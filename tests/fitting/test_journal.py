@@ -1,11 +1,15 @@
 """The file of a fit that may be killed: what it refuses, and what is left of one that was damaged."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.fitting.journal import Journal, whole_lines
+from kernelpursuit.parameters import columns
 from tests.processes import elsewhere
 
 RNG = np.random.default_rng(0)
@@ -66,10 +70,39 @@ def fit(file):
 def test_a_file_serves_one_fit_at_a_time(file):
     fcntl = pytest.importorskip("fcntl")
     with open(file, "w") as held:
-        fcntl.lockf(held, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ValueError, match="in use by another fit"):
             elsewhere(fit, file)
     elsewhere(fit, file)
+
+
+def test_two_threads_do_not_share_a_file(file):
+    """A thread whose fit failed, and whose traceback is kept, may begin again."""
+    pytest.importorskip("fcntl")
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(rows):
+        begun.set()
+        may_end.wait(60)
+        return rows[:, :1]
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(KMPRegressor(5, kernel=["rbf", columns(slow)], resume=file).fit, X, Y)
+        begun.wait(60)
+        with pytest.raises(ValueError, match="in use by another fit"):
+            fit(file)
+        may_end.set()
+        first.result(60)
+
+    def fail(rows):
+        raise RuntimeError("no columns today")
+
+    model = KMPRegressor(5, kernel=["rbf", columns(fail)], resume=file.with_name("other"))
+    with pytest.raises(RuntimeError) as kept:
+        model.fit(X, Y)
+    with pytest.raises(RuntimeError):
+        model.fit(X, Y)
+    assert kept.value.__traceback__ is not None
 
 
 @pytest.mark.parametrize("name", KINDS)

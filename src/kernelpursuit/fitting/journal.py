@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import weakref
 import zlib
 from base64 import b64decode, b64encode
@@ -12,6 +13,7 @@ from collections import deque
 from numbers import Number
 from pathlib import Path as File
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +26,9 @@ from kernelpursuit.pursuit.loop import Path, Step
 FORMAT = 3
 BEGINNING = b'{"kernelpursuit": '  # of every journal, also of one whose first line is torn
 WITHOUT_EFFECT = {"resume", "verbose", "random_state"}  # parameters by which the same model is fitted
+
+
+_journals: WeakValueDictionary[tuple[int, str], Journal] = WeakValueDictionary()  # by thread and file
 
 
 class JournalError(ValueError):
@@ -55,6 +60,10 @@ class Journal:
         self.name = os.fspath(file)
         if not File(self.name).parent.is_dir():
             raise JournalError(f"resume={self.name!r}: there is no folder {str(File(self.name).parent)!r}")
+        mine = (threading.get_ident(), os.path.realpath(self.name))
+        if (before := _journals.get(mine)) is not None:  # of a fit that is over, held by its traceback say
+            before._file.close()
+        _journals[mine] = self
         self._file = open(self.name, "a+b", buffering=0)
         weakref.finalize(self, self._file.close)
         lock(self._file, self.name)
@@ -253,12 +262,12 @@ def fingerprint(*arrays: Any) -> str:
 
 
 def lock(file: Any, name: str) -> None:
-    """Lock the file, or raise an error if another process has locked it; a lock ends with its process."""
+    """Lock the file, or raise an error if another process or thread has locked it; a lock ends with its process."""
     try:
         import fcntl
     except ImportError:  # not on this system
         return
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise JournalError(f"resume={name!r} is in use by another fit: give each fit a file of its own") from error
