@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 
 import kernelpursuit as kp
-from kernelpursuit.fitting.training import warn_if_one_column_rules
+from kernelpursuit.fitting.fit_warnings import warn_if_one_column_rules
 from kernelpursuit.losses import quantile
 from kernelpursuit.math.medians import spreads
 from kernelpursuit.parameters import tolerance, validation

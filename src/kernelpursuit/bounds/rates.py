@@ -186,8 +186,7 @@ def fisher_bound(
     radius : float
         Largest norm of ψ(x), 1 for the Gaussian kernel.
     form : {"corrected", "paper"}
-        "paper" has the deviations of [S2] as they are remembered: 2 + sqrt(2Λ) for 1 + sqrt(2Λ), and twice the second
-        moment's.
+        "paper" has the deviations of [S2]: 2 + sqrt(2Λ) for 1 + sqrt(2Λ), and twice the second moment's.
 
     Returns
     -------

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelpursuit.fitting.training import FEWEST_ROWS
+from kernelpursuit.fitting.fit_warnings import FEWEST_ROWS
 
 RULING = 0.99  # share of the variance of a column that the outlying rows have
 FEW_OUTLYING = 0.05  # share of the rows that they may be

@@ -138,7 +138,7 @@ class OrthogonalCriterion(Criterion):
 
     deflation: Deflation
     _jointly: bool = True  # whether scores divide by norms outside the span, not by those outside the constant
-    _a: np.ndarray | None = None  # (n_atoms, t), running products of all atoms with what is left to explain
+    _running_products: np.ndarray | None = None  # (n_atoms, t), of all atoms with what is left to explain
     _refreshed_at: float  # loss when these were last computed from the definition
 
     @abstractmethod
@@ -152,7 +152,7 @@ class OrthogonalCriterion(Criterion):
     @property
     def tracks_all_scores(self) -> bool:
         """Whether running products are kept, so that the score of every atom is known."""
-        return self._a is not None
+        return self._running_products is not None
 
     @property
     def tie_tolerance(self) -> Any:
@@ -203,11 +203,11 @@ class OrthogonalCriterion(Criterion):
             return self._products(part), part.squared if self._jointly else part.centred
 
         chosen = slice(None) if J is None else J
-        if self._a is None:
+        if self._running_products is None:
             a, norms = self.deflation.look_at(J, look)
         else:
             norms = self.deflation.norms.squared if self._jointly else self.deflation.norms.centred
-            a, norms = self._a[chosen], norms[chosen]
+            a, norms = self._running_products[chosen], norms[chosen]
         gain = ratios(a, norms, self.available[chosen])
         if not gain.max(initial=0) < np.inf:
             raise ValueError("the products of atoms and targets overflow: scale X or y, or change kernel or gamma")
@@ -223,12 +223,12 @@ class OrthogonalCriterion(Criterion):
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
         """Compute the running products of atoms `J` from the definition, given these atoms deflated."""
-        assert self._a is not None
-        self._a[J] = self._products(part)
+        assert self._running_products is not None
+        self._running_products[J] = self._products(part)
 
     def _finish_block(self) -> None:
         """Go over to passes in float64 where those of fewer digits have lost too many."""
-        if self._a is not None and self.deflation.needs_float64:
+        if self._running_products is not None and self.deflation.needs_float64:
             for J, part in self.deflation.raise_precision():
                 self._recompute(J, part)
             self._refreshed_at = self._loss()

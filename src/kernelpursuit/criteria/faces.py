@@ -99,7 +99,7 @@ class Faces(OrthogonalCriterion):
     array([0.  , 0.8 , 0.25])
     """
 
-    _a: np.ndarray  # (n_atoms, 2), products of all atoms with r and c
+    _running_products: np.ndarray  # (n_atoms, 2), products of all atoms with r and c
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Faces(OrthogonalCriterion):
         self._coordinates: np.ndarray  # of y and c along the directions, (k, 2), the constant first
         self._possible = self.deflation.available.copy()
         self._restart()
-        self._a = self.deflation.measure_exactly(self._products)  # products of all atoms with r and c
+        self._running_products = self.deflation.measure_exactly(self._products)  # products of all atoms with r and c
         self._possible = self.deflation.available.copy()
         self._noise = 16 * eps(y) * float(np.sqrt(squared_norms(self._y)[0])) * np.sqrt(self.deflation.norms.raw)
         longest = np.sqrt(squared_norms(self._V[:, :1])[0]) * np.sqrt(np.max(self.deflation.norms.centred, initial=0))
@@ -149,7 +149,7 @@ class Faces(OrthogonalCriterion):
 
     def running_moments(self, J: np.ndarray) -> np.ndarray:
         """Running numbers of atoms `J`, see `moments`."""
-        return self._a[J]
+        return self._running_products[J]
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores; ``-inf`` for atoms active, in the span, banned, or beyond their face."""
@@ -179,7 +179,7 @@ class Faces(OrthogonalCriterion):
 
     def _face(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """kᵀr, kᵀc and 1 - σkᵀc of all atoms."""
-        g, omega = self._a[:, 0], self._a[:, 1]
+        g, omega = self._running_products[:, 0], self._running_products[:, 1]
         return g, omega, 1 - _sign(g) * omega
 
     def _products(self, part: Deflated) -> np.ndarray:
@@ -188,12 +188,12 @@ class Faces(OrthogonalCriterion):
     def _add(self, direction: Direction) -> float:
         """Move r and c by the direction that an atom adds; returns the length for r."""
         atom, q, R = direction.atom, direction.sample, self.deflation.basis.R
-        sign = float(_sign(self._a[atom, 0]))
+        sign = float(_sign(self._running_products[atom, 0]))
         e = float(to_host(q @ self._V[:, 0]))
         z = (sign - float(R[:-1, -1] @ self._coordinates[:, 1])) / float(R[-1, -1])
         move = np.array([[-e, z]])
         self._V = self._V + q[:, None] * from_host(move, self._V)
-        self._a = self._a + self.deflation.correlate(q[:, None], np.zeros((0, 1))) * move
+        self._running_products = self._running_products + self.deflation.correlate(q[:, None], np.zeros((0, 1))) * move
         self._coordinates = np.concatenate([self._coordinates, [[e, z]]])
         self.deflation.choose(atom)
         self.active.append(atom)
@@ -251,9 +251,9 @@ class Faces(OrthogonalCriterion):
 
     def _record(self) -> None:
         """Append the present theta and model to `theta` and `stages`."""
-        outside = np.ones(len(self._a), dtype=bool)
+        outside = np.ones(len(self._running_products), dtype=bool)
         outside[self.active] = False
-        self.theta.append(self.deflation.unit * float(np.max(np.abs(self._a[outside, 0]), initial=0)))
+        self.theta.append(self.deflation.unit * float(np.max(np.abs(self._running_products[outside, 0]), initial=0)))
         basis = self.deflation.basis
         coef = solve_triangular(basis.R, self._coordinates[:, 0]) if basis.size else np.zeros(0)
         if not self.deflation.intercept:
@@ -263,7 +263,7 @@ class Faces(OrthogonalCriterion):
     def _refresh(self) -> None:
         """Products of all atoms with r and c from their definition."""
         self._refreshed_at = self._loss()
-        self._a = self.deflation.correlate(self._V, np.zeros((0, 2)))
+        self._running_products = self.deflation.correlate(self._V, np.zeros((0, 2)))
 
     def _loss(self) -> float:
         return float(squared_norms(self._V[:, :1])[0] / self.deflation.total_weight)

@@ -108,7 +108,7 @@ class Fisher(OrthogonalCriterion):
         self.within = self.scatter(index, self._codes, counts)
         self._u = self._codes
         self._narrowest_tie = narrowest_tie(like)
-        # Running d̃ᵀBd̃ with a bound on its rounding error; `_a` is d̃ᵀũ, (n_atoms, T).
+        # Running d̃ᵀBd̃ with a bound on its rounding error; `_running_products` is d̃ᵀũ, (n_atoms, T).
         self._eta = self._error = np.zeros(0)
         self._steps: list[int] = []
         self._refreshed_at = self._loss()
@@ -132,7 +132,7 @@ class Fisher(OrthogonalCriterion):
 
         A norm or scatter that is a share x of ‖d‖² is known 1/x times less well.
         """
-        if self._a is None:
+        if self._running_products is None:
             return self._narrowest_tie
         norms = self.deflation.norms
         eta = np.maximum(self._eta, _FLOOR * norms.raw)
@@ -148,20 +148,21 @@ class Fisher(OrthogonalCriterion):
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
-        assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self._eta[J], self.deflation.norms.squared[J]
+        assert self._running_products is not None, "moments run from the first call of scores() on"
+        return self._running_products[J], self._eta[J], self.deflation.norms.squared[J]
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores; ``-inf`` for atoms in the span."""
-        if J is None and self._a is None:
+        if J is None and self._running_products is None:
             joined = self.deflation.measure_exactly(self._joined)
-            self._a, self._eta, self._error = joined[:, :-1].copy(), joined[:, -1].copy(), np.zeros(len(joined))
+            self._running_products, self._eta = joined[:, :-1].copy(), joined[:, -1].copy()
+            self._error = np.zeros(len(joined))
         chosen = slice(None) if J is None else J
-        if self._a is None:
+        if self._running_products is None:
             joined, raw = self.deflation.look_at(J, lambda part: (self._joined(part), part.raw))
             a, eta = joined[:, :-1], joined[:, -1]
         else:
-            a, eta, raw = self._a[chosen], self._eta[chosen], self.deflation.norms.raw[chosen]
+            a, eta, raw = self._running_products[chosen], self._eta[chosen], self.deflation.norms.raw[chosen]
         available = self.available[chosen]
         ratio = fisher_ratio(a, eta, raw, available, self._noise)
         if not np.all(np.isfinite(ratio[available])):
@@ -200,13 +201,13 @@ class Fisher(OrthogonalCriterion):
             energy, squared = (float(to_host(form)) for form in forms[index])
             self._downdate(p, g, energy, squared, length)
             if self._lost_digits(loss):
-                self._a = self.deflation.correlate(self._u, _NO_TAIL)
+                self._running_products = self.deflation.correlate(self._u, _NO_TAIL)
         self._steps.append(atom)
         return Step(atom, score, loss=loss, weight=tuple(length.tolist()))
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
-        if self._a is None:
+        if self._running_products is None:
             return None
         p, D = len(J), self.deflation.D
         gram, scatter = np.empty((p, p)), np.empty((p, p))
@@ -264,16 +265,16 @@ class Fisher(OrthogonalCriterion):
 
     def _correlate(self, directions: list[Direction], vectors: list[Array]) -> np.ndarray | None:
         """Products of all atoms with the directions q and then with the vectors w, where running moments are kept."""
-        if self._a is None or not directions:
+        if self._running_products is None or not directions:
             return None
         samples = [direction.sample for direction in directions] + vectors
         return self.deflation.correlate(namespace(self._u).stack(samples, axis=1), _NO_TAIL)
 
     def _downdate(self, p: np.ndarray, g: np.ndarray, energy: float, squared: float, length: np.ndarray) -> None:
         """Take a direction q out of the running moments of all atoms; `energy` is qᵀw and `squared` is wᵀw."""
-        assert self._a is not None
+        assert self._running_products is not None
         norms = self.deflation.norms
-        self._a -= p[:, None] * length[None, :]
+        self._running_products -= p[:, None] * length[None, :]
         # p and g are wrong by about eps ‖d‖ and eps ‖d‖ ‖w‖.
         self._error += 2 * self.deflation.eps * np.sqrt(norms.raw) * (np.abs(g) + np.abs(p) * (energy + squared**0.5))
         self._eta = np.maximum(self._eta - 2 * p * g + energy * p * p, 0)
@@ -286,8 +287,9 @@ class Fisher(OrthogonalCriterion):
         self.deflation.passes += len(lost) / len(self.available)
 
     def _recompute(self, J: np.ndarray, part: Deflated) -> None:
-        assert self._a is not None
-        self._a[J], self._eta[J], self._error[J] = self._products(part), self.within.forms(part.columns), 0
+        assert self._running_products is not None
+        self._running_products[J], self._error[J] = self._products(part), 0
+        self._eta[J] = self.within.forms(part.columns)
 
     def _loss(self) -> float:
         return float(np.sum(squared_norms(self._u)) / self.deflation.total_weight)

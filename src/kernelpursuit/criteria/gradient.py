@@ -120,8 +120,8 @@ class Gradient(OrthogonalCriterion):
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
-        if J is None and self._a is None:
-            self._a = self.deflation.measure_exactly(self._products)
+        if J is None and self._running_products is None:
+            self._running_products = self.deflation.measure_exactly(self._products)
         return self._ratios(J)
 
     def _prepare(self, block: list[int]) -> tuple[list[int], tuple[list[Direction], None]]:
@@ -145,7 +145,7 @@ class Gradient(OrthogonalCriterion):
         self.deflation.choose(atom)
         self._chosen.append(atom)
         self._thetas.append(self._theta)
-        if self._a is not None:
+        if self._running_products is not None:
             self._update(direction)
         weight = tuple((length[0] * np.sqrt(self.deflation.unit)).tolist())
         return Step(atom, score * self.deflation.unit, loss=self._loss(), weight=weight)
@@ -337,7 +337,7 @@ class Gradient(OrthogonalCriterion):
         slope, slope_tail = self._negative_gradient()
         slopes = [Direction(-1, slope[:, t], slope_tail[:, t]) for t in range(slope.shape[1])]
         products = self.deflation.correlate(*side_by_side([new, *slopes]))
-        self._a = products[:, 1:].copy()
+        self._running_products = products[:, 1:].copy()
         if self.deflation.orthogonal:
             for J, part in self.deflation.downdate(products[:, 0]):
                 self._recompute(J, part)

@@ -126,8 +126,8 @@ class Squares(OrthogonalCriterion):
 
     def _evaluate(self, J: np.ndarray | None) -> np.ndarray:
         """Scores, weights counted in `Deflation.unit`; ``-inf`` for atoms in the span."""
-        if J is None and self._a is None:
-            self._a = self.deflation.measure(self._r, self._r_tail)
+        if J is None and self._running_products is None:
+            self._running_products = self.deflation.measure(self._r, self._r_tail)
             self._finish_block()
         return self._ratios(J)
 
@@ -141,12 +141,12 @@ class Squares(OrthogonalCriterion):
 
     def running_moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Running numbers of atoms `J`, see `moments`."""
-        assert self._a is not None, "moments run from the first call of scores() on"
-        return self._a[J], self.deflation.norms.squared[J]
+        assert self._running_products is not None, "moments run from the first call of scores() on"
+        return self._running_products[J], self.deflation.norms.squared[J]
 
     def simulate(self, J: np.ndarray) -> PoolSimulation | None:
         """The choices of this criterion among atoms `J` alone."""
-        if self._a is None:
+        if self._running_products is None:
             return None
         gram, floor = self.deflation.pool_gram(J)
         squared, centred = self.deflation.norms.squared[J], self.deflation.norms.centred[J]
@@ -158,7 +158,7 @@ class Squares(OrthogonalCriterion):
             return ratios(simulation.products, simulation.squared if divisors is None else divisors, possible)
 
         share, joins = self._shrinkage, self.deflation.orthogonal
-        return PoolSimulation(gram, norms, floor, score, products=self._a[J], share=share, joins=joins)
+        return PoolSimulation(gram, norms, floor, score, products=self._running_products[J], share=share, joins=joins)
 
     # -- steps
 
@@ -168,7 +168,7 @@ class Squares(OrthogonalCriterion):
 
     def _correlate(self, directions: list[Direction]) -> np.ndarray | None:
         """Products of all atoms with the directions, where running products are kept: one pass."""
-        if self._a is None or not directions:
+        if self._running_products is None or not directions:
             return None
         deflation = self.deflation
         if deflation.orthogonal:  # they lie side by side
@@ -215,13 +215,13 @@ class Squares(OrthogonalCriterion):
 
     def _downdate(self, products: np.ndarray, length: np.ndarray, loss: float) -> None:
         """Update d̃ᵀr and ‖d̃‖² of all atoms; recompute them where cancellation has eaten half the digits."""
-        assert self._a is not None
-        self._a -= products[:, None] * length[None, :]
+        assert self._running_products is not None
+        self._running_products -= products[:, None] * length[None, :]
         if self.deflation.orthogonal:
             for J, part in self.deflation.downdate(products):
                 self._recompute(J, part)
         if self._lost_digits(loss):
-            self._a = self.deflation.correlate(self._r, self._r_tail)
+            self._running_products = self.deflation.correlate(self._r, self._r_tail)
 
     def _loss(self) -> float:
         """Mean squared residual, penalty included."""

@@ -12,7 +12,8 @@ from kernelpursuit.atoms import Dictionary
 from kernelpursuit.dask.arrays import Handle, Program, RemoteArray
 from kernelpursuit.dask.shard import call_method
 from kernelpursuit.fitting.atom_family import AtomFamily, draw_centers
-from kernelpursuit.fitting.training import TrainingData, warn_if_one_column_rules
+from kernelpursuit.fitting.fit_warnings import warn_if_one_column_rules
+from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels.kernels import Kernel, gamma_of_moments, uses_gamma
 
 MOST_CENTRES = 50_000  # that every worker and this process hold

@@ -18,7 +18,8 @@ from kernelpursuit.criteria.cca import DEFLATIONS, CanonicalCorrelation
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, NOT_NEGATIVE, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
+from kernelpursuit.fitting.fit_warnings import warn_if_one_column_rules, warn_if_short
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits
 from kernelpursuit.fitting.placement import (
     as_dtype,
     check_new,
@@ -31,7 +32,7 @@ from kernelpursuit.fitting.placement import (
     validated,
     x_options,
 )
-from kernelpursuit.fitting.training import TrainingData, training_data, warn_if_one_column_rules
+from kernelpursuit.fitting.training import TrainingData, training_data
 from kernelpursuit.kernels.kernels import gamma_of, kernel_list
 from kernelpursuit.math.canonical import canonical, correlation, nystroem_map
 from kernelpursuit.math.cholesky import pivot_limit

@@ -26,7 +26,7 @@ from kernelpursuit.fitting.classes import (
 )
 from kernelpursuit.fitting.constraints import CLASS_CONSTRAINTS, KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
+from kernelpursuit.fitting.fit_pursuit import TargetKind, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype
@@ -275,14 +275,14 @@ class KMPClassifier(ClassModel):
         targets = data.source.map(partial(code, dtype=host_dtype(data.X)), data.y)
         self._one_target = targets.shape[1] == 1
         loss = None if self.loss == "squared_error" else classification_loss(self.loss)
-        task = LearningTask(
+        kind = TargetKind(
             "labels" if self._labels else "classes",
             loss=lambda rows: loss,
             split=stratified_split,
             is_error=mislabelled if self._labels else misclassified,
             n_comparisons=len(classes) if self._labels else len(classes) * (len(classes) - 1) // 2,
         )
-        self._set(fit_pursuit(self, data, targets, task))
+        self._set(fit_pursuit(self, data, targets, kind))
         return self
 
     @lazy_for_collections

@@ -26,8 +26,9 @@ from kernelpursuit.fitting.constraints import (
     RESUME_CONSTRAINTS,
 )
 from kernelpursuit.fitting.descriptions import described
+from kernelpursuit.fitting.fit_warnings import warn_if_short
 from kernelpursuit.fitting.model import Fitted
-from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, warn_if_short
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits
 from kernelpursuit.fitting.placement import as_like, check_new, host_dtype
 from kernelpursuit.fitting.probabilities import calibrated_discriminants, log_softmax, opposed
 from kernelpursuit.fitting.rows import lazy_for_collections, rows_of_fit

@@ -20,7 +20,8 @@ from kernelpursuit.fitting.constraints import AT_LEAST_ONE, NOT_NEGATIVE, ONE_KE
 from kernelpursuit.fitting.descriptions import described
 from kernelpursuit.fitting.duplicates import warn_of_duplicates
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, follow_criterion, warn_if_short
+from kernelpursuit.fitting.fit_warnings import warn_if_short
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, fits, follow_criterion
 from kernelpursuit.fitting.placement import (
     as_dtype,
     as_like,

@@ -196,17 +196,17 @@ class SparseKernelNovelty(SpanParameters, OutlierMixin, EstimatorSupport, BaseEs
     def _warn_if_rows_are_the_span(self, scores: np.ndarray, counts: np.ndarray) -> None:
         """Warn where atoms, left out of the span one at a time, say that the threshold will not do for new rows.
 
-        Rows that are atoms have distance 0, whatever the data. The squared distance of one to the span of the others
-        is 1 / (K[A, A]⁻¹)ᵢᵢ: that is what it would have had as a new row. Only the first of several duplicates of an
-        atom is new. A row of a weight that most rows have is there once, whatever the unit of the weights.
+        Rows that are atoms have distance 0, whatever the data. As a new row, an atom would have the squared distance
+        1 / (K[A, A]⁻¹)ᵢᵢ to the span of the others. Of several duplicates of an atom one counts as new: its weight is
+        the median weight of the rows at most.
         """
         coef, atoms = self._span.expansion.coef, self.path_.atoms
         assert coef is not None
         left_out = scores.copy()
         left_out[atoms] = -1 / np.sum(coef[1:] ** 2, axis=1)
-        new = counts.copy()
-        new[atoms] = np.minimum(new[atoms], np.median(counts))
-        share = float(np.sum(new[left_out < self.offset_]) / np.sum(counts))
+        weight_if_new = counts.copy()
+        weight_if_new[atoms] = np.minimum(weight_if_new[atoms], np.median(counts))
+        share = float(np.sum(weight_if_new[left_out < self.offset_]) / np.sum(counts))
         if share > self.contamination + _MORE:
             warn(
                 f"about {share:.0%} of new rows like those of X will be called outliers, not "

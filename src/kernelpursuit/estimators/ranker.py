@@ -14,7 +14,7 @@ from kernelpursuit.criteria.pairs import pairwise_logistic
 from kernelpursuit.fitting.auto_ridge import curvature_of_pairs
 from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
+from kernelpursuit.fitting.fit_pursuit import TargetKind, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype, labels_on_host
@@ -209,14 +209,14 @@ class KMPRanker(PursuitModel):
         data = training_data(X, targets, sample_weight)
         data = data._replace(groups=numbers[data.rows])
         check_pairs(data.groups)
-        task = LearningTask(
+        kind = TargetKind(
             "groups",
             loss=partial(ranking_loss, loss=self.loss),
             split=split_groups,
             units=Units(unit),
             curvature=curvature_of_pairs,
         )
-        self._set(fit_pursuit(self, data, data.y, task))
+        self._set(fit_pursuit(self, data, data.y, kind))
         return self
 
     def predict(self, X: Any) -> Array:

@@ -13,7 +13,7 @@ from kernelpursuit.arrays import on_host
 from kernelpursuit.fitting.auto_ridge import curvatures, mean_curvature
 from kernelpursuit.fitting.constraints import KMP_CONSTRAINTS
 from kernelpursuit.fitting.descriptions import described
-from kernelpursuit.fitting.fit_pursuit import LearningTask, fit_pursuit
+from kernelpursuit.fitting.fit_pursuit import TargetKind, fit_pursuit
 from kernelpursuit.fitting.model import PursuitModel
 from kernelpursuit.fitting.pipeline import fits
 from kernelpursuit.fitting.placement import host_dtype
@@ -203,7 +203,7 @@ class KMPRegressor(ValueScore, PursuitModel):
         counts_errors = isinstance(record_of(self.stop, bound, certificate), bound | certificate)
         if loss is not None and loss.link is not None and counts_errors:
             raise ValueError(f"stop={self.stop!r} counts large residuals, which a loss with a link does not have")
-        task = LearningTask(
+        kind = TargetKind(
             "values",
             loss=lambda rows: loss,
             loss_of_rows=partial(regression_loss, self.loss),
@@ -214,7 +214,7 @@ class KMPRegressor(ValueScore, PursuitModel):
             curvature=curvatures if isinstance(self.alpha, str) else mean_curvature,  # a number is the ridge of all
             clip_outliers=partial(clip_outliers, weights=data.weights),
         )
-        self._set(fit_pursuit(self, data, targets, task))
+        self._set(fit_pursuit(self, data, targets, kind))
         return self
 
     @lazy_for_collections

@@ -1,6 +1,6 @@
 """scikit-learn's callbacks (from 1.9 on): a fit reports its pursuits and their steps, a search its settings and folds.
 
-Without callbacks an estimator has none of these tasks; `restore_on_error` runs in every fit.
+Without callbacks an estimator has none of these tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from kernelpursuit._sklearn import CALLBACKS_UNDER_WAY, shows_bars
+from kernelpursuit._sklearn import shows_bars
+from kernelpursuit.fitting.interrupts import restore_on_error
 from kernelpursuit.pursuit.loop import Path
 
 _stop_requests: ContextVar[list[str] | None] = ContextVar("stop_requests", default=None)
@@ -120,25 +121,6 @@ def with_callbacks(method: Callable) -> Callable:
         return result
 
     return fit
-
-
-def restore_on_error(method: Callable, estimator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Fit, and after an exception restore all attributes: else new classes, say, would stand with an old model.
-
-    An interrupt that left a finished model is passed in the attribute `_interrupt`, and is raised here.
-    """
-    before = dict(vars(estimator))
-    try:
-        result = method(estimator, *args, **kwargs)
-    except BaseException:
-        under_way = {name: value for name, value in vars(estimator).items() if name in CALLBACKS_UNDER_WAY}
-        vars(estimator).clear()
-        vars(estimator).update(before | under_way)
-        raise
-    interrupt = vars(estimator).pop("_interrupt", None)
-    if interrupt is not None:
-        raise interrupt
-    return result
 
 
 def verbosity(estimator: Any) -> int:

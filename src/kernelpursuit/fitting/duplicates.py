@@ -9,8 +9,8 @@ from scipy import sparse
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import is_array, on_host, to_host
+from kernelpursuit.fitting.fit_warnings import FEWEST_ROWS
 from kernelpursuit.fitting.placement import take_rows
-from kernelpursuit.fitting.training import FEWEST_ROWS
 
 FOR_A_CHOICE = 0.5  # share of duplicates that mislead a choice by errors; of rows drawn with replacement, 0.37 are some
 FOR_A_PROMISE = 0.1  # share of duplicates that break a promise made by rows held out

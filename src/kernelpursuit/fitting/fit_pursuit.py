@@ -22,9 +22,10 @@ from kernelpursuit.fitting.auto_ridge import (
     with_evidence_ridge,
 )
 from kernelpursuit.fitting.duplicates import FOR_A_CHOICE, FOR_A_PROMISE, warn_of_duplicates
+from kernelpursuit.fitting.fit_warnings import warn_if_astray, warn_if_constant, warn_if_cut, warn_if_short
 from kernelpursuit.fitting.model import Fitted, attributes_of
 from kernelpursuit.fitting.orthogonal import OrthogonalFit
-from kernelpursuit.fitting.pipeline import Pursuit, Settings, looks_at_all, warn_if_short
+from kernelpursuit.fitting.pipeline import Pursuit, Settings, looks_at_all
 from kernelpursuit.fitting.placement import as_like
 from kernelpursuit.fitting.probabilities import calibrated_left_out, calibrated_seen
 from kernelpursuit.fitting.rules import (
@@ -40,9 +41,6 @@ from kernelpursuit.fitting.rules import (
     say_chosen,
     validation_rule,
     vc_bound_rule,
-    warn_if_astray,
-    warn_if_constant,
-    warn_if_cut,
 )
 from kernelpursuit.fitting.splits import hold_out_groups, hold_out_rows
 from kernelpursuit.fitting.training import (
@@ -76,12 +74,12 @@ HELD_OUT = (leave_one_group_out, validation, certificate)  # rules that hold out
 
 
 @dataclass(frozen=True)
-class LearningTask:
+class TargetKind:
     """The kind of targets that a fit has, with their losses and error counts: values, classes, labels or groups.
 
     Attributes
     ----------
-    kind : {"values", "classes", "labels", "groups"}
+    name : {"values", "classes", "labels", "groups"}
     loss : callable
         ``loss(data)``: the loss on some of the rows; None for the squared loss, which has a criterion of its own.
     split : callable
@@ -101,7 +99,7 @@ class LearningTask:
         Like `loss`, with its scale chosen by these rows alone; `loss` chose it by all rows.
     """
 
-    kind: Literal["values", "classes", "labels", "groups"]
+    name: Literal["values", "classes", "labels", "groups"]
     loss: Callable[[TrainingData], Loss | None]
     split: Split
     is_error: IsError | None = None
@@ -146,7 +144,7 @@ class Objective(NamedTuple):
         return np.inf if loss.convex and self.intercept and np.all(self.targets == self.targets[:1]) else 0.0
 
 
-def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: LearningTask) -> Fitted:
+def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, kind: TargetKind) -> Fitted:
     """Fit with the ridge and the stop rule that the parameters of an estimator ask for.
 
     Parameters
@@ -155,22 +153,22 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
         Its parameters are read; it does not change.
     data : TrainingData
     targets : ndarray of shape (n_samples, n_targets)
-        In the units of `task`; the model is in the original units.
-    task : LearningTask
+        In the units of `kind`; the model is in the original units.
+    kind : TargetKind
     """
-    loss = task.loss(data)
+    loss = kind.loss(data)
     settings = Settings.of(estimator, data, path_before(estimator, loss))
     stop = resolve_stop(estimator, loss)
     if settings.path is not None and isinstance(stop, validation | certificate):
         raise ValueError(f"resume=True cannot go on with stop={estimator.stop!r}: its model comes from other rows")
-    fit = PursuitFit(estimator, task, settings, check_centers(estimator.centers, data.X))
+    fit = FitStrategy(estimator, kind, settings, check_centers(estimator.centers, data.X))
     warn_if_duplicates_mislead(stop, estimator, data, targets)
     if isinstance(stop, certificate):
         fitted = fit.fit_with_certificate(data, targets, stop)
     else:
         penalty = fit.find_penalty(data, targets, with_callbacks=isinstance(stop, validation))
         if isinstance(penalty, Fitted):  # of the squared loss
-            return task.units._replace(linear=False).restored(penalty)
+            return kind.units._replace(linear=False).restored(penalty)
         if isinstance(stop, validation):
             fitted = fit.fit_with_validation(data, targets, penalty, stop)
         else:
@@ -178,7 +176,7 @@ def fit_pursuit(estimator: Any, data: TrainingData, targets: np.ndarray, task: L
     if fit.limit is None or fitted.path.reason != "exhausted":  # else a warning has said it
         warn_if_constant(fitted.path)
     warn_if_cut(fitted.path)
-    return task.units.restored(fitted)
+    return kind.units.restored(fitted)
 
 
 def path_before(estimator: Any, loss: Loss | None) -> Path | None:
@@ -197,7 +195,7 @@ def path_before(estimator: Any, loss: Loss | None) -> Path | None:
 def resolve_stop(estimator: Any, loss: Loss | None) -> Any:
     """The parameter `stop` as a record or a function, or the rule that stands for ``n_atoms="auto"``.
 
-    "auto" is gcv with the squared loss (of several classes the form of `class_rule`, see `PursuitFit.rules_for`), and
+    "auto" is gcv with the squared loss (of several classes the form of `class_rule`, see `FitStrategy.rules_for`), and
     validation with another loss or the basic variant.
     """
     stop = record_of(estimator.stop, bound, certificate, *LEFT_OUT, validation)
@@ -241,21 +239,21 @@ def values_for_loss(squares: Fitted, loss: Loss, data: TrainingData, targets: np
 
 
 @dataclass(frozen=True)
-class PursuitFit:
+class FitStrategy:
     """The pursuits of one fit: of the ridge, of the number of steps, of the model.
 
     Attributes
     ----------
     estimator : estimator
         Its parameters are read.
-    task : LearningTask
+    kind : TargetKind
     settings : Settings
     centers
         The parameter, checked.
     """
 
     estimator: Any
-    task: LearningTask
+    kind: TargetKind
     settings: Settings
     centers: Any
 
@@ -266,19 +264,19 @@ class PursuitFit:
 
     def rules_for(self, stop: Any, data: TrainingData, targets: np.ndarray) -> Rules:
         """Stop rules that need the training rows alone."""
-        estimator, task = self.estimator, self.task
+        estimator, kind = self.estimator, self.kind
         if stop is None:
             return no_rules
         if isinstance(stop, tolerance):
             return lambda family, criterion: [loss_below(stop.share)]
         if isinstance(stop, bound):
             refuse_weights(data, "bound", getattr(estimator, "class_weight", None))
-            assert task.is_error is not None
+            assert kind.is_error is not None
             intercept = estimator.fit_intercept
-            return vc_bound_rule(targets, task.is_error, task.n_comparisons, intercept, stop.patience)
-        if estimator.stop is None and task.kind == "classes" and targets.shape[1] > 1:
-            assert task.is_error is not None
-            return class_rule(data, targets, task.is_error, stop.patience)
+            return vc_bound_rule(targets, kind.is_error, kind.n_comparisons, intercept, stop.patience)
+        if estimator.stop is None and kind.name == "classes" and targets.shape[1] > 1:
+            assert kind.is_error is not None
+            return class_rule(data, targets, kind.is_error, stop.patience)
         return path_rule(stop, data, targets)
 
     def find_penalty(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool = False) -> Penalty | Fitted:
@@ -289,50 +287,50 @@ class PursuitFit:
         resumed fit keeps the ridge under which its steps were taken. `with_callbacks`: whether callbacks may end the
         fit with the squared loss, as they may where a choice of the number of steps follows.
         """
-        estimator, task, settings = self.estimator, self.task, self.settings
-        alpha, loss = estimator.alpha, task.loss(data)
+        estimator, kind, settings = self.estimator, self.kind, self.settings
+        alpha, loss = estimator.alpha, kind.loss(data)
         if isinstance(alpha, str) and not chooses_ridge(estimator):
             return Penalty(0.0)
         if loss is None:
             return Penalty(alpha)
-        targets = targets if task.clip_outliers is None else task.clip_outliers(targets)
-        curvature = curvature_of_constant(loss, targets, data, task.curvature)
+        targets = targets if kind.clip_outliers is None else kind.clip_outliers(targets)
+        curvature = curvature_of_constant(loss, targets, data, kind.curvature)
         if not isinstance(alpha, str):
-            return Penalty(alpha * task.units.ridge, curvature)
+            return Penalty(alpha * kind.units.ridge, curvature)
         if settings.path is not None:
-            return Penalty(estimator.alpha_ * task.units.ridge, curvature)
+            return Penalty(estimator.alpha_ * kind.units.ridge, curvature)
         squares = self._fit_squares(data, targets, with_callbacks)
         if squares.path.reason == "interrupted":
             return squares
         values = values_for_loss(squares, loss, data, targets)
-        ridge = float(squares.alpha or 0) * task.curvature(loss, targets.astype(np.float64), values, data) / 2
+        ridge = float(squares.alpha or 0) * kind.curvature(loss, targets.astype(np.float64), values, data) / 2
         return Penalty(ridge, curvature, squares.path if squares.path.reason == "callback" else None)
 
     def _fit_squares(self, data: TrainingData, targets: np.ndarray, with_callbacks: bool) -> Fitted:
         """Fit with the squared loss, to find the ridge that its evidence prefers."""
-        settings, task, limit = self.settings, self.task, self.limit
+        settings, kind, limit = self.settings, self.kind, self.limit
         fit_task = settings.fit_task if with_callbacks else None
         if fit_task is not None:
             fit_task.begin(3)
         quiet = replace(settings, verbose=0, fit_task=fit_task, path=None, rng=deepcopy(settings.rng))
-        of_squares = replace(task, loss=lambda rows: None, units=task.units._replace(linear=False))
+        of_squares = replace(kind, loss=lambda rows: None, units=kind.units._replace(linear=False))
         rules = no_rules if limit is not None else path_rule(gcv(), data, targets)
-        return replace(self, task=of_squares, settings=quiet).run(data, targets, Penalty("auto"), limit, rules)
+        return replace(self, kind=of_squares, settings=quiet).run(data, targets, Penalty("auto"), limit, rules)
 
     def fit_with_validation(
         self, data: TrainingData, targets: np.ndarray, penalty: Penalty, stop: validation
     ) -> Fitted:
         """Choose the number of steps on held-out rows, then fit that many to all rows."""
-        estimator, task, settings = self.estimator, self.task, self.settings
+        estimator, kind, settings = self.estimator, self.kind, self.settings
         if penalty.ended is not None:
             return self._fit_chosen(penalty.ended, data, targets, penalty)
         if settings.fit_task is not None:
             settings.fit_task.begin(2)
         # The same rows in every fit without a seed, so that a model can be fitted again.
         rng = np.random.default_rng(0) if estimator.random_state is None else settings.rng
-        train, held_out = task.split(data, stop.share, rng)
+        train, held_out = kind.split(data, stop.share, rng)
         others = data.subset(held_out)
-        rules = validation_rule(others, targets[held_out], task.loss(others), stop.patience)
+        rules = validation_rule(others, targets[held_out], kind.loss(others), stop.patience)
         some = replace(self, centers=fewer_centers(self.centers, len(train)))
         first = some.run(data.subset(train), targets[train], penalty, self.limit, rules)
         if first.path.reason == "interrupted":
@@ -356,18 +354,18 @@ class PursuitFit:
         The number of steps that the training rows prefer has most of delta. See `holdout_bound`, and `loss_bound` for
         groups.
         """
-        estimator, task = self.estimator, self.task
+        estimator, kind = self.estimator, self.kind
         refuse_weights(data, "certificate", getattr(estimator, "class_weight", None))
-        closed_form = knows_left_out(estimator, task.loss(data))
+        closed_form = knows_left_out(estimator, kind.loss(data))
         if not closed_form and self.limit is None:
             raise ValueError("stop='certificate' needs a number for n_atoms with this loss or variant, got 'auto'")
         hold_out = hold_out_rows if data.groups is None else hold_out_groups
         train, held_out = hold_out(data, stop.share, self.settings.rng)
         some, seen, others = data.subset(train), targets[train], data.subset(held_out)
-        if task.loss_of_rows is not None:  # held-out rows take no part in it, nor in the ridge
-            loss = task.loss_of_rows(some)
-            task = replace(task, loss=lambda rows: loss)
-        fit = replace(self, task=task, centers=fewer_centers(self.centers, len(train)))
+        if kind.loss_of_rows is not None:  # held-out rows take no part in it, nor in the ridge
+            loss = kind.loss_of_rows(some)
+            kind = replace(kind, loss=lambda rows: loss)
+        fit = replace(self, kind=kind, centers=fewer_centers(self.centers, len(train)))
         penalty = fit.find_penalty(some, seen)
         if isinstance(penalty, Fitted):
             return penalty
@@ -379,9 +377,9 @@ class PursuitFit:
         values = map(to_host, fitted.expansion.staged(others.X, fitted.weights))
         if others.groups is not None:
             return fitted._replace(path=certified_order(fitted.path, others, values))
-        assert task.is_error is not None
+        assert kind.is_error is not None
         y = targets[held_out]
-        errors = np.array([np.sum(task.is_error(y, y - value, seen)) for value in values])
+        errors = np.array([np.sum(kind.is_error(y, y - value, seen)) for value in values])
         return fitted._replace(path=certified(fitted.path, errors, len(y)))
 
     def run(
@@ -406,7 +404,7 @@ class PursuitFit:
         warn_if_fewer : bool
             Whether to warn if the data have fewer than `limit` atoms.
         """
-        estimator, settings, loss = self.estimator, self.settings, self.task.loss(data)
+        estimator, settings, loss = self.estimator, self.settings, self.kind.loss(data)
         objective = Objective(data, targets, loss, penalty, data.groups is None and estimator.fit_intercept)
         family = atoms_of(estimator, data, settings.rng, self.centers)
         bytes_per_atom = self._bytes_per_atom(objective, family)
@@ -420,7 +418,7 @@ class PursuitFit:
 
         def snapshot(path: Path, criterion: Any) -> dict[str, Any]:
             fitted = self._fitted(objective, family, criterion, replace(path))
-            return attributes_of(estimator, self.task.units.restored(fitted))
+            return attributes_of(estimator, self.kind.units.restored(fitted))
 
         # Callbacks see no snapshot of a fit that only finds the ridge of another loss.
         is_model = loss is not None or estimator.loss == "squared_error"
@@ -428,7 +426,7 @@ class PursuitFit:
             criterion,
             [*limits, *rules(family, criterion)],
             steps=limit,
-            unit=self.task.units.loss,
+            unit=self.kind.units.loss,
             snapshot=snapshot if is_model else None,
         )
         if warn_if_fewer and limit is not None:
@@ -479,10 +477,10 @@ class PursuitFit:
             n = effective_sample_size(data) - data.n_groups  # each group has a constant
             alpha, fit, weights, path = with_evidence_ridge(fit, path, n)
         fitted = Fitted(path, family.support(atoms), family.expansion(atoms), weights, alpha, losses)
-        has_classes = self.task.kind in ("classes", "labels")
+        has_classes = self.kind.name in ("classes", "labels")
         if not has_classes or (loss is not None and loss.log_odds is not None):
             return fitted
-        one_vs_rest = self.task.kind == "labels"
+        one_vs_rest = self.kind.name == "labels"
         if fit is not None:
             return fitted._replace(calibration=calibrated_left_out(fit, path, targets, data, one_vs_rest))
         return fitted._replace(calibration=calibrated_seen(fitted.expansion, weights, path, targets, data, one_vs_rest))

@@ -64,7 +64,7 @@ class Journal:
         if (before := _journals.get(mine)) is not None:  # of a fit that is over, held by its traceback say
             before._file.close()
         _journals[mine] = self
-        self._file = open(self.name, "a+b", buffering=0)
+        self._file: Any = open(self.name, "a+b", buffering=0)
         weakref.finalize(self, self._file.close)
         lock(self._file, self.name)
         self._file.seek(0)

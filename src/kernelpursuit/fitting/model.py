@@ -1,4 +1,4 @@
-"""Prediction along the path of a fitted expansion."""
+"""`Fitted`, the result of a pursuit, and `PursuitModel`, the base of estimators with a path of models."""
 
 from __future__ import annotations
 

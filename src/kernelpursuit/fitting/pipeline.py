@@ -9,18 +9,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from kernelpursuit._sklearn import fit_context
-from kernelpursuit._warning import warn
 from kernelpursuit.atoms import Dictionary
 from kernelpursuit.atoms.dense import worth_one_triangle
 from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.fitting.callbacks import FitTask, PursuitTask, Snapshot, verbosity, with_callbacks
 from kernelpursuit.fitting.journal import Journal, journal_of
 from kernelpursuit.fitting.memory import limit_spare, plan_memory
-from kernelpursuit.fitting.placement import host_dtype
 from kernelpursuit.fitting.rows import refuse_collections
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.pursuit.candidates import Candidates, everything, growing_subset, random_subset, sample_size
@@ -227,11 +224,11 @@ def follow_criterion(
 
 
 def fits(method: Callable) -> Callable:
-    """Decorator of `fit`: checks the parameters first, and raises an interrupt (Ctrl-C) again at the end.
+    """Decorator of `fit`: checks the parameters, and passes an interrupt (Ctrl-C) on when the model is set.
 
     An interrupt ends the loop with the steps taken so far. `fit` makes a model of them, so that a person at a prompt
-    can use it. Then the interrupt is raised again, so that no search takes the model for a finished one. Small fits
-    have one thread, see `threads_for`.
+    can use it. Then `restore_on_error` of interrupts.py raises the interrupt, so that no search takes the model for a
+    finished one. Small fits have one thread, see `threads_for`.
     """
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -328,23 +325,3 @@ def progress(verbose: int, unit: float, criterion: Any) -> Callable[[Path], None
             say(f"{count(k, 'step')}, {passes}, loss {step.loss * unit:.4g}, {step.seconds:.1f} s")
 
     return callback
-
-
-def warn_if_short(path: Path, criterion: Any, data: TrainingData, wanted: int, name: str = "n_atoms") -> None:
-    """ConvergenceWarning when the data cannot give as many atoms as the parameter `name` asks for.
-
-    Of an indefinite kernel the estimator says what that means.
-    """
-    if getattr(criterion, "indefinite", False) or path.reason != "exhausted" or len(path) >= wanted:
-        return
-    size = len(criterion.available)
-    single = criterion.ends_early_in_float32 and host_dtype(data.X) == np.float32
-    digits = ", to the digits of float32 (X in float64 has more of them)" if single else ""
-    noun = "row" if size == len(data.rows) else "atom"
-    why = (
-        f", more than there is to choose from ({count(size, noun)}): all of it is taken. Ask for no more"
-        if len(path.atoms) == size
-        else f" but {path.sentence}: the other atoms lie in their span{digits}. Ask for fewer, or use a kernel that "
-        "tells more points apart (a larger gamma, say)"
-    )
-    warn(f"{name}={wanted} was asked for{why}", ConvergenceWarning)

@@ -6,13 +6,14 @@ and weights are moved to X; labels, indices and everything about the path are Nu
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelpursuit._sklearn import check_y, get_config
+from kernelpursuit._sklearn import check_sample_weight, check_y, get_config
 from kernelpursuit.arrays import Array, from_host, gather, is_array, namespace, on_host
 from kernelpursuit.fitting.rows import is_collection, refuse_collections
 
@@ -209,3 +210,10 @@ def move_to(y: Any, X: Any) -> Any:
 def labels_to(y: np.ndarray, X: Any) -> Any:
     """Labels or targets moved to X if they are numbers."""
     return to_namespace_of(y, X) if y.dtype.kind in "biuf" else y
+
+
+def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """Checked weights of the rows of X on the host, with its dtype."""
+    if not isinstance(sample_weight, Number):
+        sample_weight = labels_on_host(sample_weight)
+    return check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)

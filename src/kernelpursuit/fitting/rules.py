@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from kernelpursuit._warning import warn
 from kernelpursuit.arrays import from_host, in_double, namespace, to_host
 from kernelpursuit.bounds import holdout_bound, loss_bound, path_weights, vc_bound
 from kernelpursuit.criteria.pairs import pairwise_squared
 from kernelpursuit.fitting.atom_family import AtomFamily
+from kernelpursuit.fitting.fit_warnings import UNASKED, found_constant, warn_of_choice
 from kernelpursuit.fitting.placement import widest
 from kernelpursuit.fitting.training import TrainingData, row_counts, rows_counted, varying
 from kernelpursuit.losses import LOSSES, Loss
-from kernelpursuit.parameters import gcv, is_basic, leave_one_group_out, leave_one_out
+from kernelpursuit.parameters import gcv, leave_one_group_out, leave_one_out
 from kernelpursuit.pursuit.loop import Path, StopRule
 from kernelpursuit.pursuit.stopping import (
     UsedShares,
@@ -32,13 +31,9 @@ from kernelpursuit.pursuit.stopping import (
 from kernelpursuit.ranking import group_sizes, wrong_pairs
 
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
-_OFF_QUANTILE = 0.05  # share of rows by which a quantile may be missed without a warning
-_UNCONVERGED = 0.01  # share of the first loss that one more refit may save without a warning
-_FLAT, _FITTED = 1e-3, 1e-2  # shares of the slope and of the loss before the first atom
 IsError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
 EXPLAINED = 1e-10  # share of the loss without atoms at which nothing is left to explain
-UNASKED = "n_atoms='auto'"  # why a path ends there
 
 
 def no_rules(family: AtomFamily, criterion: Any) -> list[StopRule]:
@@ -57,32 +52,6 @@ def most_steps(limit: int | None, ends_itself: bool) -> list[StopRule]:
     return [] if ends_itself else [n_atoms(MOST_CHOSEN, UNASKED)]
 
 
-def warn_if_cut(path: Path) -> None:
-    """ConvergenceWarning when a limit ended the path before the rule that chooses the number of steps."""
-    if path.reason in (UNASKED, "memory"):
-        more = " and a larger `memory`" if path.reason == "memory" else ""
-        warn(
-            f"n_atoms='auto' has not found a number: {path.sentence}, and more would do better still, as where y has "
-            f"no noise. The model can be used. A number for n_atoms{more} goes on, with `stop` as far as that rule "
-            "does; stop=tolerance(1e-3), say, ends earlier",
-            ConvergenceWarning,
-        )
-
-
-def warn_of_choice(path: Path, known: str) -> None:
-    """ConvergenceWarning that a callback ended the choice of a number of atoms; `known` is what was known by then."""
-    warn(
-        f"{path.sentence}: {known}, and the model may be worse than one of a choice that was finished. Let the "
-        "callback wait longer, or ask for less: fewer atoms, widths or folds",
-        ConvergenceWarning,
-    )
-
-
-def found_constant(path: Path) -> bool:
-    """Whether nothing was left to fit before the first step, as with equal targets."""
-    return path.reason == "tolerance" and not path.steps and not path.discarded
-
-
 def say_chosen(path: Path, choice: Path, targets: np.ndarray, by: str = "on held-out rows") -> None:
     """Write into the path of a fit on all rows how another path, `choice`, chose its number of steps.
 
@@ -96,20 +65,6 @@ def say_chosen(path: Path, choice: Path, targets: np.ndarray, by: str = "on held
     if choice.reason == "callback":
         path.reason = "callback"
         warn_of_choice(path, f"the best number of steps known by then was {len(choice)}")
-
-
-def warn_if_constant(path: Path) -> None:
-    """ConvergenceWarning when no atom was kept although the targets vary and atoms were asked for.
-
-    With few rows a path may fit all of them before a rule discards its steps: the reason is then not the rule's name.
-    """
-    asked = path.discarded or path.reason != "n_atoms"
-    if asked and not path.steps and path.reason != "interrupted" and not found_constant(path):
-        warn(
-            f"the model has no atoms and predicts a constant: {path.sentence}. Either X says nothing about y, or the "
-            "kernel does not see it: scale the columns of X alike, try another gamma, or give n_atoms",
-            ConvergenceWarning,
-        )
 
 
 def validation_rule(held_out: TrainingData, targets: np.ndarray, loss: Loss | None, patience: int) -> Rules:
@@ -262,68 +217,3 @@ def cut_at(path: Path, bounds: np.ndarray, sentence: str) -> Path:
     keep = int(np.argmin(bounds))
     path.steps, path.discarded, path.reason, path.sentence = taken[:keep], taken[keep:], "certificate", sentence
     return path
-
-
-def warn_if_astray(estimator: Any, loss: Loss, path: Path, criterion: Any) -> None:
-    """ConvergenceWarning when a model does not do what its loss is for."""
-    if not loss.convex:
-        warn_if_flat(estimator, path, criterion)
-    if not warn_if_unconverged(criterion) and loss.rounded is not None:
-        warn_if_off_quantile(estimator, criterion)
-
-
-def warn_if_unconverged(criterion: Any) -> bool:
-    """ConvergenceWarning when the weights do not minimise the loss; returns whether it warned."""
-    shares = criterion.unconverged()
-    worst = int(np.argmax(shares))
-    if shares[worst] <= _UNCONVERGED:
-        return False
-    whose = f" of column {worst} of y" if len(shares) > 1 else ""
-    warn(
-        f"the weights do not minimise the loss{whose}: the optimiser gave up, and another try lowers it by "
-        f"{shares[worst]:.0%} of what it was without atoms. Take a larger alpha or fewer atoms",
-        ConvergenceWarning,
-    )
-    return True
-
-
-def warn_if_off_quantile(estimator: Any, criterion: Any) -> None:
-    """ConvergenceWarning when the share of rows below the predictions is not the quantile."""
-    off = float(max(criterion.imbalance(), key=abs))
-    if abs(off) <= min(_OFF_QUANTILE, criterion.smaller_share() / 2):
-        return
-    if is_basic(estimator.variant):
-        advice = "variant='basic' never fits a weight again. Take more steps, or variant='backfit'"
-    elif not estimator.fit_intercept:
-        advice = "take fit_intercept=True, or more atoms"
-    else:
-        advice = "y is too skewed for this loss. Take its logarithm or the like, which keeps quantiles in their order"
-    warn(
-        f"the share of training rows below the predictions is {abs(off):.2g} {'above' if off > 0 else 'below'} the "
-        f"quantile that was asked for: {advice}",
-        ConvergenceWarning,
-    )
-
-
-def warn_if_flat(estimator: Any, path: Path, criterion: Any) -> None:
-    """ConvergenceWarning when a loss is flat at all values of a model that does not fit: its slope is no guide then.
-
-    Also when it will become flat: "doom2" drives values up, and nothing keeps those of the basic variant small.
-    """
-    loss = estimator.loss
-    if not path.steps or path.steps[-1].loss <= _FITTED * path.start.loss:
-        return
-    name = f"loss={loss!r}" if isinstance(loss, str) else "the loss"
-    if criterion.flatness() < _FLAT:
-        warn(
-            f"{name} hardly changes any more with the values of the model, which have become too large: its slope no "
-            "longer says which atoms would help. A larger alpha keeps them small; or take another loss: 'tanh' wants "
-            "values near 1, 'log_loss' never becomes flat at a row that is wrong",
-            ConvergenceWarning,
-        )
-    elif loss == "doom2" and is_basic(estimator.variant) and estimator.alpha == "auto":
-        warn(
-            f"{name} with variant='basic' has no ridge under alpha='auto', and values grow until the loss is flat: few "
-            "rows then say which atoms would help. Give a number for alpha, such as 0.1, or take variant='backfit'",
-            ConvergenceWarning,
-        )

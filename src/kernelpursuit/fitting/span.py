@@ -19,7 +19,8 @@ from kernelpursuit.criteria.rayleigh import Rayleigh
 from kernelpursuit.fitting.atom_family import atoms_of
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE, KERNEL_CONSTRAINTS, ONE_KERNEL, PURSUIT_CONSTRAINTS
 from kernelpursuit.fitting.expansion import Expansion
-from kernelpursuit.fitting.pipeline import Pursuit, Settings, warn_if_short
+from kernelpursuit.fitting.fit_warnings import warn_if_short
+from kernelpursuit.fitting.pipeline import Pursuit, Settings
 from kernelpursuit.fitting.placement import model_precision, rows_between, widest
 from kernelpursuit.fitting.training import TrainingData, refuse_weights
 from kernelpursuit.kernels.gaussian import all_finite

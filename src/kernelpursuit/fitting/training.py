@@ -1,21 +1,26 @@
-"""The rows that a model is fitted to: checked, and weighted by rows and by classes."""
+"""The rows that a model is fitted to: checked, and weighted by rows and by classes.
+
+How many rows there are has four answers. `TrainingData.total` is the sum of the weights (means, averages of losses).
+`row_counts` is the number of rows that each row stands for, without class weights (leverages, calibration).
+`rows_counted` is the total, but not fewer than there are rows (stop rules). `effective_sample_size` is how many rows of
+equal weight are worth as much (evidence).
+"""
 
 from __future__ import annotations
 
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from kernelpursuit._sklearn import check_sample_weight
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import in_double, namespace, to_host
+from kernelpursuit.fitting.fit_warnings import warn_if_one_column_rules
 from kernelpursuit.fitting.placement import (
-    host_dtype,
+    host_weights,
     is_precomputed,
-    labels_on_host,
     place,
     summed,
     take_rows,
@@ -23,8 +28,6 @@ from kernelpursuit.fitting.placement import (
     x_options,
 )
 from kernelpursuit.fitting.rows import RowSource, refuse_collections
-from kernelpursuit.kernels.gaussian import center_of, centred
-from kernelpursuit.kernels.kernels import kernel_list
 from kernelpursuit.pursuit.row_weights import as_counts
 
 
@@ -57,8 +60,6 @@ class TrainingData(NamedTuple):
         return TrainingData(take_rows(self.X, J), self.y[J], weights, self.rows[J], self.n_rows, counts, groups)
 
 
-FEWEST_ROWS = 10  # with fewer, variances say nothing
-ONE_COLUMN = 0.99  # share of the variance of X from which one column is said to rule the kernel
 ROUNDING = 4  # a column whose values differ by so many eps of the largest is constant but for rounding
 
 
@@ -75,37 +76,6 @@ def check_training(
     gamma, names = getattr(estimator, "gamma", None), getattr(estimator, "feature_names_in_", None)
     warn_if_one_column_rules(X, estimator.kernel, gamma, sample_weight, columns=names)
     return checked
-
-
-def warn_if_one_column_rules(
-    X: Any, kernel: Any, gamma: Any, sample_weight: Any = None, name: str = "X", columns: Any = None
-) -> None:
-    """Warn when one column has nearly all of the variance of X: a kernel of distances then hardly sees the others.
-
-    No warning where the user gave a number for gamma, chosen for these columns. `columns` are their names.
-    """
-    kinds = [one[0] if isinstance(one, tuple) and one else one for one in kernel_list(kernel)]
-    by_distance = any(kind in ("rbf", "laplacian") for kind in kinds)
-    if sparse.issparse(X) or not by_distance or not (gamma is None or isinstance(gamma, str)):
-        return
-    if sample_weight is not None:
-        X = take_rows(X, np.flatnonzero(host_weights(sample_weight, X) > 0))
-    if X.shape[0] < FEWEST_ROWS:
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        xp = namespace(X)
-        varies = to_host(xp.max(X, axis=0)) > to_host(xp.min(X, axis=0))
-        # centred first: the mean of many float32 numbers far from 0 is wrong by more than they vary
-        variance = np.where(varies, to_host(xp.var(centred(X, center_of(X)), axis=0)), 0.0)
-        share = np.max(variance, initial=0.0) / np.maximum(np.sum(variance), np.finfo(float).tiny)
-    if share > ONE_COLUMN and np.sum(varies) > 1:
-        largest = int(np.argmax(variance))
-        column = largest if columns is None else repr(str(columns[largest]))
-        warn(
-            f"column {column} of {name} has {share:.1%} of the variance, so the kernel hardly sees the others. Scale "
-            "the columns alike (StandardScaler) or by what they are worth (FeatureWidths). If they are weighted on "
-            "purpose, give the width as a number: 1, or for a search 0.25, 1, 4 and 16, suits FeatureWidths"
-        )
 
 
 def constant_but_for_rounding(width: np.ndarray, precision: float) -> np.ndarray:
@@ -236,13 +206,6 @@ def by_class(class_weight: Any, y: np.ndarray) -> Any:
 def factors_of(class_weight: dict, classes: np.ndarray) -> np.ndarray:
     """The weights of some classes."""
     return np.array([class_weight[label] for label in classes.tolist()], dtype=np.float64)
-
-
-def host_weights(sample_weight: Any, X: Any) -> np.ndarray:
-    """Checked weights of the rows of X on the host, with its dtype."""
-    if not isinstance(sample_weight, Number):
-        sample_weight = labels_on_host(sample_weight)
-    return check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=host_dtype(X), ensure_non_negative=True)
 
 
 def fewer_centers(centers: Any, n: int) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 
-_FLOOR = 1e-10  # of the largest eigenvalue of G: directions with less have as much
+_FLOOR = 1e-10  # share of the largest eigenvalue of G to which smaller eigenvalues are raised
 _SMALLEST, _LARGEST, _GRID = 1e-13, 1e2, 46  # ridges to try, in units of the largest squared singular value
 ROUNDING = (16 * np.finfo(np.float64).eps) ** 2  # share of a squared norm that is rounding error of its vector
 _STEP = 0.4  # of the grid over the logarithm of the ratio of signal and noise

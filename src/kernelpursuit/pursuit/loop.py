@@ -382,6 +382,8 @@ def propose(
 def tied(scores: np.ndarray, tolerance: Any, baseline: float = 0.0) -> np.ndarray:
     """Which scores tie with the best one; `propose` takes the lowest index among them.
 
+    A criterion knows how uncertain its scores are: see `tie_tolerance` of `Deflation`.
+
     `tolerance` is their uncertainty relative to the distance from `baseline`, one number or one for each.
     """
     best = int(np.argmax(scores))

@@ -15,10 +15,10 @@ Columns = TypeVar("Columns")
 def pairs_of_pieces(
     J: np.ndarray, width: int, rows: int, load: Callable[[np.ndarray], Columns]
 ) -> Iterator[tuple[slice, slice, Columns, Columns]]:
-    """All pairs of pieces of a pool of atoms, with the columns of both: what inner products within the pool need.
+    """All pairs of pieces of a pool of atoms, with the columns of both, for the inner products within the pool.
 
-    Two pieces may always take the room of the inner products. So all pairs together load no more columns than a pass
-    over `rows` atoms does, however small `width` is.
+    The columns of two pieces take as much memory as the p x p inner products of the pool at least, however small
+    `width` is. So all pairs together load no more columns than a pass over `rows` atoms.
 
     Parameters
     ----------

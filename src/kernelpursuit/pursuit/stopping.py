@@ -13,6 +13,10 @@ from kernelpursuit.pursuit.loop import Path, Stop, StopRule, checked_verdict, co
 
 UsedShares = Callable[[int], np.ndarray]
 
+_ROUNDING = 1e-12  # of leverages
+_NARROW, _WIDE = 0.75, 4.5  # of the standard error: chosen on five sets of several classes, judged on eleven
+_BEYOND = 2  # times the steps of the narrower margin: where the path ends at the latest
+
 
 @dataclass(frozen=True)
 class PredictableRule:
@@ -154,11 +158,6 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         return Stop(keep, "gcv", f"gcv after {keep} of {count(taken, 'step')} is as low as error rates can tell")
 
     return rule
-
-
-_ROUNDING = 1e-12  # of leverages
-_NARROW, _WIDE = 0.75, 4.5  # of the standard error: chosen on five sets of several classes, judged on eleven
-_BEYOND = 2  # times the steps of the narrower margin: where the path ends at the latest
 
 
 def search_charge(targets: Array, weights: Array | None = None) -> float:

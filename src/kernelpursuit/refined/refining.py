@@ -14,8 +14,9 @@ from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, from_host, gather, namespace, to_host
 from kernelpursuit.atoms.kernel import KernelDictionary
 from kernelpursuit.criteria.squares import Squares
+from kernelpursuit.fitting.fit_warnings import FEWEST_ROWS
 from kernelpursuit.fitting.placement import widest
-from kernelpursuit.fitting.training import FEWEST_ROWS, TrainingData, constant_but_for_rounding
+from kernelpursuit.fitting.training import TrainingData, constant_but_for_rounding
 from kernelpursuit.kernels.kernels import make_kernel
 from kernelpursuit.pursuit.loop import count, pursue
 from kernelpursuit.pursuit.stopping import n_atoms

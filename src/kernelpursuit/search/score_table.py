@@ -26,14 +26,14 @@ class Scores:
 
     @property
     def known(self) -> np.ndarray:
-        """The settings whose folds are all done; if there is none, the first one."""
+        """Scores of the settings of which all folds are finished; if there is none, those of the first setting."""
         return self.table[: max(1, self.n_done // self.table.shape[1])]
 
     def best(self, one_standard_error: bool) -> tuple[int, int]:
         """Index of the setting and number of atoms: the best, or after an early end the best that is known.
 
-        Settings whose folds are all done are compared. If there is none, the folds of the first one that are done
-        decide. If none of them is, the number of atoms is that of the path that was ended.
+        Settings of which all folds are finished are compared; if there is none, the finished folds of the first setting
+        decide. Without a finished fold, the number of atoms is that of the path that was ended.
         """
         known = self.known if self.n_done >= self.table.shape[1] else self.table[:1, : self.n_done]
         return (0, max(1, self.n_steps)) if np.all(np.isnan(known)) else best_pair(known, one_standard_error)

@@ -33,9 +33,9 @@ from kernelpursuit.fitting.classes import check_training_classes
 from kernelpursuit.fitting.constraints import AT_LEAST_ONE
 from kernelpursuit.fitting.model import with_input_weights
 from kernelpursuit.fitting.pipeline import say
-from kernelpursuit.fitting.placement import check_place, to_namespace_of
+from kernelpursuit.fitting.placement import check_place, host_weights, to_namespace_of
 from kernelpursuit.fitting.rows import is_collection, refuse_collections
-from kernelpursuit.fitting.training import check_training, host_weights
+from kernelpursuit.fitting.training import check_training
 from kernelpursuit.pursuit.loop import count
 from kernelpursuit.search.folds import (
     Judge,
