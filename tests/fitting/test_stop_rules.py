@@ -5,8 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from kernelpursuit import DenseDictionary, KMPClassifier, KMPRanker, KMPRegressor, PursuitSearchCV, Squares, pursue
 from kernelpursuit.fitting import rules
@@ -207,3 +211,12 @@ def test_a_fit_that_memory_ends_warns():
     with pytest.warns(ConvergenceWarning, match="the most that memory allows.* and a larger `memory`"):
         model = KMPRegressor(gamma=0.3, memory=2 * 10 * len(SMOOTH) * 8).fit(SMOOTH, WITHOUT_NOISE)
     assert len(model.support_) == 10
+
+
+def test_several_classes_have_two_atoms_each_at_least():
+    """Left-out error rates of 100 easy rows cannot tell three terms from six; new rows can."""
+    X, y = load_iris(return_X_y=True)
+    model = make_pipeline(StandardScaler(), KMPClassifier())
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(model, X, y, cv=folds).mean() > 0.96
+    assert len(model.fit(X, y)[-1].path_) >= 6

@@ -33,6 +33,7 @@ from kernelpursuit.ranking import group_sizes, wrong_pairs
 Rules = Callable[[AtomFamily, Any], list[StopRule]]  # from the atoms and the criterion
 IsError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 MOST_CHOSEN = 1000  # atoms that a rule may choose unasked: k of them on n rows take n k² operations, times `candidates`
+ATOMS_A_CLASS = 2  # least number of atoms for each of several classes, if a rule chooses
 EXPLAINED = 1e-10  # share of the loss without atoms at which nothing is left to explain
 
 
@@ -133,7 +134,8 @@ def class_rule(data: TrainingData, targets: np.ndarray, is_error: IsError, patie
             left_out = criterion.left_out()
             return data.source.total(weight_of_errors, is_error, targets, left_out, data.weights) / data.total
 
-        return [fewest_for_classes(error_rate, rows_counted(data), charge, patience)]
+        fewest = ATOMS_A_CLASS * targets.shape[1]
+        return [fewest_for_classes(error_rate, rows_counted(data), charge, patience, fewest)]
 
     return rules
 

@@ -125,14 +125,17 @@ def gcv_curve(path: Path, n: float | UsedShares, charge: float) -> np.ndarray:
     return np.where(left > 0, path.values("loss") / np.where(left > 0, left, 1) ** 2, np.inf)
 
 
-def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float, patience: int) -> StopRule:
+def fewest_for_classes(
+    error_rate: Callable[[], float], n: float, charge: float, patience: int, fewest: int = 0
+) -> StopRule:
     """The fewest steps whose `lowest_gcv` score is as low as error rates can tell from the lowest.
 
     The squared error of classes that are easily told apart falls long after their error rate does. A rate w on n rows
     has the standard error sqrt(w (1 - w) / n). Three quarters of it, as a share of w, is what a score may exceed the
     lowest by; where the left-out error rate is within the same margin of its lowest, so that more atoms do not help the
     classes, four and a half times the standard error. The path ends where the score did not fall for `patience` steps,
-    or after twice the steps that the narrower margin keeps: what is more would be given up again.
+    or after twice the steps that the narrower margin keeps: what is more would be given up again. At least `fewest`
+    steps are kept, if the score falls so long: few left-out errors of easy classes say little about new rows.
 
     Parameters
     ----------
@@ -140,6 +143,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         Share of the rows whose class is wrong when they are left out of the current fit; called once a step.
     n, charge, patience
         As in `lowest_gcv`.
+    fewest : int
     """
     rates = recorded("validation", lambda path: error_rate())
 
@@ -152,6 +156,7 @@ def fewest_for_classes(error_rate: Callable[[], float], n: float, charge: float,
         error = np.sqrt((1 - lowest) / (lowest * n))  # relative standard error
         narrow, wide = (int(np.argmax(curve[: best + 1] <= curve[best] * (1 + m * error))) for m in (_NARROW, _WIDE))
         keep = min(narrow, max(wide, int(np.argmax(known <= least + _NARROW * error * lowest))))
+        keep = max(keep, min(best, fewest))
         taken = len(curve) - 1
         if not path.ending and taken - best < patience and taken < _BEYOND * narrow + patience:
             return None
