@@ -208,3 +208,33 @@ def test_more_landmarks_than_rows_are_said_to_be_that(selection):
     assert model.path_.sentence == "no atom is left after 40 steps"
     with pytest.warns(ConvergenceWarning, match=r"no other atom would .* after \d+ steps: the other atoms lie in"):
         model.set_params(gamma=1e-4).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    "kernel", ["precomputed", rbf_kernel, (rbf_kernel, {})], ids=["precomputed", "function", "pair"]
+)
+def test_a_gamma_that_the_kernel_would_ignore_is_refused(kernel):
+    """As by scikit-learn's Nystroem."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    rows = rbf_kernel(X) if isinstance(kernel, str) else X
+    with pytest.raises(ValueError, match=r"gamma=0\.5 has no effect"):
+        PursuitNystroem(kernel, gamma=0.5, n_components=3).fit(rows)
+    PursuitNystroem(kernel, n_components=3).fit(rows)
+
+
+def test_a_kernel_of_two_rows_is_asked_for_each_value_once():
+    asked = []
+
+    def smaller(x, z):
+        asked.append((x, z))
+        return np.minimum(x, z).sum()
+
+    rows = np.random.default_rng(0).uniform(size=(10, 4))
+    PursuitNystroem(smaller, n_components=9).fit(rows)
+    pairs = 10 * 11 / 2
+    assert len(asked) <= pairs + 1 + 2 * (4 + 2)  # and a trial with few rows, whether it takes matrices
+
+
+def test_the_kernel_that_is_zero_on_the_diagonal_names_the_one_that_is_wanted():
+    with pytest.raises(ValueError, match="Take kernel='chi2'"):
+        PursuitNystroem("additive_chi2", n_components=3).fit(np.random.default_rng(0).uniform(size=(20, 2)))

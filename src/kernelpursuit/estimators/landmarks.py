@@ -180,6 +180,7 @@ class PursuitNystroem(
         -------
         self
         """
+        self._check_gamma()
         supervised = self.selection == "prefit"
         if supervised and y is None:
             raise ValueError(
@@ -309,6 +310,15 @@ class PursuitNystroem(
         for atom in self.path_.atoms:
             losses += [step.loss for step in criterion.take([int(atom)], weakness=0.0)] or losses[-1:]
         return np.array(losses)
+
+    def _check_gamma(self) -> None:
+        """Refuse a gamma that the kernel would ignore, as `Nystroem` does."""
+        name = self.kernel[0] if isinstance(self.kernel, tuple) and self.kernel else self.kernel
+        if self.gamma is not None and (callable(name) or is_precomputed(name)):
+            raise ValueError(
+                f"gamma={self.gamma} has no effect with kernel={self.kernel!r}: leave it None. A function has its "
+                "parameters in a pair, as in kernel=(function, {'gamma': 0.5})"
+            )
 
     def _make_kernel(self, X: Any) -> Kernel:
         """The kernel, with the gamma that `Nystroem` would take where none is given."""

@@ -128,7 +128,8 @@ def rayleigh(
     criterion = make(dictionary, selection=selection, weights=data.weights, rng=rng)
     if not criterion.available.any():
         found = "k(x, x) < 0 or = 0" if criterion.indefinite else "k(x, x) = 0"
-        raise ValueError(f"kernel gives {found} at every row of X: there is nothing to span")
+        wanted = ". Take kernel='chi2'" if any(one.name == "additive_chi2" for one in family.kernels) else ""
+        raise ValueError(f"kernel gives {found} at every row of X: there is nothing to span{wanted}")
     if selection == "rayleigh" and criterion.diagonal.max() < np.sqrt(np.finfo(float).tiny):  # no score would be left
         raise ValueError("kernel gives values on X whose squares vanish: scale X, or change kernel or gamma")
     return criterion
