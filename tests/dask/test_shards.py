@@ -13,7 +13,7 @@ from kernelpursuit.dask.atoms import RemoteDictionary, dictionary_at
 from kernelpursuit.dask.cluster import shares
 from kernelpursuit.dask.criteria import RemoteSquares
 from kernelpursuit.dask.scratch import StoredBlock, open_array, store_chunk
-from kernelpursuit.dask.shard import Block, Command, Ref, Shard, nodes_within
+from kernelpursuit.dask.shard import Block, Command, Ref, Shard, moments, nodes_within
 from kernelpursuit.fitting.atom_family import AtomFamily
 from kernelpursuit.fitting.training import TrainingData
 from kernelpursuit.kernels import make_kernel
@@ -57,6 +57,15 @@ def everything_in_files(monkeypatch, tmp_path):
     """A directory; arrays that are small go to files as well."""
     monkeypatch.setattr("kernelpursuit.dask.scratch.SMALL", 0)
     return tmp_path
+
+
+def test_moments_of_shards_without_weight():
+    """Means of rows of weight 0 are not defined, and must not make the others undefined."""
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    weights = np.where(np.arange(30) < 20, 0.0, 2.0)
+    program, (X, W) = program_of(x, weights, cuts=[10, 20])
+    found = program.reduce(moments, X, W, how="moments")
+    np.testing.assert_allclose(found, moments(x[20:], weights[20:]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])

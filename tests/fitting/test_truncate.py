@@ -176,3 +176,14 @@ def test_a_target_in_a_column_is_the_same_model():
     column, vector = kp.KMPRegressor(7).fit(X, Y[:, None]), kp.KMPRegressor(7).fit(X, Y)
     assert column.predict(X).shape == (len(X), 1)
     np.testing.assert_array_equal(column.predict(X)[:, 0], vector.predict(X))
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"variant": "basic"}], ids=str)
+def test_without_atoms_and_constant_the_loss_is_that_of_zero(options):
+    X, y = data(40)
+    model = kp.KMPRegressor(0, fit_intercept=False, alpha=0.0, **options).fit(X, 3 + y)
+    np.testing.assert_array_equal(model.predict(X), np.zeros(40))
+    first = kp.KMPRegressor(1, fit_intercept=False, alpha=0.0, **options).fit(X, 3 + y).path_
+    assert model.path_.start.loss == pytest.approx(first.start.loss, rel=1e-12) and len(model.path_) == 0
+    if not options.get("loss"):
+        assert model.path_.start.loss == pytest.approx(np.mean((3 + y) ** 2), rel=1e-12)
