@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.arrays import column_means, gather, namespace, on_host, to_host
+from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.fitting.callbacks import with_callbacks
 from kernelpursuit.fitting.classes import (
     as_labels,
@@ -145,7 +146,10 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         -------
         self
         """
-        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_targets) as data:
+        with (
+            one_blas_thread.for_small_fit(),
+            rows_of_fit(self, X, y, sample_weight, self._check_rows, as_targets) as data,
+        ):
             self._one_target = data.given_y.ndim == 1
             return self._fit_rows(data.source.bring_few(data))
 
@@ -315,7 +319,10 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         -------
         self
         """
-        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data:
+        with (
+            one_blas_thread.for_small_fit(),
+            rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data,
+        ):
             return self._fit_rows(data.source.bring_few(data))
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
