@@ -40,6 +40,8 @@ from kernelpursuit.refined.refining import (
     warn_of_few_rows,
 )
 
+VANISHED = 1e12  # standard deviations of an input from its mean, where all terms are 0; squares of more may overflow
+
 
 class RefinedKMPRegressor(ValueScore, RefinedModel):
     """Kernel regression with few terms that moved to where they serve best. Nothing needs to be tuned or scaled.
@@ -216,7 +218,11 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         X = self._check_new(X, "predict")
         fit, unit, inflation = self._uncertainty
         warn_of_few_rows(fit)
-        variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(widest(X)))
+        variance = np.ones(X.shape[0])
+        if fit is not None:
+            with np.errstate(over="ignore"):
+                rows = self._frame(widest(X))
+            variance = fit.variance(namespace(rows).clip(rows, -VANISHED, VANISHED))
         std = np.sqrt(variance)[:, None] * (np.sqrt(inflation) * unit)
         return as_like(std[:, 0] if self._one_target else std, X)
 
