@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 
@@ -16,6 +17,7 @@ from sklearn.utils.validation import _check_feature_names as check_feature_names
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
+from threadpoolctl import ThreadpoolController
 
 try:
     from sklearn.callback import CallbackSupportMixin  # from 1.9 on
@@ -45,9 +47,21 @@ __all__ = [
     "fit_context",
     "get_config",
     "num_samples",
+    "one_openmp_thread",
     "safe_indexing",
     "usable_threads",
 ]
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    """The OpenMP libraries of this process; finding them takes milliseconds, so once."""
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def one_openmp_thread() -> AbstractContextManager:
+    """scikit-learn's loops in the thread of the caller: in a forked child they would wait for threads of its parent."""
+    return _openmp().limit(limits=1)
 
 
 @cache

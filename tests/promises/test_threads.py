@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kernelpursuit import KMPRegressor
+from kernelpursuit import KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.atoms.threads import _of_scipy, one_blas_thread
 from kernelpursuit.fitting.pipeline import ONE_THREAD_ROWS, threads_for
 from kernelpursuit.parameters import columns
@@ -47,6 +47,24 @@ def test_a_fit_has_one_and_gives_them_back_when_it_fails():
         for table in (pd.DataFrame(X), X.tolist(), sparse.csr_array(X)):
             with threads_for(table):
                 assert threads() == {1}
+
+
+class Watch(np.random.RandomState):
+    """Random numbers that note how many threads there are when a fit draws them."""
+
+    def randint(self, *args, **options):
+        self.seen = threads()
+        return super().randint(*args, **options)
+
+
+@pytest.mark.parametrize("rows", [60, ONE_THREAD_ROWS + 1])
+@pytest.mark.parametrize("make", [RefinedKMPRegressor, RefinedKMPClassifier])
+def test_a_refined_fit_has_one_for_any_number_of_rows(make, rows):
+    X, watch = np.random.default_rng(0).normal(size=(rows, 2)), Watch(0)
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        make(3, epochs=1, random_state=watch).fit(X, X[:, 0] > 0)
+        assert watch.seen == {1} and threads() == before
 
 
 def test_fits_that_overlap_give_threads_back_when_the_last_one_ends():

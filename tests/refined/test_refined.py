@@ -327,6 +327,17 @@ def test_without_noise_the_deviation_is_of_the_size_of_the_errors():
     assert 0.7 < ratio < 3, ratio
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of the means
+def test_rows_however_far_have_the_deviation_of_those_where_all_terms_vanish():
+    X, y = smooth(100)
+    model = RefinedKMPRegressor(5, random_state=0).fit(X, y)
+    far, farther = (
+        model.predict(size * np.array([[1.0, 0, 0], [1, 1, 1], [-1, 1, 0]]), return_std=True)
+        for size in (1e3, np.array([[1e160], [1e308], [1.7e308]]))
+    )
+    np.testing.assert_allclose(farther, far)
+
+
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_deviations_of_few_rows_say_that_they_mean_little(n):
     X, y = smooth(20)

@@ -83,7 +83,10 @@ class _OneBlasThread:
         return self._hold("all" if scipy_too else "numpy")
 
     def for_small_fit(self) -> AbstractContextManager[None]:
-        """BLAS held at one thread because a fit is small. It does not count as held for threads of tiles."""
+        """BLAS held at one thread because the arrays of a fit are small, which does not count as held for tiles.
+
+        Those of refined terms are small for any number of rows.
+        """
         return self._hold("small")
 
     @contextmanager

@@ -8,6 +8,7 @@ arrays: short forms of the same kernels keep them where they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -17,6 +18,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from kernelpursuit._sklearn import one_openmp_thread
 from kernelpursuit.arrays import Array, column_means, from_host, gather, in_double, namespace
 from kernelpursuit.kernels.gaussian import (
     NOT_FINITE,
@@ -87,7 +89,9 @@ class Kernel:
         if self.function is None and not on_host:
             return _array_kernel(X, Z, self.name, **self.params)
         if self.function is None or self.of_rows:
-            return pairwise_kernels(X, Z, metric=self.function or self.name, **self.params)
+            loops = self.name == "laplacian" and sparse.issparse(X)  # the one kernel that scikit-learn has in OpenMP
+            with one_openmp_thread() if loops else nullcontext():
+                return pairwise_kernels(X, Z, metric=self.function or self.name, **self.params)
         values = self.function(X, Z, **self.params)
         values = values.toarray() if sparse.issparse(values) else values  # those of sparse data may be sparse
         if np.shape(values) != (X.shape[0], Z.shape[0]):

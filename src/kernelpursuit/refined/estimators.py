@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kernelpursuit._sklearn import StrOptions, fit_context
 from kernelpursuit.arrays import column_means, gather, namespace, on_host, to_host
+from kernelpursuit.atoms.threads import one_blas_thread
 from kernelpursuit.fitting.callbacks import with_callbacks
 from kernelpursuit.fitting.classes import (
     as_labels,
@@ -38,6 +39,8 @@ from kernelpursuit.refined.refining import (
     squared_errors,
     warn_of_few_rows,
 )
+
+VANISHED = 1e12  # standard deviations of an input from its mean, where all terms are 0; squares of more may overflow
 
 
 class RefinedKMPRegressor(ValueScore, RefinedModel):
@@ -145,7 +148,10 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         -------
         self
         """
-        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_targets) as data:
+        with (
+            one_blas_thread.for_small_fit(),
+            rows_of_fit(self, X, y, sample_weight, self._check_rows, as_targets) as data,
+        ):
             self._one_target = data.given_y.ndim == 1
             return self._fit_rows(data.source.bring_few(data))
 
@@ -212,7 +218,11 @@ class RefinedKMPRegressor(ValueScore, RefinedModel):
         X = self._check_new(X, "predict")
         fit, unit, inflation = self._uncertainty
         warn_of_few_rows(fit)
-        variance = np.ones(X.shape[0]) if fit is None else fit.variance(self._frame(widest(X)))
+        variance = np.ones(X.shape[0])
+        if fit is not None:
+            with np.errstate(over="ignore"):
+                rows = self._frame(widest(X))
+            variance = fit.variance(namespace(rows).clip(rows, -VANISHED, VANISHED))
         std = np.sqrt(variance)[:, None] * (np.sqrt(inflation) * unit)
         return as_like(std[:, 0] if self._one_target else std, X)
 
@@ -315,7 +325,10 @@ class RefinedKMPClassifier(ClassifierMixin, RefinedModel):
         -------
         self
         """
-        with rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data:
+        with (
+            one_blas_thread.for_small_fit(),
+            rows_of_fit(self, X, y, sample_weight, self._check_rows, as_labels) as data,
+        ):
             return self._fit_rows(data.source.bring_few(data))
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:

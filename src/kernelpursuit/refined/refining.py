@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.cluster import kmeans_plusplus
 
 from kernelpursuit._warning import warn
 from kernelpursuit.arrays import Array, eps, from_host, gather, namespace, to_host
@@ -39,7 +37,7 @@ WEAKNESS = 0.5  # how near to the best each chosen atom must come
 PURSUED = 300  # atoms chosen by pursuit; of more than that, rows drawn at random do as well once they have moved
 NARROWER, TRIES = 4.0, 4  # where a width has too few independent atoms, the next is this much narrower
 LEAST_WEIGHT = 9.0  # a weight of 0 is taken for exp(-9)
-MEANS_STEPS = 30  # of k-means, whose clusters need not be settled: their means only have to be spread out
+MEANS_STEPS, SETTLED = 30, 1e-4  # of k-means; the squared move, of the mean variance of the inputs, that ends it sooner
 BOUND_STEPS = 100  # iterations of L-BFGS for the bound: it does not overfit, and hardly rises any more after them
 SCREENED = 20  # of these, after which only the highest of several starts goes on
 LIKENESS, OVER_INPUTS = (1.0, 3.0), 120  # limits of the precision of ln w around its mean, which is 120 over the inputs
@@ -308,13 +306,28 @@ def placed(task: Task, k: int, start: Start, rng: np.random.Generator) -> Atoms:
 def means(task: Task, k: int, width: float, rng: np.random.Generator) -> Atoms:
     """Atoms at the means of clusters of the rows: spread out over all inputs, whatever the targets."""
     part, d = some_rows(task, k, rng), task.X.shape[1]
-    clusters = KMeans(min(k, len(part.Y)), n_init=1, max_iter=MEANS_STEPS, random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        found = clusters.fit(to_host(part.X), sample_weight=part.weights).cluster_centers_
+    X, weights = to_host(part.X), np.ones(len(part.Y)) if part.weights is None else part.weights
+    found = cluster_means(X, weights, min(k, len(X)), int(rng.integers(2**31)))
     _, distinct = np.unique(np.round(found, 8), axis=0, return_index=True)
     centers = found[distinct]
     return Atoms(centers, np.full(len(centers), np.log(width / task.variance())), np.zeros(d))
+
+
+def cluster_means(X: np.ndarray, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Means of `k` clusters of the rows of X, (k, d), by k-means. They only have to be spread out.
+
+    It is written out because the threads of scikit-learn's do not survive a fork: a fit in a child would wait for them.
+    """
+    centers, _ = kmeans_plusplus(X, k, sample_weight=weights, random_state=seed)
+    hardly = SETTLED * np.mean(np.var(X, axis=0))
+    for _ in range(MEANS_STEPS):
+        nearest = np.argmin(np.sum(centers * centers, axis=1) - 2 * X @ centers.T, axis=1)
+        members = weights * (nearest == np.arange(k)[:, None])
+        total = np.sum(members, axis=1)[:, None]
+        before, centers = centers, np.where(total > 0, members @ X / np.where(total > 0, total, 1.0), centers)
+        if np.sum((centers - before) ** 2) <= hardly:
+            break
+    return centers
 
 
 def likeness_for(inputs: int) -> float:
