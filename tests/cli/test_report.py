@@ -89,6 +89,13 @@ def test_a_real_browser_has_no_complaint(pages, task, tmp_path):
     assert "CONSOLE" not in result.stderr
 
 
+def test_a_table_of_one_column():
+    """Its rows vary in one direction alone."""
+    frame = pd.DataFrame({"a": np.random.default_rng(0).normal(size=60)})
+    table = Table("t.csv", frame, np.sin(frame["a"].to_numpy()), "y", "regression", {"a": "number"})
+    assert "Where the centres are" in page.page_html(fit_table(table, n_atoms=2), "m.model")
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3e6, 2e5), (0.001, 0.0013), (5, 5.5)])
 def test_ticks_lie_within(low, high):
     found = drawings.axis_ticks(low, high, 5)

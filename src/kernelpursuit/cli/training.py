@@ -268,7 +268,8 @@ def centres_in_plane(model: Any, X: NDArray[Any], y: NDArray[Any]) -> dict[str, 
     rows = np.random.default_rng(0).permutation(len(y))[:ROWS_SHOWN]
     Z, C = (part * model.input_weights_ for part in (X[rows], model.centers_))
     middle = Z.mean(axis=0)
-    axes = np.linalg.svd(Z - middle, full_matrices=False)[2][:2]
+    directions = np.linalg.svd(Z - middle, full_matrices=False)[2][:2]
+    axes = np.pad(directions, ((0, 2 - len(directions)), (0, 0)))  # of one input there is but one
     size = np.abs(model.dual_coef_).reshape(len(C), -1).max(axis=1)
     return {
         "rows": ((Z - middle) @ axes.T).tolist(),
