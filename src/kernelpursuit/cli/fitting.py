@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, get_args
 
 from kernelpursuit.cli.model import TableModel
@@ -111,18 +113,42 @@ def write_model(model: TableModel, out: str, say: Say, resume: str | None = None
     """Write the model, read it back, and say how to use it; the journals are removed then."""
     from kernelpursuit.cli.training import journals
 
-    try:
-        save(model, out)
-        if os.path.isfile(out):  # not a pipe, nor a device
-            load(out)
-    except ValueError as error:
-        hint = "leave out columns of many different texts (--drop COLUMN)"
-        raise TableError(f"the model cannot be read back: {error}. If it is too large, {hint}") from error
+    with kept_if_unwritten(model, resume):
+        try:
+            save(model, out)
+            if os.path.isfile(out):  # not a pipe, nor a device
+                load(out)
+        except ValueError as error:
+            hint = "leave out columns of many different texts (--drop COLUMN)"
+            raise TableError(f"the model cannot be read back: {error}. If it is too large, {hint}") from error
     for file in [] if resume is None else journals(resume):
         os.remove(file)
     size = f" ({os.path.getsize(out) / 1e3:.0f} kB)" if os.path.isfile(out) else ""
     say(f"Wrote {out}{size}, fitted to all {model.about['rows']} rows. Next:")
     say(f"  kernelpursuit predict {out} TABLE        kernelpursuit report {out} --out report.html")
+
+
+@contextmanager
+def kept_if_unwritten(model: TableModel, resume: str | None = None) -> Iterator[None]:
+    """Keep a model among the temporary files where what is made of it cannot be written, and say where it is."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader has gone
+        raise
+    except OSError as error:
+        place = error.filename or "standard output"
+        raise TableError(f"{place}: {error.strerror}; {kept_elsewhere(model, resume)}") from error
+
+
+def kept_elsewhere(model: TableModel, resume: str | None) -> str:
+    """Write a model among the temporary files and say where it is, or from where its fit goes on."""
+    try:
+        file = os.path.join(tempfile.mkdtemp(prefix="kernelpursuit-"), "model")
+        save(model, file)
+        return f"the model is in {file}"
+    except OSError:
+        lost = "the model could not be kept elsewhere"
+        return lost if resume is None else f"{lost}; the same call goes on from {resume}"
 
 
 def is_model(path: str) -> bool:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+HIDDEN = ".kernelpursuit-"  # how the names of files begin that are not yet complete
+
 
 class ModelFileError(ValueError):
     """A file that is not a whole model file of a known version; the message is one line."""
@@ -20,22 +22,33 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Any]:
     """A stream of bytes that become the file `path` when all are written; an interrupt or an error leaves the old one.
 
     A symbolic link stays one: the file that it names is replaced. The new file has the permissions of the old one. What
-    is no regular file (a pipe, a device) cannot be replaced, and is written as the bytes come.
+    is no regular file (a pipe, a device) cannot be replaced, and is written as the bytes come. An error of the system
+    names `path`, not the hidden file that is written first.
     """
     place = Path(os.path.realpath(path))
-    if os.path.exists(path) and not place.is_file():  # the /dev/fd/63 of a shell is a link to no path at all
-        with open(path, "wb") as stream:
-            yield stream
-        return
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    temporary = None
     try:
+        if os.path.exists(path) and not place.is_file():  # the /dev/fd/63 of a shell is a link to no path at all
+            with open(path, "wb") as stream:
+                yield stream
+            return
+        descriptor, temporary = tempfile.mkstemp(prefix=HIDDEN, dir=place.parent)
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
         os.chmod(temporary, permissions(place))
         os.replace(temporary, place)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        if temporary is not None:
+            os.unlink(temporary)
+        if isinstance(error, OSError) and is_of_writing(error):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
+
+
+def is_of_writing(error: OSError) -> bool:
+    """Whether an error is that of a new file, and not of another that is read meanwhile."""
+    of_hidden = error.filename is None or Path(str(error.filename)).name.startswith(HIDDEN)
+    return error.errno is not None and of_hidden
 
 
 def permissions(place: Path) -> int:
