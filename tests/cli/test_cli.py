@@ -194,7 +194,7 @@ def test_comparison_of_a_table(run, task):
         assert 0.8 * spread < errors["chance (no inputs)"] < 1.3 * spread
     for words in ("has not seen", "of the terms", "HistGradientBoosting (", "always naming"):
         assert words in result.stdout
-    assert "balanced" not in result.stdout  # neither a column nor a word about one
+    assert "log loss" not in result.stdout  # neither a column nor a word about one
 
 
 @pytest.mark.usefixtures("few_settings")
@@ -214,8 +214,8 @@ def test_comparison_as_json(run):
     assert all(boosting[w] > boosting[e] > 0 for w, e in zip(whole, encoded, strict=True))
     assert first["rows"] == ROWS and first["conclusion"].startswith("In words")
     text = run("compare", "t.parquet", "--target", "y", "--repeats", "1").stdout
-    assert "balanced" in next(line for line in text.splitlines() if line.startswith("model "))
-    assert '"balanced" is the' in text
+    assert "log loss" in next(line for line in text.splitlines() if line.startswith("model "))
+    assert "Log loss judges" in text and all(len(line) <= 80 for line in text.splitlines()[4:16])
 
 
 @pytest.mark.usefixtures("few_settings")
@@ -248,7 +248,8 @@ def test_the_data_that_come_with_scikit_learn():
 def record(family: str, wrong: int, terms: float | None, microseconds: float = 1.0, **scores) -> reporting.ModelSummary:
     losses = np.zeros(1000)
     losses[:wrong] = 1.0
-    return reporting.ModelSummary(family, family, [wrong / 1000], [losses], scores, terms, 0.1, microseconds, 0.1, 1.0)
+    times = (0.1, microseconds, 0.1, 1.0)
+    return reporting.ModelSummary(family, family, [wrong / 1000], [losses], scores, {}, [], terms, *times)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians
-from kernelpursuit.cli.scores import class_scores, error_of, losses_of
+from kernelpursuit.cli.scores import class_scores, error_of, log_losses, losses_of, never_named, ranking_losses
 from kernelpursuit.cli.tables import Table, Task
 
 TEST_SHARE = 0.3
@@ -69,7 +69,9 @@ class SplitResult:
 
     error: float
     losses: NDArray[np.float64]  # of each test row: 0 or 1, or the squared error in the units of the target
-    scores: dict[str, float]  # balanced accuracy and area under the ROC curve, of classes
+    scores: dict[str, float]  # those of `class_scores`, of classes
+    class_losses: dict[str, NDArray[np.float64]]  # of each test row by measures that see rare classes, if there are any
+    never_named: list[str]  # classes
     terms: int | None
     fit_seconds: float  # from the table on, as a user has them
     predict_us: float  # per row
@@ -243,14 +245,22 @@ def measure_contender(contender: Contender, split: Split) -> SplitResult:
 
         predicted = predict()
         predict_us = 1e6 * shortest_seconds(predict) / len(split.y_test)
-        scores = {}
+        scores: dict[str, float] = {}
+        class_losses: dict[str, NDArray[np.float64]] = {}
         if split.task == "classification":
-            scores = class_scores(split.y_test, predicted, ranking_values(model, test))
+            values = ranking_values(model, test)
+            probabilities = model.predict_proba(test) if hasattr(model, "predict_proba") else None
+            scores = class_scores(split.y_test, predicted, values, probabilities)
+            class_losses["AUC"] = ranking_losses(split.y_test, values)
+            if probabilities is not None:
+                class_losses["log loss"] = log_losses(split.y_test, probabilities)
+    never = never_named(split.y_test, predicted) if class_losses else []
     losses = losses_of(split.task, split.y_test, predicted) * split.unit**2
     terms = None if contender.count_terms is None else contender.count_terms(model)
     split.found[contender.name] = terms
     whole = inputs.fit_seconds + fit_seconds, inputs.predict_us + predict_us
-    return SplitResult(error_of(split.task, losses), losses, scores, terms, *whole, fit_seconds, predict_us)
+    error = error_of(split.task, losses)
+    return SplitResult(error, losses, scores, class_losses, never, terms, *whole, fit_seconds, predict_us)
 
 
 def ranking_values(model: Any, X: Any) -> NDArray[Any]:

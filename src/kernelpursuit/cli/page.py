@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelpursuit.cli import drawings
-from kernelpursuit.cli.fitting import judgement_in_words, summary_of_kinds
+from kernelpursuit.cli.fitting import is_judged_unequal, judgement_in_words, summary_of_kinds
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.scores import ERROR, quantity, share_text
 from kernelpursuit.cli.sources import printable
@@ -68,6 +68,7 @@ def page_html(model: TableModel, file: str) -> str:
         centres=Markup(drawings.draw_centres(shown["centres"], model.task, classes)),
         keys=colour_keys(model.task, classes),
         peers=peer_rows(model, text),
+        unequal=is_judged_unequal(about["held_out"]),
         columns=column_rows(model, text),
         more_columns=max(0, len(about["columns"]) - COLUMNS_SHOWN),
         read=f"{about['rows']} rows, {len(model.kinds)} columns ({summary_of_kinds(model.kinds)}).",
@@ -93,25 +94,30 @@ def number_tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
     ]
     if model.task == "regression":
         return [*found, {"value": percent(held["explained"]), "name": "of the variance explained"}]
+    if is_judged_unequal(held):
+        found.append({"value": f"{held['log loss']:.3f}", "name": f"log loss (chance {held['chance log loss']:.3f})"})
     if held["unequal"]:
         found.append({"value": f"{held['balanced accuracy']:.3f}", "name": "balanced accuracy (classes are unequal)"})
     return [*found, {"value": f"{held['AUC']:.3f}", "name": "area under the ROC curve"}]
 
 
 def peer_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
-    """Rows of the table of peers, best first."""
+    """Rows of the table of peers, best first; where classes are unequal, by the area under the ROC curve."""
     held = model.about["held_out"]
-    listed = [{"model": OURS, "error": held["error"], "terms": held["terms"], "ours": True}, *model.about["peers"]]
-    worst = max(one["error"] for one in listed) or 1.0
+    listed = [{"model": OURS, **held, "ours": True}, *model.about["peers"]]
+    unequal = is_judged_unequal(held)
+    lost = [1 - one["AUC"] if unequal else one["error"] for one in listed]
+    worst = max(lost) or 1.0
     return [
         {
             "model": COMMON_NAMES.get(one["model"], one["model"]),
             "error": text(one["error"]),
+            "area": f"{one['AUC']:.3f}" if unequal else "",
             "terms": "" if one["terms"] is None else one["terms"],
-            "width": round(100 * one["error"] / worst, 1),
+            "width": round(100 * lost[place] / worst, 1),
             "ours": one.get("ours", False),
         }
-        for one in sorted(listed, key=lambda one: one["error"])
+        for place, one in sorted(enumerate(listed), key=lambda pair: lost[pair[0]])
     ]
 
 

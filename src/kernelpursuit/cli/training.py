@@ -16,6 +16,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
+from kernelpursuit.cli.contenders import ranking_values
 from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians, source_columns
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import Say
@@ -26,7 +27,9 @@ from kernelpursuit.cli.scores import (
     class_scores,
     error_of,
     interval_of,
+    log_losses,
     losses_of,
+    never_named,
 )
 from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Table
 
@@ -144,13 +147,16 @@ def held_out_scores(
     losses = losses_of(table.task, y_test, predicted)
     chance = losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test)))
     low, high = interval_of(table.task, losses)
-    scores = {"rows": len(y_test), "error": error_of(table.task, losses), "low": low, "high": high}
+    scores: dict[str, Any] = {"rows": len(y_test), "error": error_of(table.task, losses), "low": low, "high": high}
     scores |= {"chance": error_of(table.task, chance), "terms": len(model.centers_)}
     if table.task == "regression":
         explained = float(1 - losses.mean() / chance.mean())
         return scores | {"explained": explained, "learned": beats_chance([losses], [chance], {})}
-    of_classes = class_scores(y_test, predicted, model.predict_proba(X_test))
+    probabilities = model.predict_proba(X_test)
+    of_classes = class_scores(y_test, predicted, probabilities, probabilities)
     learned = beats_chance([losses], [chance], of_classes)
+    shares = np.tile(np.unique(y, return_counts=True)[1] / len(y), (len(y_test), 1))
+    scores |= {"chance log loss": float(log_losses(y_test, shares).mean()), "never": never_named(y_test, predicted)}
     return scores | of_classes | {"unequal": are_unequal(table.y), "learned": learned}
 
 
@@ -163,30 +169,33 @@ def peer_errors(
     classes = table.task == "classification"
     y, y_test = table.y[train], table.y[test]
     boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    frame = minus_medians(table.frame)
-    boosted = tabular_pipeline(boosting(random_state=seed)).fit(frame.iloc[train], y)
-    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
+    linear = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
+    machine = SVC() if classes else SVR()
     center, unit = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
     targets = y if classes else (y - center) / unit
-    machine = make_pipeline(make_scaler(), SVC() if classes else SVR()).fit(X[few], targets[few])
-    linear = make_pipeline(
-        make_scaler(), LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
-    )
-    linear.fit(X, targets)
-
-    def in_units_of_target(values: NDArray[Any]) -> NDArray[Any]:
-        return values if classes else values * unit + center
-
-    found = {
-        "chance": (chance_prediction(table.task, y, len(y_test)), None),
-        "HistGradientBoosting": (boosted.predict(frame.iloc[test]), None),
-        type(machine[-1]).__name__: (in_units_of_target(machine.predict(X_test)), len(machine[-1].support_)),
-        "LogisticRegression" if classes else "Ridge": (in_units_of_target(linear.predict(X_test)), None),
+    frame = minus_medians(table.frame)
+    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
+    trees = tabular_pipeline(boosting(random_state=seed)).fit(frame.iloc[train], targets)
+    fitted = {
+        "HistGradientBoosting": (trees, frame.iloc[test]),
+        type(machine).__name__: (make_pipeline(make_scaler(), machine).fit(X[few], targets[few]), X_test),
+        "LogisticRegression" if classes else "Ridge": (make_pipeline(make_scaler(), linear).fit(X, targets), X_test),
     }
-    return [
-        {"model": name, "error": error_of(table.task, losses_of(table.task, y_test, predicted)), "terms": terms}
-        for name, (predicted, terms) in found.items()
-    ]
+    chance = error_of(table.task, losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test))))
+    found: list[dict[str, Any]] = [{"model": "chance", "error": chance, "terms": None, "AUC": 0.5}]
+    for name, (model, rows) in fitted.items():
+        predicted = model.predict(rows) if classes else model.predict(rows) * unit + center
+        terms = len(machine.support_) if model[-1] is machine else None
+        found.append({"model": name, "error": error_of(table.task, losses_of(table.task, y_test, predicted))})
+        found[-1] |= {"terms": terms} | (peer_scores(model, rows, y_test, predicted) if classes else {})
+    return found
+
+
+def peer_scores(model: Any, rows: Any, y_test: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
+    """Area under the ROC curve, and log loss of what has probabilities."""
+    probabilities = model.predict_proba(rows) if hasattr(model, "predict_proba") else None
+    scores = class_scores(y_test, predicted, ranking_values(model, rows), probabilities)
+    return {measure: scores[measure] for measure in ("AUC", "log loss") if measure in scores}
 
 
 def error_curve(
