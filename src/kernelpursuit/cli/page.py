@@ -63,7 +63,7 @@ def page_html(model: TableModel, file: str) -> str:
         task=model.task,
         classes=[printable(label) for label in classes],
         error_name=ERROR[model.task],
-        curve=Markup(drawings.draw_error_curve(about, error_name, text)),
+        curve=Markup(error_curve_of(model, error_name, text)),
         fit=Markup(fit),
         centres=Markup(drawings.draw_centres(shown["centres"], model.task, classes)),
         keys=colour_keys(model.task, classes),
@@ -81,6 +81,23 @@ def page_html(model: TableModel, file: str) -> str:
 def percent(value: float) -> str:
     """A share."""
     return share_text(value, decimals=1).replace("%", " %")
+
+
+def error_curve_of(model: TableModel, error_name: str, text: Any) -> str:
+    """The picture of error against number of terms; none where an older file has that of models of another kind."""
+    held, curve = model.about["held_out"], model.about["curve"]
+    if "terms" not in curve:
+        return ""
+    boosting = next(peer for peer in model.about["peers"] if peer["model"] == "HistGradientBoosting")
+    if is_judged_unequal(held):
+        ours = {"terms": held["terms"], "error": held["log loss"]}
+        return drawings.draw_error_curve(curve, ours, boosting["log loss"], "log loss", decimals)
+    return drawings.draw_error_curve(curve, held, boosting["error"], error_name, text)
+
+
+def decimals(value: float) -> str:
+    """A log loss."""
+    return f"{value:.3f}"
 
 
 def number_tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
@@ -122,9 +139,12 @@ def peer_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
 
 
 def column_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
-    """Rows of the table of columns, the most useful first."""
-    listed = model.about["columns"][:COLUMNS_SHOWN]
-    most = max((one["rise"] for one in listed), default=0.0) or 1.0
+    """Rows of the table of columns, the most useful first; a full bar is worth all that was learned."""
+    listed, held = model.about["columns"][:COLUMNS_SHOWN], model.about["held_out"]
+    learned = held["chance"] - held["error"]
+    if is_judged_unequal(held):
+        learned, text = held["chance log loss"] - held["log loss"], decimals
+    most = max([one["rise"] for one in listed] + [learned]) or 1.0
     return [
         {
             "column": printable(one["column"]),
