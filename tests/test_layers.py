@@ -124,6 +124,12 @@ def test_modules_import_each_other_in_one_direction():
     TopologicalSorter({module: targets & set(graph) for module, targets in graph.items()}).prepare()  # or CycleError
 
 
+def test_the_package_shows_what_it_has_and_not_how_it_gets_it():
+    shown = dir(kernelpursuit)
+    assert not {"Any", "annotations", "import_module"} & {*shown}
+    assert {"__version__", "KMPRegressor", "load", "bounds"} < {*shown}
+
+
 def test_public_names_exist():
     for name in [*kernelpursuit._HOME, *kernelpursuit._MODULES]:
         assert getattr(kernelpursuit, name) is not None

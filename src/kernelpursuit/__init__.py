@@ -51,7 +51,7 @@ __all__ = sorted(_HOME)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted({"__version__", *_HOME, *_MODULES})
 
 
 def __getattr__(name: str) -> Any:

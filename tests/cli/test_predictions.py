@@ -244,3 +244,25 @@ def test_the_command_says_which_column_is_there_twice(files, kind, tmp_path):
 def test_the_command_does_not_mind_another_column_twice(files):
     result = CliRunner().invoke(cli, ["predict", str(files / "m"), "-"], input="c,a,c\n1,2,4\n")
     assert result.exit_code == 0 and len(result.stdout.splitlines()) == 2
+
+
+# ------------------------------------------------------------------------------------- classes that look like formulas
+
+
+@pytest.mark.parametrize("out", ["csv", "parquet", "standard output"])
+def test_classes_that_a_spreadsheet_would_run_are_said_to_be_some(tmp_path, out):
+    """They are written as they are, as another form would be another class."""
+    formula = "=cmd|' /C calc'!A0"
+    target = pa.array(np.where(HIGH, formula, "-3"))  # a number is none
+    save(model_of(read(tmp_path, target)), tmp_path / "m")
+    place = tmp_path / f"out.{out}"
+    call = ["predict", str(tmp_path / "m"), str(tmp_path / "t.parquet")]
+    result = CliRunner().invoke(cli, call if out.startswith("standard") else [*call, "--out", str(place)])
+    assert result.exit_code == 0
+    if out == "parquet":
+        assert result.stderr == ""
+        return
+    assert result.stderr == (
+        f'kernelpursuit: "{formula}" begins as a formula: have a spreadsheet read the predictions as text\n'
+    )
+    assert formula in (result.stdout if out.startswith("standard") else place.read_text())

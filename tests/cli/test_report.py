@@ -89,6 +89,13 @@ def test_a_real_browser_has_no_complaint(pages, task, tmp_path):
     assert "CONSOLE" not in result.stderr
 
 
+def test_a_table_of_one_column():
+    """Its rows vary in one direction alone."""
+    frame = pd.DataFrame({"a": np.random.default_rng(0).normal(size=60)})
+    table = Table("t.csv", frame, np.sin(frame["a"].to_numpy()), "y", "regression", {"a": "number"})
+    assert "Where the centres are" in page.page_html(fit_table(table, n_atoms=2), "m.model")
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3e6, 2e5), (0.001, 0.0013), (5, 5.5)])
 def test_ticks_lie_within(low, high):
     found = drawings.axis_ticks(low, high, 5)
@@ -101,3 +108,31 @@ def test_nearly_all_of_the_variance_is_not_all():
     sentences = " ".join(judgement_in_words(model))
     assert "99.96% of the variance is explained" in sentences and "100%" not in sentences
     assert {"value": "99.96 %", "name": "of the variance explained"} in page.number_tiles(model, str)
+
+
+def test_the_curve_is_of_models_like_the_one_on_the_page():
+    """Once of a plain pursuit: its knee of 26 terms stood beside a refined model for which 12 were enough."""
+    model = model_of("regression")
+    held, curve = model.about["held_out"], model.about["curve"]
+    assert curve["terms"] == [0, 1, 2, 4, 8] and held["terms"] == 4
+    assert curve["errors"][curve["terms"].index(4)] == held["error"] and curve["errors"][0] == held["chance"]
+    assert curve["knee"] in curve["terms"]
+
+
+def test_no_knee_is_drawn_where_nothing_is_learned():
+    """Once "knee: 0 terms" beside 50 that were chosen."""
+    model = model_of("regression")
+    assert "knee: " in page.error_curve_of(model, "error", str)
+    model.about["curve"]["knee"] = 0
+    drawn = page.error_curve_of(model, "error", str)
+    assert "knee" not in drawn and "none is clearly better than chance" in drawn
+    del model.about["curve"]["terms"]  # an older file
+    assert page.error_curve_of(model, "error", str) == ""
+
+
+def test_bars_of_columns_are_shares_of_what_is_learned():
+    """Once the largest filled its bar, also where the error rose by 0.1 %."""
+    model = model_of("regression")
+    model.about["held_out"] |= {"chance": 3.0, "error": 1.0}
+    model.about["columns"] = [{"column": name, "rise": rise, "weight": 1.0} for name, rise in (("a", 0.1), ("b", -1.0))]
+    assert [row["width"] for row in page.column_rows(model, str)] == [5.0, 0.0]

@@ -22,6 +22,7 @@ from kernelpursuit.cli.sources import Source, TableError, printable, stream_tabl
 from kernelpursuit.cli.tables import conform, read_table
 
 ROWS = 40
+AGES = np.append(np.repeat([20, 30, 40], 30), 61)
 LIMIT = csv.field_size_limit()
 
 
@@ -526,3 +527,12 @@ def test_digits_with_a_zero_in_front_are_codes(write, monkeypatch, quote):
     parts = list(stream_tables(path))
     assert len(parts) > 1 and [code for part in parts for code in conform(part, table.kinds)["zip"].fillna("")] == codes
     assert conform(parts[0], table.kinds | {"zip": "number"})["zip"][0] == 1234  # as an older model takes them
+
+
+@pytest.mark.parametrize("column", [pa.array(AGES), pa.array(AGES).dictionary_encode()])
+@pytest.mark.parametrize("task", [None, "classification"])
+def test_rare_classes_that_are_numbers_may_be_a_quantity(tmp_path, column, task):
+    """Once refused with no word of that where the task was given or the column is one of categories."""
+    pq.write_table(pa.table({"a": np.arange(len(AGES)) % 7, "age": column}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"'61' has 1 row; 5 are needed.*--task regression takes these numbers as"):
+        read_table(str(tmp_path / "t.parquet"), "age", task)

@@ -156,3 +156,17 @@ def test_a_graph_that_onnxruntime_cannot_load_is_said_to_be_one(monkeypatch):
     assert record[0].filename == __file__
     with pytest.warns(UserWarning, match="cannot load this graph. It says"):
         to_onnx(model, "float32")
+
+
+@pytest.mark.parametrize(
+    "chosen", [["a", "b"], slice("a", "b"), lambda table: ["a", "b"]], ids=["list", "slice", "call"]
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_columns_by_name_are_refused(inside, chosen):
+    """Once in a RuntimeError of skl2onnx on a column that it did not find."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=list("abc"))
+    columns = ColumnTransformer([("numbers", StandardScaler(), chosen)], remainder="passthrough")
+    model = make_pipeline(make_union(columns) if inside else columns, clone(REGRESSOR)).fit(table, Y)
+    with pytest.raises(ValueError, match=r"columns by name \('a', 'b'\).*one array.*by their numbers"):
+        to_onnx(model)

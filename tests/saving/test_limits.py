@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -102,6 +103,67 @@ def test_an_array_that_is_an_archive(entries, tmp_path):
 def test_entries_that_are_inflated_at_once(entries, tmp_path, compression):
     """Python inflates these in whole, however few bytes are asked for."""
     assert "compressed as those of model files are not" in refusal(entries, tmp_path, compression)
+
+
+@pytest.fixture(scope="module")
+def sparse_entries(tmp_path_factory):
+    """The same of a pipeline with sparse centres, and the name of the entry that holds them."""
+    file = tmp_path_factory.mktemp("sparse") / "model"
+    texts = [f"one{i % 5} two{i % 7}" for i in range(40)]
+    model = make_pipeline(CountVectorizer(), KMPRegressor(n_atoms=3)).fit(texts, X[:, 0])
+    save(model, file)
+    np.testing.assert_array_equal(load(file).predict(texts), model.predict(texts))
+    with zipfile.ZipFile(file) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    return content, next(name for name in content if name.endswith(".npz"))
+
+
+def matrix_entry(**changed):
+    """A sparse matrix as a file of SciPy, with some of its parts changed."""
+    stream = io.BytesIO()
+    parts = {"indices": [0, 1], "indptr": [0, 1, 2], "format": b"csr", "shape": [2, 2], "data": [1.0, 2.0]}
+    np.savez_compressed(stream, **(parts | changed))
+    return stream.getvalue()
+
+
+def test_a_sparse_matrix_that_is_a_bomb(sparse_entries, tmp_path):
+    """A zip archive in another: what is inside it counts, as often as it is read."""
+    entries, name = sparse_entries
+    large = matrix_entry(data=np.zeros(20 * MIB), indices=np.zeros(20 * MIB, np.int64))
+    assert len(large) < MIB
+    forged = entries | {name: large}
+    many = changed_schema(
+        forged,
+        lambda node: (
+            node
+            if node["file"] != name
+            else {
+                "__class__": "list",
+                "__module__": "builtins",
+                "__loader__": "ListNode",
+                "content": [node | {"__id__": 10**6 + i} for i in range(4)],
+            }
+        ),
+    )
+    assert "more than 1024 MiB" in refusal(many, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"indices": [0, 7]}, "indices"),
+        ({"indices": [0, -1]}, "indices"),
+        ({"indptr": [0, 9, 2]}, "ind"),
+        ({"shape": [3 * 10**9, 2]}, "ind"),
+        ({"format": b"dia", "offsets": [0, 1]}, "dia"),
+        ({"format": b"coo", "row": [0, 9], "col": [0, 1]}, ""),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_a_sparse_matrix_of_false_parts(sparse_entries, tmp_path, changed, words):
+    """Products with indices beside the matrix would read memory that is not its own."""
+    entries, name = sparse_entries
+    assert words in refusal(entries | {name: matrix_entry(**changed)}, tmp_path)
 
 
 def test_a_model_whose_file_could_not_be_read_is_not_written(tmp_path, monkeypatch):

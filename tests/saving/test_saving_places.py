@@ -2,11 +2,15 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import kernelpursuit
 from kernelpursuit import KMPRegressor, save
 
 pytest.importorskip("safetensors")
@@ -95,3 +99,31 @@ def test_a_folder_is_refused_by_its_own_name(tmp_path):
     with pytest.raises(IsADirectoryError) as caught:
         save(MODEL, tmp_path)
     assert str(caught.value.filename) == str(tmp_path) and names(tmp_path) == []
+
+
+KILLED = """
+import os, signal, sys
+from kernelpursuit.saving.files import new_file
+with new_file(sys.argv[1]) as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path, content):
+    """And nothing of one that is alive, of another machine, or of a user's own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(kernelpursuit.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path / "file"], env=environment)
+    (left,) = names(tmp_path)
+    assert left.startswith(".kernelpursuit-") and not (tmp_path / "file").exists()
+    dead = left.rpartition("-")[0].rpartition("-")[2]
+    assert dead.isdecimal()
+    alive, young = left.replace(f"-{dead}-", f"-{os.getppid()}-"), f"{left}young"
+    others = [alive, young, f".kernelpursuit-elsewhere-{dead}-x", ".kernelpursuit-mine"]
+    for name in [left, *others]:
+        (tmp_path / name).write_bytes(b"half")
+        if name != young:
+            os.utime(tmp_path / name, (0, 0))
+    save(MODEL, tmp_path / "file")
+    assert names(tmp_path) == sorted([*others, "file"]) and (tmp_path / "file").read_bytes() == content

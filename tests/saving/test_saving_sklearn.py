@@ -6,7 +6,9 @@ from scipy import stats
 from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestRegressor, StackingRegressor, VotingClassifier
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import (
     GridSearchCV,
@@ -18,7 +20,16 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kernelpursuit import ConformalRegressor, KMPClassifier, KMPRegressor, ModelFileError, PursuitSearchCV, load, save
+from kernelpursuit import (
+    ConformalRegressor,
+    KMPClassifier,
+    KMPRegressor,
+    ModelFileError,
+    PursuitNystroem,
+    PursuitSearchCV,
+    load,
+    save,
+)
 from kernelpursuit.saving.archive import trusted_types
 
 pytest.importorskip("skops")
@@ -62,6 +73,22 @@ def test_what_scikit_learn_builds_around_our_models_comes_back(model, tmp_path):
 def written_and_read(model, tmp_path):
     save(model, tmp_path / "model")
     return load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (TfidfVectorizer(), KMPClassifier(4)),
+        (HashingVectorizer(), PursuitNystroem(n_components=4), LogisticRegression()),
+    ],
+    ids=["centres", "landmarks"],
+)
+def test_texts_and_sparse_centres_come_back(steps, tmp_path):
+    """Once refused: "csr_matrix, which model files may not hold"."""
+    texts = [f"colour{i % 3} shape{i % 5} size{i % 7}" for i in range(60)]
+    model = make_pipeline(*steps).fit(texts, np.arange(60) % 3 == 0)
+    again = written_and_read(model, tmp_path)
+    np.testing.assert_array_equal(again.predict_proba(texts), model.predict_proba(texts))
 
 
 def test_requests_of_metadata_come_back(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import IO, Any
 
@@ -99,9 +99,9 @@ def errors_in_one_line() -> Iterator[None]:
         except MemoryError as error:
             raise OneLineError("out of memory; lower --max-rows") from error
         except OSError as error:
-            if isinstance(error, BrokenPipeError) or error.filename is None:
+            if isinstance(error, BrokenPipeError) or error.errno is None:
                 raise
-            raise OneLineError(f"{error.filename}: {error.strerror}") from error
+            raise OneLineError(f"{error.filename or 'standard output'}: {error.strerror}") from error
     except ModuleNotFoundError as error:
         raise OneLineError(f"this command needs {error.name}: pip install 'kernelpursuit[cli]'") from error
 
@@ -264,6 +264,8 @@ def report(source: str, out: str, n_atoms: str, max_rows: int, **chosen: Any) ->
             model = fitting.fit_and_describe(
                 source, n_atoms=parse_n_atoms(n_atoms), max_rows=max_rows, say=say, **chosen
             )
-        write_page(model, out, source if fitting.is_model(source) else "MODEL")
+        fitted = not fitting.is_model(source)
+        with fitting.kept_if_unwritten(model) if fitted else nullcontext():
+            write_page(model, out, "MODEL" if fitted else source)
         if out != "-":
             say(f"Wrote {out}")

@@ -63,7 +63,7 @@ def run_comparison(
         aloud(f"{splits}, 70 % to train; this takes {duration_in_words(expected_comparison_seconds(rows, repeats))}.")
         records = compare_table(table, seed, repeats, aloud)
         unequal |= has_unequal_classes(table)
-        words = conclusion(records, table.task)
+        words = conclusion(records, table.task, has_unequal_classes(table))
         for line in words:
             aloud(line)
         aloud("")

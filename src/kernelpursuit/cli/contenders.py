@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor
 from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians
-from kernelpursuit.cli.scores import class_scores, error_of, losses_of
+from kernelpursuit.cli.scores import class_scores, error_of, log_losses, losses_of, never_named, ranking_losses
 from kernelpursuit.cli.tables import Table, Task
 
 TEST_SHARE = 0.3
@@ -36,20 +36,31 @@ PENALTIES_RIDGE = [1e-6, 1e-4, 1e-2, 1e-1, 1.0, 10.0]
 PENALTIES_KMP = ["auto", 1e-2, 1e-1, 1.0]  # "auto" suits any number of terms
 
 
+class Inputs(NamedTuple):
+    """Rows to train on and to test on as a kind of model takes them, and how long the way there from the table is."""
+
+    train: Any
+    test: Any
+    fit_seconds: float
+    predict_us: float  # per row
+
+
 @dataclass
 class Split:
-    """Rows to train on and to test on: as frames, and as standardised numbers."""
+    """Rows to train on and to test on."""
 
     task: Task
     seed: int
-    frame_train: Any
-    frame_test: Any
-    X_train: NDArray[np.float64]
-    X_test: NDArray[np.float64]
+    inputs: dict[str, Inputs]  # by the kind of model
     y_train: NDArray[Any]  # classes as texts; a quantity standardised
     y_test: NDArray[Any]
     unit: float  # one standard deviation of the target, in the units it came in; 1 for classes
     found: dict[str, Any] = field(default_factory=dict)  # settings and numbers of terms that other models use too
+
+    @property
+    def X_train(self) -> NDArray[np.float64]:
+        """Standardised numbers to train on, those of kernel models."""
+        return self.inputs["kernels"].train
 
 
 @dataclass
@@ -58,10 +69,14 @@ class SplitResult:
 
     error: float
     losses: NDArray[np.float64]  # of each test row: 0 or 1, or the squared error in the units of the target
-    scores: dict[str, float]  # balanced accuracy and area under the ROC curve, of classes
+    scores: dict[str, float]  # those of `class_scores`, of classes
+    class_losses: dict[str, NDArray[np.float64]]  # of each test row by measures that see rare classes, if there are any
+    never_named: list[str]  # classes
     terms: int | None
-    fit_seconds: float
+    fit_seconds: float  # from the table on, as a user has them
     predict_us: float  # per row
+    encoded_fit_seconds: float  # on inputs that are there
+    encoded_predict_us: float
 
 
 @dataclass
@@ -72,7 +87,7 @@ class Contender:
     family: str
     make: Callable[[Split], Any]
     count_terms: Callable[[Any], int] | None = None
-    on_frame: bool = False  # takes the table itself
+    inputs: str = "kernels"
     votes: bool = False  # a regressor of class codes
 
 
@@ -82,23 +97,47 @@ def make_split(table: Table, seed: int) -> Split:
     train, test = train_test_split(
         np.arange(len(table.y)), test_size=TEST_SHARE, random_state=seed, stratify=table.y if classes else None
     )
-    encoder, scaler, frame = make_encoder(table.kinds), make_scaler(), minus_medians(table.frame)
-    frames = [frame.iloc[rows] for rows in (train, test)]
-    X_train = scaler.fit_transform(encode(encoder, frames[0], fit=True))
-    X_test = scaler.transform(encode(encoder, frames[1]))
+    frame = minus_medians(table.frame)
+    inputs = make_inputs(table, frame.iloc[train], frame.iloc[test])
     y_train, y_test = table.y[train], table.y[test]
     unit = 1.0
     if not classes:
         center, unit = float(y_train.mean()), float(y_train.std()) or 1.0
         y_train, y_test = (y_train - center) / unit, (y_test - center) / unit
-    return Split(table.task, seed, frames[0], frames[1], X_train, X_test, y_train, y_test, unit)
+    return Split(table.task, seed, inputs, y_train, y_test, unit)
+
+
+def make_inputs(table: Table, train: Any, test: Any) -> dict[str, Inputs]:
+    """What models of each kind take: standardised numbers, what skrub makes of a table for trees, or nothing at all."""
+    from skrub import tabular_pipeline
+
+    encoder, scaler = make_encoder(table.kinds), make_scaler()
+    trees = tabular_pipeline(HistGradientBoostingRegressor())[:-1]
+    with without_tuning_warnings(), threadpool_limits(limits=1):
+        return {
+            "none": Inputs(np.zeros((len(train), 1)), np.zeros((len(test), 1)), 0.0, 0.0),
+            "kernels": timed_inputs(
+                lambda: scaler.fit_transform(encode(encoder, train, fit=True)),
+                lambda: scaler.transform(encode(encoder, test)),
+            ),
+            "trees": timed_inputs(lambda: trees.fit_transform(train), lambda: trees.transform(test)),
+        }
+
+
+def timed_inputs(fit: Callable[[], Any], encode_test: Callable[[], Any]) -> Inputs:
+    """Inputs as two functions make them, which are timed."""
+    start = perf_counter()
+    train = fit()
+    fit_seconds = perf_counter() - start
+    test = encode_test()
+    return Inputs(train, test, fit_seconds, 1e6 * shortest_seconds(encode_test) / len(test))
 
 
 def contenders(task: Task) -> Iterator[Contender]:
     """The models, in the order of the table; what a later one needs of an earlier one is in `Split.found`."""
     classes = task == "classification"
     dummy = DummyClassifier(strategy="prior") if classes else DummyRegressor()
-    yield Contender("chance (no inputs)", "chance", lambda split: dummy)
+    yield Contender("chance (no inputs)", "chance", lambda split: dummy, inputs="none")
     refined = RefinedKMPClassifier if classes else RefinedKMPRegressor
 
     def remember_terms(model: Any) -> int:
@@ -117,21 +156,12 @@ def contenders(task: Task) -> Iterator[Contender]:
     yield Contender(machine.__name__, "exact", _tuned(machine(), "C", PENALTIES_SVM), _count_support)
     ridge = _tuned(KernelRidge(kernel="rbf"), "alpha", PENALTIES_RIDGE, votes=classes)
     yield Contender("KernelRidge", "exact", ridge, lambda model: len(model.X_fit_), votes=classes)
-    yield Contender("HistGradientBoosting", "boosting", _boosting(classes), on_frame=True)
+    boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    yield Contender("HistGradientBoosting", "boosting", lambda split: boosting(random_state=split.seed), inputs="trees")
 
 
 def _count_support(model: Any) -> int:
     return len(model.support_)
-
-
-def _boosting(classes: bool) -> Callable[[Split], Any]:
-    def make(split: Split) -> Any:
-        from skrub import tabular_pipeline
-
-        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-        return tabular_pipeline(kind(random_state=split.seed))
-
-    return make
 
 
 def _pursuit(kind: Any, size: int | None) -> Callable[[Split], Any]:
@@ -199,7 +229,8 @@ def _vote_accuracy(model: Any, X: NDArray[np.float64], targets: NDArray[np.float
 
 def measure_contender(contender: Contender, split: Split) -> SplitResult:
     """Choose the settings of a model on training rows, fit it and test it; timed on one thread."""
-    train, test = (split.frame_train, split.frame_test) if contender.on_frame else (split.X_train, split.X_test)
+    inputs = split.inputs[contender.inputs]
+    train, test = inputs.train, inputs.test
     targets = one_column_per_class(split.y_train) if contender.votes else split.y_train
     classes = np.unique(split.y_train) if contender.votes else None
     with without_tuning_warnings(), threadpool_limits(limits=1):
@@ -213,16 +244,23 @@ def measure_contender(contender: Contender, split: Split) -> SplitResult:
             return values if classes is None else classes[values.argmax(axis=1)]
 
         predicted = predict()
-        predict_seconds = shortest_seconds(predict)
-        scores = {}
+        predict_us = 1e6 * shortest_seconds(predict) / len(split.y_test)
+        scores: dict[str, float] = {}
+        class_losses: dict[str, NDArray[np.float64]] = {}
         if split.task == "classification":
-            scores = class_scores(split.y_test, predicted, ranking_values(model, test))
+            values = ranking_values(model, test)
+            probabilities = model.predict_proba(test) if hasattr(model, "predict_proba") else None
+            scores = class_scores(split.y_test, predicted, values, probabilities)
+            class_losses["AUC"] = ranking_losses(split.y_test, values)
+            if probabilities is not None:
+                class_losses["log loss"] = log_losses(split.y_test, probabilities)
+    never = never_named(split.y_test, predicted) if class_losses else []
     losses = losses_of(split.task, split.y_test, predicted) * split.unit**2
     terms = None if contender.count_terms is None else contender.count_terms(model)
     split.found[contender.name] = terms
-    return SplitResult(
-        error_of(split.task, losses), losses, scores, terms, fit_seconds, 1e6 * predict_seconds / len(split.y_test)
-    )
+    whole = inputs.fit_seconds + fit_seconds, inputs.predict_us + predict_us
+    error = error_of(split.task, losses)
+    return SplitResult(error, losses, scores, class_losses, never, terms, *whole, fit_seconds, predict_us)
 
 
 def ranking_values(model: Any, X: Any) -> NDArray[Any]:

@@ -102,22 +102,32 @@ def axis_number(value: float) -> str:
     return f"{value:g}"
 
 
-def draw_error_curve(about: dict[str, Any], error_name: str, text: Callable[[float], str]) -> str:
-    """Error against number of terms, the knee marked, the model and its peers beside."""
-    errors, knee, held = about["curve"]["errors"], about["curve"]["knee"], about["held_out"]
-    boosting = next(peer["error"] for peer in about["peers"] if peer["model"] == "HistGradientBoosting")
-    last = max(len(errors) - 1, held["terms"])
-    chart = Chart((0, last), (0, 1.08 * max(held["chance"], max(errors))), "number of terms", error_name)
-    chart.level(held["chance"], f"chance {text(held['chance'])}", "chance")
+def draw_error_curve(
+    curve: dict[str, Any], ours: dict[str, Any], boosting: float, error_name: str, text: Callable[[float], str]
+) -> str:
+    """Error against number of terms of models of one kind, the knee marked, and boosting beside.
+
+    `ours` has the "terms" and the "error" of the model, and the ends of its interval, "low" and "high", if it has one.
+    """
+    terms, errors, knee = curve["terms"], curve["errors"], curve["knee"]
+    last, chance = max(terms), errors[0]
+    chart = Chart((0, last), (0, 1.08 * max(*errors, boosting)), "number of terms", error_name)
+    chart.level(chance, f"chance {text(chance)}", "chance")
     chart.level(boosting, f"boosting {text(boosting)}", "peer", above=errors[-1] < boosting)
-    chart.line(range(len(errors)), errors, "curve")
-    chart.line((held["terms"], held["terms"]), (held["low"], held["high"]), "whisker")
-    chart.point(held["terms"], held["error"], 5.5, "ours", f"this model: {text(held['error'])}")
-    chart.point(knee, errors[knee], 4.5, "knee", f"knee: {text(errors[knee])} with {knee} terms")
-    above = errors[knee] < held["chance"] / 2  # where there is room for words
-    apart = (errors[knee] + held["chance"]) / 2 if above else 0.4 * min(errors[knee], held["low"])
-    chart.line((knee, knee), (errors[knee], apart), "lead")
-    words = f"knee: {knee} terms, {text(errors[knee])}"
+    chart.line(terms, errors, "curve")
+    for size, error in zip(terms[1:], errors[1:], strict=True):
+        chart.point(size, error, 3, "bin", f"{text(error)} with {size} terms")
+    if "low" in ours:
+        chart.line((ours["terms"], ours["terms"]), (ours["low"], ours["high"]), "whisker")
+    chart.point(ours["terms"], ours["error"], 5.5, "ours", f"this model: {text(ours['error'])}")
+    if knee == 0:
+        return chart.svg(f"{error_name} against the number of terms; none is clearly better than chance")
+    lowest = errors[terms.index(knee)]
+    chart.point(knee, lowest, 4.5, "knee", f"knee: {text(lowest)} with {knee} terms")
+    above = lowest < chance / 2  # where there is room for words
+    apart = (lowest + chance) / 2 if above else 0.4 * min(lowest, ours.get("low", lowest))
+    chart.line((knee, knee), (lowest, apart), "lead")
+    words = f"knee: {knee} terms, {text(lowest)}"
     beyond = knee > 0.6 * last
     chart.note(knee + (-0.015 if beyond else 0.015) * last, apart, words, "end" if beyond else "start", lift=4)
     return chart.svg(f"{error_name} against the number of terms; knee at {knee} terms")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, get_args
 
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import Say, show_progress
-from kernelpursuit.cli.scores import error_text, share_text
+from kernelpursuit.cli.scores import error_in_words, error_text, share_text, unequal_in_words
 from kernelpursuit.cli.sources import STANDARD_INPUT, TableError, printable
 from kernelpursuit.cli.tables import Kind, Table, read_table
 from kernelpursuit.saving import load, save
@@ -86,22 +88,15 @@ def judgement_in_words(model: TableModel) -> Iterator[str]:
         yield f"With {terms} it puts {held['error']:.1%} of {held['rows']} rows that it had not seen into the wrong"
         yield f"class (on other rows {held['low']:.1%} to {held['high']:.1%}, with 95 % confidence). Always naming"
         yield f"the most frequent class would be wrong in {held['chance']:.1%}."
-        if held["unequal"]:
-            balanced, level = held["balanced accuracy"], 1 / len(model.classes_)
-            yield f"The classes are unequal: balanced accuracy {balanced:.3f} (chance {level:.3f}),"
-            yield f"area under the ROC curve {held['AUC']:.3f} (chance 0.500)."
+        if is_judged_unequal(held):
+            yield from unequal_in_words(held, held["chance log loss"], held["never"])
     else:
         yield f"With {terms} its error on {held['rows']} rows that it had not seen is {error} (root mean square;"
         yield f"on other rows {low} to {high}, with 95 % confidence). Always naming the mean would"
         yield f"err by {chance}: {share_text(held['explained'])} of the variance is explained."
     if not held["learned"]:
         yield "That is no better than chance, as far as these rows can tell."
-    best = min((peer for peer in model.about["peers"] if peer["model"] != "chance"), key=lambda peer: peer["error"])
-    if model.task == "classification":
-        error, its = f"{held['error']:.1%}", f"{best['error']:.1%}"
-    else:
-        its = error_text(model.task, best["error"])
-    yield f"The best of its peers on these rows, {best['model']}: {its} (this model: {error})."
+    yield beside_best_peer(model)
     listed = [one for one in model.about["columns"] if one["rise"] > 0][:MOST_LISTED]
     if listed:
         yield "The columns that matter most: " + ", ".join(printable(one["column"]) for one in listed) + "."
@@ -111,18 +106,59 @@ def write_model(model: TableModel, out: str, say: Say, resume: str | None = None
     """Write the model, read it back, and say how to use it; the journals are removed then."""
     from kernelpursuit.cli.training import journals
 
-    try:
-        save(model, out)
-        if os.path.isfile(out):  # not a pipe, nor a device
-            load(out)
-    except ValueError as error:
-        hint = "leave out columns of many different texts (--drop COLUMN)"
-        raise TableError(f"the model cannot be read back: {error}. If it is too large, {hint}") from error
+    with kept_if_unwritten(model, resume):
+        try:
+            save(model, out)
+            if os.path.isfile(out):  # not a pipe, nor a device
+                load(out)
+        except ValueError as error:
+            hint = "leave out columns of many different texts (--drop COLUMN)"
+            raise TableError(f"the model cannot be read back: {error}. If it is too large, {hint}") from error
     for file in [] if resume is None else journals(resume):
         os.remove(file)
     size = f" ({os.path.getsize(out) / 1e3:.0f} kB)" if os.path.isfile(out) else ""
     say(f"Wrote {out}{size}, fitted to all {model.about['rows']} rows. Next:")
     say(f"  kernelpursuit predict {out} TABLE        kernelpursuit report {out} --out report.html")
+
+
+def is_judged_unequal(held: dict[str, Any]) -> bool:
+    """Whether a model of unequal classes was judged as such; in older files it was not."""
+    return "never" in held and held["unequal"]
+
+
+def beside_best_peer(model: TableModel) -> str:
+    """The peer that does best on the rows held out; where classes are unequal, the one that ranks them best."""
+    held, peers = model.about["held_out"], [peer for peer in model.about["peers"] if peer["model"] != "chance"]
+    if is_judged_unequal(held):
+        best = max(peers, key=lambda peer: peer["AUC"])
+        its, error = f"area {best['AUC']:.3f}", f"{held['AUC']:.3f}"
+    else:
+        best = min(peers, key=lambda peer: peer["error"])
+        its, error = (error_in_words(model.task, one["error"]) for one in (best, held))
+    return f"The best of its peers on these rows, {best['model']}: {its} (this model: {error})."
+
+
+@contextmanager
+def kept_if_unwritten(model: TableModel, resume: str | None = None) -> Iterator[None]:
+    """Keep a model among the temporary files where what is made of it cannot be written, and say where it is."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader has gone
+        raise
+    except OSError as error:
+        place = error.filename or "standard output"
+        raise TableError(f"{place}: {error.strerror}; {kept_elsewhere(model, resume)}") from error
+
+
+def kept_elsewhere(model: TableModel, resume: str | None) -> str:
+    """Write a model among the temporary files and say where it is, or from where its fit goes on."""
+    try:
+        file = os.path.join(tempfile.mkdtemp(prefix="kernelpursuit-"), "model")
+        save(model, file)
+        return f"the model is in {file}"
+    except OSError:
+        lost = "the model could not be kept elsewhere"
+        return lost if resume is None else f"{lost}; the same call goes on from {resume}"
 
 
 def is_model(path: str) -> bool:

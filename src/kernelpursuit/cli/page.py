@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelpursuit.cli import drawings
-from kernelpursuit.cli.fitting import judgement_in_words, summary_of_kinds
+from kernelpursuit.cli.fitting import is_judged_unequal, judgement_in_words, summary_of_kinds
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.scores import ERROR, quantity, share_text
 from kernelpursuit.cli.sources import printable
@@ -63,11 +63,12 @@ def page_html(model: TableModel, file: str) -> str:
         task=model.task,
         classes=[printable(label) for label in classes],
         error_name=ERROR[model.task],
-        curve=Markup(drawings.draw_error_curve(about, error_name, text)),
+        curve=Markup(error_curve_of(model, error_name, text)),
         fit=Markup(fit),
         centres=Markup(drawings.draw_centres(shown["centres"], model.task, classes)),
         keys=colour_keys(model.task, classes),
         peers=peer_rows(model, text),
+        unequal=is_judged_unequal(about["held_out"]),
         columns=column_rows(model, text),
         more_columns=max(0, len(about["columns"]) - COLUMNS_SHOWN),
         read=f"{about['rows']} rows, {len(model.kinds)} columns ({summary_of_kinds(model.kinds)}).",
@@ -82,6 +83,23 @@ def percent(value: float) -> str:
     return share_text(value, decimals=1).replace("%", " %")
 
 
+def error_curve_of(model: TableModel, error_name: str, text: Any) -> str:
+    """The picture of error against number of terms; none where an older file has that of models of another kind."""
+    held, curve = model.about["held_out"], model.about["curve"]
+    if "terms" not in curve:
+        return ""
+    boosting = next(peer for peer in model.about["peers"] if peer["model"] == "HistGradientBoosting")
+    if is_judged_unequal(held):
+        ours = {"terms": held["terms"], "error": held["log loss"]}
+        return drawings.draw_error_curve(curve, ours, boosting["log loss"], "log loss", decimals)
+    return drawings.draw_error_curve(curve, held, boosting["error"], error_name, text)
+
+
+def decimals(value: float) -> str:
+    """A log loss."""
+    return f"{value:.3f}"
+
+
 def number_tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
     """The numbers at the top."""
     held = model.about["held_out"]
@@ -93,32 +111,40 @@ def number_tiles(model: TableModel, text: Any) -> list[dict[str, str]]:
     ]
     if model.task == "regression":
         return [*found, {"value": percent(held["explained"]), "name": "of the variance explained"}]
+    if is_judged_unequal(held):
+        found.append({"value": f"{held['log loss']:.3f}", "name": f"log loss (chance {held['chance log loss']:.3f})"})
     if held["unequal"]:
         found.append({"value": f"{held['balanced accuracy']:.3f}", "name": "balanced accuracy (classes are unequal)"})
     return [*found, {"value": f"{held['AUC']:.3f}", "name": "area under the ROC curve"}]
 
 
 def peer_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
-    """Rows of the table of peers, best first."""
+    """Rows of the table of peers, best first; where classes are unequal, by the area under the ROC curve."""
     held = model.about["held_out"]
-    listed = [{"model": OURS, "error": held["error"], "terms": held["terms"], "ours": True}, *model.about["peers"]]
-    worst = max(one["error"] for one in listed) or 1.0
+    listed = [{"model": OURS, **held, "ours": True}, *model.about["peers"]]
+    unequal = is_judged_unequal(held)
+    lost = [1 - one["AUC"] if unequal else one["error"] for one in listed]
+    worst = max(lost) or 1.0
     return [
         {
             "model": COMMON_NAMES.get(one["model"], one["model"]),
             "error": text(one["error"]),
+            "area": f"{one['AUC']:.3f}" if unequal else "",
             "terms": "" if one["terms"] is None else one["terms"],
-            "width": round(100 * one["error"] / worst, 1),
+            "width": round(100 * lost[place] / worst, 1),
             "ours": one.get("ours", False),
         }
-        for one in sorted(listed, key=lambda one: one["error"])
+        for place, one in sorted(enumerate(listed), key=lambda pair: lost[pair[0]])
     ]
 
 
 def column_rows(model: TableModel, text: Any) -> list[dict[str, Any]]:
-    """Rows of the table of columns, the most useful first."""
-    listed = model.about["columns"][:COLUMNS_SHOWN]
-    most = max((one["rise"] for one in listed), default=0.0) or 1.0
+    """Rows of the table of columns, the most useful first; a full bar is worth all that was learned."""
+    listed, held = model.about["columns"][:COLUMNS_SHOWN], model.about["held_out"]
+    learned = held["chance"] - held["error"]
+    if is_judged_unequal(held):
+        learned, text = held["chance log loss"] - held["log loss"], decimals
+    most = max([one["rise"] for one in listed] + [learned]) or 1.0
     return [
         {
             "column": printable(one["column"]),

@@ -15,8 +15,10 @@ from kernelpursuit.cli.encoding import unseen_texts
 from kernelpursuit.cli.fitting import load_model
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.sources import Source, TableError, count_of, printable, quoted, stream_tables
-from kernelpursuit.cli.tables import conform
+from kernelpursuit.cli.tables import conform, reads
 from kernelpursuit.saving.files import new_file
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how they begin
 
 
 def predict_file(file: str, table: str, out: str | None, probabilities: bool, coverage: float | None) -> None:
@@ -33,6 +35,25 @@ def predict_file(file: str, table: str, out: str | None, probabilities: bool, co
                     print(printable(line), file=sys.stderr)
         if not rows:
             raise TableError(f"{table}: no rows of data")
+    if not is_parquet(out) and (text := first_formula([model.target, *class_names(model)])):
+        remark = f"{quoted(text)} begins as a formula: have a spreadsheet read the predictions as text"
+        print(printable(f"kernelpursuit: {remark}"), file=sys.stderr)
+
+
+def class_names(model: TableModel) -> list[str]:
+    """The classes as they are written; none of a regression."""
+    return model.class_names.tolist() if model.task == "classification" else []
+
+
+def first_formula(texts: list[str]) -> str | None:
+    """The first text that a spreadsheet takes for a formula, and may run; None if there is none.
+
+    Examples
+    --------
+    >>> first_formula(["good", "-3", "=1+1", "@x"])
+    '=1+1'
+    """
+    return next((text for text in texts if text.startswith(FORMULAS) and not reads(float, text)), None)
 
 
 def remarks(model: TableModel, part: Source, told: set[str]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from kernelpursuit.cli.sources import quoted
 from kernelpursuit.cli.tables import Task
 
 UNEQUAL = 0.5  # a class with less than this part of an equal share: shares of errors hide how it fares
@@ -46,6 +48,18 @@ def quantity(value: float, digits: int = 4) -> str:
 def error_text(task: Task, error: float) -> str:
     """An error in a table: a share, or a quantity."""
     return f"{error:.4f}" if task == "classification" else quantity(error)
+
+
+def error_in_words(task: Task, error: float) -> str:
+    """An error in a sentence: a percentage, or a quantity."""
+    return f"{error:.1%}" if task == "classification" else quantity(error)
+
+
+def unequal_in_words(scores: dict[str, float], chance: float, never: Sequence[str]) -> list[str]:
+    """What is to be known of a model where classes are unequal; `chance` is the log loss of their shares."""
+    area = f"area under the ROC curve {scores['AUC']:.3f} (chance 0.500)"
+    words = [f"The classes are unequal: {area}, log loss {scores['log loss']:.3f} (chance {chance:.3f})."]
+    return words + ([f"It never names {' or '.join(quoted(label) for label in never)}."] if never else [])
 
 
 def share_text(share: float, decimals: int = 0) -> str:
@@ -121,23 +135,75 @@ def beats_chance(
     return bool(mean > 2 * noise or ranks)
 
 
-def class_scores(y: NDArray[Any], predicted: NDArray[Any], values: NDArray[Any] | None) -> dict[str, float]:
-    """Balanced accuracy, the mean over classes of the share that was found, and the area under the ROC curve.
+def log_losses(y: NDArray[Any], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log loss of each row, by the probabilities of the sorted classes; what was called impossible counts as 1e-15."""
+    of_own_class = np.take_along_axis(probabilities, np.unique(y, return_inverse=True)[1][:, None], axis=1)[:, 0]
+    return -np.log(np.maximum(of_own_class, 1e-15))
+
+
+def ranking_losses(y: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each row what it adds to 1 less the area under the ROC curve, which is their mean.
+
+    Their spread tells that of the area, as DeLong has it: a row stands for the share of the other class that it is
+    ranked right of, and a rare class has few rows to do so.
+
+    Parameters
+    ----------
+    y : ndarray of classes
+    values : ndarray of shape (n, n_classes)
+        What ranks the rows for each class, in the order of the sorted classes; of two classes the second counts.
+
+    Examples
+    --------
+    >>> y, p = np.array(["a", "a", "b"]), np.array([0.1, 0.6, 0.3])
+    >>> round(float(np.mean(ranking_losses(y, np.stack([1 - p, p], axis=1)))), 3)  # one of the two pairs is right
+    0.5
+    """
+    classes = np.unique(y)
+    losses = [_pair_losses(y == label, values[:, i]) for i, label in enumerate(classes)]
+    return losses[1] if len(classes) == 2 else np.mean(losses, axis=0)
+
+
+def _pair_losses(positive: NDArray[np.bool_], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Losses of the rows in a ranking of one class before all others."""
+    wrong = np.empty(len(values))
+    for own, other, sign in ((positive, ~positive, 1.0), (~positive, positive, -1.0)):
+        mine, theirs = sign * values[own], np.sort(sign * values[other])
+        right = np.searchsorted(theirs, mine, "left") + np.searchsorted(theirs, mine, "right")
+        wrong[own] = 1 - right / (2 * len(theirs))
+    share = np.where(positive, positive.mean(), 1 - positive.mean())
+    mean = wrong[positive].mean()
+    return mean + (wrong - mean) / share
+
+
+def never_named(y: NDArray[Any], predicted: NDArray[Any]) -> list[str]:
+    """Classes of the rows that are predicted for none of them."""
+    return [str(label) for label in np.setdiff1d(y, predicted)]
+
+
+def class_scores(
+    y: NDArray[Any],
+    predicted: NDArray[Any],
+    values: NDArray[Any],
+    probabilities: NDArray[np.float64] | None = None,
+) -> dict[str, float]:
+    """Balanced accuracy, the mean over classes of the share that was found, area under the ROC curve, and log loss.
 
     Parameters
     ----------
     y, predicted : ndarray of classes
-    values : ndarray of shape (n, n_classes) or None
-        What ranks the rows for each class, in the order of the sorted classes; None: there is no area.
+    values : ndarray of shape (n, n_classes)
+        What ranks the rows for each class, in the order of the sorted classes.
+    probabilities : ndarray of shape (n, n_classes), optional
+        Without them there is no log loss.
     """
-    from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+    from sklearn.metrics import balanced_accuracy_score
 
-    scores = {"balanced accuracy": float(balanced_accuracy_score(y, predicted))}
-    if values is not None:
-        classes = np.unique(y)
-        areas = [roc_auc_score(y == label, values[:, i]) for i, label in enumerate(classes)]
-        scores["AUC"] = float(areas[1] if len(classes) == 2 else np.mean(areas))
-        rarest = int(np.min(np.unique(y, return_counts=True)[1]))
+    rarest = int(np.min(np.unique(y, return_counts=True)[1]))
+    scores = {
+        "balanced accuracy": float(balanced_accuracy_score(y, predicted)),
+        "AUC": 1 - float(ranking_losses(y, values).mean()),
         # Standard deviation of the area where there is nothing to see (Mann and Whitney), for the rarest class.
-        scores["AUC noise"] = float(np.sqrt((len(y) + 1) / (12 * rarest * (len(y) - rarest))))
-    return scores
+        "AUC noise": float(np.sqrt((len(y) + 1) / (12 * rarest * (len(y) - rarest)))),
+    }
+    return scores if probabilities is None else scores | {"log loss": float(log_losses(y, probabilities).mean())}

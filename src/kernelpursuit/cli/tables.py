@@ -26,7 +26,8 @@ ROWS_PER_VALUE = 20  # ... and so is one whose values are each seen in fewer row
 MOST_CLASSES = 100
 MIN_ROWS = 20
 MIN_ROWS_PER_CLASS = 5  # a 70/30 split then leaves at least 3 for training (one per fold) and 1 for testing
-GUESSED = " (the task was guessed to be classification; --task regression takes these numbers as a quantity)"
+GUESSED = "the task was guessed to be classification; "
+AS_QUANTITY = "--task regression takes these numbers as a quantity"
 LARGEST_NUMBER = 1e37  # skrub computes in single precision, where anything beyond 3e38 is infinite
 
 
@@ -306,18 +307,19 @@ def _refuse_spoilt_numbers(source: Source, name: str, column: Any) -> None:
     """Refuse text that is numbers for the greater part: one stray cell has turned a column of numbers into text."""
     words, codes = _words(column)
     rows = np.flatnonzero(codes >= 0)
-    unread = np.array([not _reads(float, word) for word in words])
-    meant = np.array([_reads(float, word.replace(",", ".")) or is_grouped(word) for word in words])
+    unread = np.array([not reads(float, word) for word in words])
+    meant = np.array([reads(float, word.replace(",", ".")) or is_grouped(word) for word in words])
     if len(words) <= FEW_VALUES or not unread.any() or 2 * meant[codes[rows]].sum() <= len(rows):
         return
     row = int(rows[np.argmax(unread[codes[rows]])])
     word = words[codes[row]]
-    comma = _reads(float, word.replace(",", ".")) or is_grouped(word)
+    comma = reads(float, word.replace(",", ".")) or is_grouped(word)
     hint = " (write decimals with a point, and thousands without a comma)" if comma else ""
     source.fail(f"{quoted(word)} is not a number, though most of this column is meant as numbers{hint}", name, row)
 
 
-def _reads(read: Callable[[Any], Any], value: Any) -> bool:
+def reads(read: Callable[[Any], Any], value: Any) -> bool:
+    """Whether a function takes a value without a ValueError."""
     try:
         read(value)
     except ValueError:
@@ -326,7 +328,7 @@ def _reads(read: Callable[[Any], Any], value: Any) -> bool:
 
 
 def _decodes(value: bytes) -> bool:
-    return _reads(bytes.decode, value)
+    return reads(bytes.decode, value)
 
 
 def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[Any], Task, NDArray[np.bool_]]:
@@ -349,12 +351,14 @@ def _read_target(source: Source, name: str, task: Task | None) -> tuple[NDArray[
         source.fail(f"{count_of(rows, 'row')} of data with a value; at least {MIN_ROWS} are needed", name)
     if task == "regression" and kind == "text":
         words, codes = _words(column)
-        first = next((row for row, code in enumerate(codes) if code >= 0 and not _reads(float, words[code])), 0)
+        first = next((row for row, code in enumerate(codes) if code >= 0 and not reads(float, words[code])), 0)
         source.fail(f"a regression needs numbers, not {quoted(words[codes[first]])}", name, first)
     numbers = None if kind == "text" or (category and task is None) else column.to_numpy()
     decided = task or _guess_task(None if numbers is None else numbers[known])
     if decided == "classification":
-        hint = "" if task is not None or numbers is None else GUESSED
+        type_ = cells.without_dictionary(original).type
+        number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+        hint = "" if not number else f" ({GUESSED if task is None else ''}{AS_QUANTITY})"
         return _classes(source, name, *_words(original), hint), decided, known
     assert numbers is not None
     if np.ptp(numbers[known]) == 0:

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
-from kernelpursuit import KMPClassifier, KMPRegressor, RefinedKMPClassifier, RefinedKMPRegressor, __version__
+from kernelpursuit import RefinedKMPClassifier, RefinedKMPRegressor, __version__
+from kernelpursuit.cli.contenders import ranking_values
 from kernelpursuit.cli.encoding import encode, make_encoder, make_scaler, minus_medians, source_columns
 from kernelpursuit.cli.model import TableModel
 from kernelpursuit.cli.progress import Say
@@ -26,14 +27,15 @@ from kernelpursuit.cli.scores import (
     class_scores,
     error_of,
     interval_of,
+    log_losses,
     losses_of,
+    never_named,
 )
 from kernelpursuit.cli.tables import MIN_ROWS_PER_CLASS, Table
 
 ONE_THREAD_ROWS = 10_000  # rows up to which a second thread of BLAS costs more than it gives, most on a busy machine
 HELD_OUT = 0.2  # share of the rows that the model is judged on
-ROWS_FOR_CURVE = 2000  # training rows of the models of every size
-MOST_ON_CURVE = 150  # terms of the largest of them
+MOST_ON_CURVE = 150  # terms of models beside the one that was asked for
 ROWS_FOR_SVM = 5000  # its fit takes the square of their number
 ROWS_SHOWN = 400  # points of the pictures
 SHUFFLES = 3  # of each column, to see what it is worth
@@ -58,9 +60,9 @@ def draw_rows(table: Table, most: int, seed: int) -> tuple[Table, list[str]]:
 
 
 def expected_fit_seconds(rows: int, n_atoms: int | None) -> float:
-    """About what `fit_table` takes: two fits, of which the first looks for the number of terms."""
-    one = 6 + 3e-3 * rows
-    return (2 if n_atoms is None else 1) * one + 5
+    """About what `fit_table` takes: five fits, of which the first may look for the number of terms."""
+    known = 3 + 1e-3 * rows
+    return 5 + 4 * known + (6 + 3e-3 * rows if n_atoms is None else known)
 
 
 def fit_table(
@@ -144,13 +146,16 @@ def held_out_scores(
     losses = losses_of(table.task, y_test, predicted)
     chance = losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test)))
     low, high = interval_of(table.task, losses)
-    scores = {"rows": len(y_test), "error": error_of(table.task, losses), "low": low, "high": high}
+    scores: dict[str, Any] = {"rows": len(y_test), "error": error_of(table.task, losses), "low": low, "high": high}
     scores |= {"chance": error_of(table.task, chance), "terms": len(model.centers_)}
     if table.task == "regression":
         explained = float(1 - losses.mean() / chance.mean())
         return scores | {"explained": explained, "learned": beats_chance([losses], [chance], {})}
-    of_classes = class_scores(y_test, predicted, model.predict_proba(X_test))
+    probabilities = model.predict_proba(X_test)
+    of_classes = class_scores(y_test, predicted, probabilities, probabilities)
     learned = beats_chance([losses], [chance], of_classes)
+    by_shares = float(log_losses_of_shares(y, y_test).mean())
+    scores |= {"chance log loss": by_shares, "never": never_named(y_test, predicted)}
     return scores | of_classes | {"unequal": are_unequal(table.y), "learned": learned}
 
 
@@ -163,52 +168,77 @@ def peer_errors(
     classes = table.task == "classification"
     y, y_test = table.y[train], table.y[test]
     boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    frame = minus_medians(table.frame)
-    boosted = tabular_pipeline(boosting(random_state=seed)).fit(frame.iloc[train], y)
-    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
+    linear = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
+    machine = SVC() if classes else SVR()
     center, unit = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
     targets = y if classes else (y - center) / unit
-    machine = make_pipeline(make_scaler(), SVC() if classes else SVR()).fit(X[few], targets[few])
-    linear = make_pipeline(
-        make_scaler(), LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-3, 3, 7))
-    )
-    linear.fit(X, targets)
-
-    def in_units_of_target(values: NDArray[Any]) -> NDArray[Any]:
-        return values if classes else values * unit + center
-
-    found = {
-        "chance": (chance_prediction(table.task, y, len(y_test)), None),
-        "HistGradientBoosting": (boosted.predict(frame.iloc[test]), None),
-        type(machine[-1]).__name__: (in_units_of_target(machine.predict(X_test)), len(machine[-1].support_)),
-        "LogisticRegression" if classes else "Ridge": (in_units_of_target(linear.predict(X_test)), None),
+    frame = minus_medians(table.frame)
+    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_SVM])
+    trees = tabular_pipeline(boosting(random_state=seed)).fit(frame.iloc[train], targets)
+    fitted = {
+        "HistGradientBoosting": (trees, frame.iloc[test]),
+        type(machine).__name__: (make_pipeline(make_scaler(), machine).fit(X[few], targets[few]), X_test),
+        "LogisticRegression" if classes else "Ridge": (make_pipeline(make_scaler(), linear).fit(X, targets), X_test),
     }
-    return [
-        {"model": name, "error": error_of(table.task, losses_of(table.task, y_test, predicted)), "terms": terms}
-        for name, (predicted, terms) in found.items()
-    ]
+    chance = error_of(table.task, losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test))))
+    found: list[dict[str, Any]] = [{"model": "chance", "error": chance, "terms": None}]
+    found[0] |= {"AUC": 0.5} if classes else {}
+    for name, (model, rows) in fitted.items():
+        predicted = model.predict(rows) if classes else model.predict(rows) * unit + center
+        terms = len(machine.support_) if model[-1] is machine else None
+        found.append({"model": name, "error": error_of(table.task, losses_of(table.task, y_test, predicted))})
+        found[-1] |= {"terms": terms} | (peer_scores(model, rows, y_test, predicted) if classes else {})
+    return found
+
+
+def peer_scores(model: Any, rows: Any, y_test: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
+    """Area under the ROC curve, and log loss of what has probabilities."""
+    probabilities = model.predict_proba(rows) if hasattr(model, "predict_proba") else None
+    scores = class_scores(y_test, predicted, ranking_values(model, rows), probabilities)
+    return {measure: scores[measure] for measure in ("AUC", "log loss") if measure in scores}
 
 
 def error_curve(
-    model: Any, X: NDArray[Any], y: NDArray[Any], X_test: NDArray[Any], y_test: NDArray[Any], table: Table, seed: int
+    judged: Any, X: NDArray[Any], y: NDArray[Any], X_test: NDArray[Any], y_test: NDArray[Any], table: Table, seed: int
 ) -> dict[str, Any]:
-    """Held-out error of kernel matching pursuit with 0, 1, 2, ... terms, the inputs weighed as the model weighs them.
+    """Held-out error of chance, of the model, and of models like it with fewer terms and with more.
 
-    One path gives the models of every size. The knee is the smallest whose error is within one standard error of the
-    lowest.
+    They are fitted to the same rows in the same way. The knee is the smallest whose error is within one standard error
+    of the lowest.
     """
-    few = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS_FOR_CURVE])
-    scale = np.sqrt(np.median(model.widths_)) * model.input_weights_
-    make = KMPClassifier if table.task == "classification" else KMPRegressor
-    most = int(min(MOST_ON_CURVE, max(30, 2 * len(model.centers_)), len(few) // 4))
-    path = make(n_atoms=max(most, 2), gamma=1.0, alpha=1e-3, random_state=seed).fit(X[few] * scale, y[few])
-    stages = [chance_prediction(table.task, y[few], len(y_test)), *path.staged_predict(X_test * scale)]
-    losses = [losses_of(table.task, y_test, stage) for stage in stages]
-    means = [float(loss.mean()) for loss in losses]
-    best = int(np.argmin(means))
-    noise = float(losses[best].std() / np.sqrt(len(y_test)))
-    knee = next(k for k, mean in enumerate(means) if mean <= means[best] + noise)
-    return {"errors": [error_of(table.task, loss) for loss in losses], "knee": knee, "rows": len(few)}
+    k = len(judged.centers_)
+    models = {k: judged}
+    for size in sorted({k // 4, k // 2, min(2 * k, MOST_ON_CURVE)}):
+        if size > 0 and (size < k or size > k):
+            model = new_estimator(table, size, seed, False).fit(X, y)
+            models.setdefault(len(model.centers_), model)
+    losses = {0: chance_losses(y, y_test, table)}
+    losses |= {size: judged_losses(models[size], X_test, y_test, table) for size in sorted(models)}
+    best = min(losses, key=lambda size: losses[size].mean())
+    most = losses[best].mean() + losses[best].std() / np.sqrt(len(y_test))
+    errors = [error_of(table.task, found) for found in losses.values()]
+    knee = next(size for size, found in losses.items() if found.mean() <= most)
+    return {"terms": list(losses), "errors": errors, "knee": knee}
+
+
+def judged_losses(model: Any, X: NDArray[Any], y: NDArray[Any], table: Table) -> NDArray[np.float64]:
+    """Loss of each row by what a model is judged by: the log loss where classes are unequal, else its errors."""
+    if table.task == "classification" and are_unequal(table.y):
+        return log_losses(y, model.predict_proba(X))
+    return losses_of(table.task, y, model.predict(X))
+
+
+def chance_losses(y: NDArray[Any], y_test: NDArray[Any], table: Table) -> NDArray[np.float64]:
+    """The same of predictions that ignore the inputs; `y` is of the training rows."""
+    if table.task == "classification" and are_unequal(table.y):
+        return log_losses_of_shares(y, y_test)
+    return losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test)))
+
+
+def log_losses_of_shares(y: NDArray[Any], y_test: NDArray[Any]) -> NDArray[np.float64]:
+    """Log loss of each row where the shares of the classes among the training rows are the probabilities."""
+    shares = np.unique(y, return_counts=True)[1] / len(y)
+    return log_losses(y_test, np.tile(shares, (len(y_test), 1)))
 
 
 def worth_of_columns(
@@ -216,7 +246,7 @@ def worth_of_columns(
 ) -> list[dict[str, Any]]:
     """For each column its weight in the kernel, and how much the held-out error rises when its values are shuffled."""
     rng = np.random.default_rng(seed)
-    base = error_of(table.task, losses_of(table.task, y_test, model.predict(X_test)))
+    base = error_of(table.task, judged_losses(model, X_test, y_test, table))
     spread = X_test.std(axis=0)
     found = []
     for name in table.kinds:
@@ -225,7 +255,7 @@ def worth_of_columns(
         for _ in range(SHUFFLES if mine else 0):
             shuffled = X_test.copy()
             shuffled[:, mine] = X_test[rng.permutation(len(X_test))][:, mine]
-            rises.append(error_of(table.task, losses_of(table.task, y_test, model.predict(shuffled))) - base)
+            rises.append(error_of(table.task, judged_losses(model, shuffled, y_test, table)) - base)
         weight = float(np.sqrt(np.sum((model.input_weights_[mine] * spread[mine]) ** 2)))
         found.append({"column": name, "weight": weight, "rise": float(np.mean(rises)) if rises else 0.0})
     return sorted(found, key=lambda one: -one["rise"])
@@ -268,7 +298,8 @@ def centres_in_plane(model: Any, X: NDArray[Any], y: NDArray[Any]) -> dict[str, 
     rows = np.random.default_rng(0).permutation(len(y))[:ROWS_SHOWN]
     Z, C = (part * model.input_weights_ for part in (X[rows], model.centers_))
     middle = Z.mean(axis=0)
-    axes = np.linalg.svd(Z - middle, full_matrices=False)[2][:2]
+    directions = np.linalg.svd(Z - middle, full_matrices=False)[2][:2]
+    axes = np.pad(directions, ((0, 2 - len(directions)), (0, 0)))  # of one input there is but one
     size = np.abs(model.dual_coef_).reshape(len(C), -1).max(axis=1)
     return {
         "rows": ((Z - middle) @ axes.T).tolist(),

@@ -47,6 +47,7 @@ def convertible(model: Any) -> Any:
         parts = [(name, convertible_transformer(part)) for name, part in model.transformer_list]
         return copy_with(model, transformer_list=parts)
     if isinstance(model, ColumnTransformer):
+        refuse_names(model)
         of_columns = [(name, convertible_transformer(part), columns) for name, part, columns in model.transformers_]
         return copy_with(model, transformers_=of_columns)
     if isinstance(model, SimpleImputer):
@@ -63,6 +64,19 @@ def convertible_transformer(step: Any) -> Any:
     if isinstance(last, SparseKernelFDA):
         return with_last_step(step, DiscriminantCoordinates(last))
     return step
+
+
+def refuse_names(model: ColumnTransformer) -> None:
+    """ValueError where columns are taken by name: the input of a graph is an array, whose columns have none."""
+    for name, _, columns in model.transformers_:
+        ends = [columns.start, columns.stop] if isinstance(columns, slice) else columns
+        listed = [] if name == "remainder" else np.ravel(np.asarray(ends, dtype=object)).tolist()
+        if names := [column for column in listed if isinstance(column, str)]:
+            shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
+            raise ValueError(
+                f"to_onnx cannot write a ColumnTransformer that takes columns by name ({shown}), as the input of the "
+                "graph is one array: fit the pipeline on an array, the columns given by their numbers"
+            )
 
 
 def refuse_wrong_graphs(model: Any) -> None:

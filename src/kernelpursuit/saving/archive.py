@@ -38,6 +38,7 @@ ALLOWED = (
 TRUSTED = {
     "numpy": "dtype",
     "kernelpursuit.cli.model": "TableModel",
+    "scipy.sparse._csr": "csr_array csr_matrix",
     "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
     "sklearn.feature_selection._univariate_selection": "chi2 f_regression f_classif r_regression",
     "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",

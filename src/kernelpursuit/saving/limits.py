@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 SCHEMA = "schema.json"
 MIB = 1 << 20
@@ -16,7 +18,7 @@ LARGEST_SCHEMA, LARGEST_CONTENT = 64 * MIB, 1024 * MIB  # bytes when inflated
 KEYS = {"format", "version", "made_with", "model"}
 
 # Loader of skops, as the schema names it -> ending of the entries that it reads.
-ENDINGS = {"NdArrayNode": ".npy", "BytesNode": ".bin", "BytearrayNode": ".bin"}
+ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin", "BytearrayNode": ".bin"}
 
 
 def check_limits(data: bytes) -> None:
@@ -28,11 +30,23 @@ def check_limits(data: bytes) -> None:
         schema = json.loads(archive.read(SCHEMA))
         check_keys(schema)
         names = entries_read(schema)
-        if sum(inflated_size(archive, name) for name in names) > LARGEST_CONTENT:
-            raise ValueError(f"it would take more than {LARGEST_CONTENT // MIB} MiB when inflated")
-        for name in set(names):
+        sizes = {name: inflated_size(archive, name) for name in set(names)}
+        check_total(sizes[name] for name in names)
+        for name in filter(lambda name: name.endswith(".npz"), sizes):
+            with zipfile.ZipFile(io.BytesIO(archive.read(name))) as inner:
+                sizes[name] += sum(inflated_size(inner, part) for part in inner.namelist())
+        check_total(sizes[name] for name in names)
+        for name in sizes:
             if name.endswith(".npy"):
                 check_array_size(archive, name)
+            if name.endswith(".npz"):
+                check_sparse(archive.read(name))
+
+
+def check_total(sizes: Iterable[int]) -> None:
+    """ValueError where entries take too many bytes together."""
+    if sum(sizes) > LARGEST_CONTENT:
+        raise ValueError(f"it would take more than {LARGEST_CONTENT // MIB} MiB when inflated")
 
 
 def check_keys(schema: Any) -> None:
@@ -84,3 +98,14 @@ def check_array_size(archive: zipfile.ZipFile, name: str) -> None:
         shape, _, dtype = read(stream)
     if dtype.hasobject or int(np.prod([1.0, *shape])) * dtype.itemsize > size:
         raise ValueError(f"an array of shape {shape} in {size} bytes")
+
+
+def check_sparse(data: bytes) -> None:
+    """ValueError for a sparse matrix of false parts: of arrays as above, and of indices that lie beside it."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            check_array_size(archive, name)
+    matrix = sparse.load_npz(io.BytesIO(data))
+    if matrix.format not in ("csr", "csc"):
+        raise ValueError(f"a sparse matrix of format {matrix.format}")
+    matrix.check_format(full_check=True)
