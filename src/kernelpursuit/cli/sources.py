@@ -155,7 +155,9 @@ def open_parquet(path: str, data: bytes) -> Source:
     from pyarrow import parquet
 
     # From memory: given a path, pyarrow would look for partitions and schemes in it.
-    columns = parquet.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # none may outlive the process
+    columns = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read(
+        use_threads=False
+    )  # none may outlive the process
     columns.validate(full=True)  # or text that is not UTF-8 fails later, when it is looked at
     return Source(path, columns, lambda row: f"row {row + 1}")
 
@@ -306,7 +308,7 @@ def stream_tables(path: str) -> Iterator[Source]:
         try:
             stream, start = open_inflated(raw)
             if start.startswith(b"PAR1"):
-                file = parquet.ParquetFile(pa.BufferReader(stream.read()))
+                file = parquet.ParquetFile(pa.BufferReader(stream.read()), page_checksum_verification=True)
                 yield from map(part, file.iter_batches())
                 return
             separator = _sniff_separator(path, start)
