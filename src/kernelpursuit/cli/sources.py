@@ -104,7 +104,7 @@ def open_table(path: str) -> Source:
     try:
         import pyarrow as pa
     except ModuleNotFoundError as error:
-        raise TableError("reading a table needs pyarrow: pip install 'kernelpursuit[cli]'") from error
+        raise TableError("reading a table needs pyarrow: install kernelpursuit with its extra 'cli'") from error
     try:
         data = read_bytes(path)
         source = open_parquet(path, data) if data.startswith(b"PAR1") else open_csv(path, data)
