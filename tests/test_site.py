@@ -5,6 +5,7 @@ import importlib
 import os
 import re
 import runpy
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -160,3 +161,16 @@ def test_the_readme_is_short_and_has_no_number_from_memory():
     assert len(text.splitlines()) < 120
     assert "recalled" not in text
     assert not re.findall(r"\d\.\d{3,}", re.sub(r"```.*?```", "", text, flags=re.DOTALL)), "results stand on pages"
+
+
+def test_pages_and_hints_name_what_is_there():
+    """Dependencies are all named, no hint is of a package on an index, and pages of the site are links."""
+    text = (ROOT / "docs/start/install.md").read_text().lower()
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert not [one for one in wanted if re.split("[<>=]", one)[0].lower() not in text]
+    for path in (ROOT / "src").rglob("*.py"):
+        source = path.read_text()
+        assert "pip install 'kernelpursuit" not in source and "``docs/" not in source, path
+        assert all((ROOT / f"docs/{page}.md").exists() for page in re.findall(r":doc:`[^`<]*</([^>`]*)>`", source)), (
+            path
+        )

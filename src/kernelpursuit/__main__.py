@@ -15,7 +15,7 @@ def main() -> None:
         except ModuleNotFoundError as error:
             if error.name != "click":
                 raise
-            sys.exit(_complain("the command line needs click: pip install 'kernelpursuit[cli]'", status=2))
+            sys.exit(_complain("the command line needs click: install kernelpursuit with its extra 'cli'", status=2))
         # File and column names may hold what the terminal cannot show; an escape is better than a failure.
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")

@@ -108,7 +108,7 @@ def test_a_table_that_cannot_be_used_gives_one_line(run, arguments, words):
 def test_pyarrow_missing(run, monkeypatch):
     Path("t.csv").write_text(LINES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    check_refusal(run("compare", "t.csv", "--target", "y"), "pip install 'kernelpursuit[cli]'")
+    check_refusal(run("compare", "t.csv", "--target", "y"), "install kernelpursuit with its extra 'cli'")
 
 
 def raising(error):
@@ -139,7 +139,7 @@ def test_click_missing():
     with start(["-c", code]) as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 2 and out == ""
-    assert err == "kernelpursuit: the command line needs click: pip install 'kernelpursuit[cli]'\n"
+    assert err == "kernelpursuit: the command line needs click: install kernelpursuit with its extra 'cli'\n"
 
 
 @pytest.mark.parametrize("command", ["compare", "fit", "predict", "describe", "report"])

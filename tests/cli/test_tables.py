@@ -536,3 +536,16 @@ def test_rare_classes_that_are_numbers_may_be_a_quantity(tmp_path, column, task)
     pq.write_table(pa.table({"a": np.arange(len(AGES)) % 7, "age": column}), tmp_path / "t.parquet")
     with pytest.raises(TableError, match=r"'61' has 1 row; 5 are needed.*--task regression takes these numbers as"):
         read_table(str(tmp_path / "t.parquet"), "age", task)
+
+
+def test_a_flipped_byte_is_noticed_where_the_file_has_checksums(tmp_path):
+    """In what `fit` reads and in what `predict` does."""
+    path = tmp_path / "t.parquet"
+    values = {"a": np.arange(500.0), "y": np.arange(500.0) ** 2}
+    pq.write_table(pa.table(values), path, write_page_checksum=True, compression="none", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    data[data.index(np.float64(123.0).tobytes()) + 6] ^= 1
+    path.write_bytes(data)
+    for reading in (lambda: read_table(str(path), "y"), lambda: list(stream_tables(str(path)))):
+        with pytest.raises(TableError, match=r"t\.parquet: cannot be read: .*CRC"):
+            reading()

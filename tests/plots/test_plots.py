@@ -352,7 +352,7 @@ def test_one_predicted_class_or_one_target_value_can_be_drawn(moons):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'kernelpursuit\[plot\]'"):
+    with pytest.raises(ImportError, match=r"install kernelpursuit with its extra 'plot'"):
         BoundDisplay([1, 2], {"b": [0.1, 2.0]}).plot()
 
 

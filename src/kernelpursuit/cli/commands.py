@@ -103,7 +103,7 @@ def errors_in_one_line() -> Iterator[None]:
                 raise
             raise OneLineError(f"{error.filename or 'standard output'}: {error.strerror}") from error
     except ModuleNotFoundError as error:
-        raise OneLineError(f"this command needs {error.name}: pip install 'kernelpursuit[cli]'") from error
+        raise OneLineError(f"this command needs {error.name}: install kernelpursuit with its extra 'cli'") from error
 
 
 def check_output_path(out: str | None) -> None:

@@ -104,7 +104,7 @@ def open_table(path: str) -> Source:
     try:
         import pyarrow as pa
     except ModuleNotFoundError as error:
-        raise TableError("reading a table needs pyarrow: pip install 'kernelpursuit[cli]'") from error
+        raise TableError("reading a table needs pyarrow: install kernelpursuit with its extra 'cli'") from error
     try:
         data = read_bytes(path)
         source = open_parquet(path, data) if data.startswith(b"PAR1") else open_csv(path, data)
@@ -155,7 +155,9 @@ def open_parquet(path: str, data: bytes) -> Source:
     from pyarrow import parquet
 
     # From memory: given a path, pyarrow would look for partitions and schemes in it.
-    columns = parquet.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # none may outlive the process
+    columns = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read(
+        use_threads=False
+    )  # none may outlive the process
     columns.validate(full=True)  # or text that is not UTF-8 fails later, when it is looked at
     return Source(path, columns, lambda row: f"row {row + 1}")
 
@@ -306,7 +308,7 @@ def stream_tables(path: str) -> Iterator[Source]:
         try:
             stream, start = open_inflated(raw)
             if start.startswith(b"PAR1"):
-                file = parquet.ParquetFile(pa.BufferReader(stream.read()))
+                file = parquet.ParquetFile(pa.BufferReader(stream.read()), page_checksum_verification=True)
                 yield from map(part, file.iter_batches())
                 return
             separator = _sniff_separator(path, start)

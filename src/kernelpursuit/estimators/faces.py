@@ -75,7 +75,7 @@ class PolytopeFacesRegressor(ValueScore, EstimatorSupport, BaseEstimator):
     The model is ``f(x) = intercept_ + sum_j dual_coef_[j] * k(x, support_vectors_[j])``. Kernel polytope faces pursuit
     moves towards the solution of basis pursuit, min ‖α‖₁ subject to Kα = y. Each step goes from the vertex reached so
     far along the residual, takes the atom whose face it meets first, and fits all weights again. With `release` it then
-    lets go of atoms whose weight has changed its sign. `Faces` has the formulas, ``docs/polytope.md`` a picture.
+    lets go of atoms whose weight has changed its sign. `Faces` has the formulas, :doc:`its page </polytope>` a picture.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class KMPRegressor(ValueScore, PursuitModel):
     n_atoms : int or "auto", default="auto"
         Number of steps. Each step adds an atom; only the basic variant may change the weight of an old one instead.
         "auto" means ``stop="gcv"``, the rule that came closest to the best number in hindsight on 28 data sets and
-        three widths (``docs/evidence/auto_n_atoms.md``). For other losses and for the basic variant it means
+        three widths (:doc:`measured </evidence/auto_n_atoms>`). For other losses and for the basic variant it means
         ``stop="validation"``. It takes 1,000 at most, and warns there: without noise in y more are always better, and
         the time grows with their square. With `stop` given, a number is the most steps to take.
     kernels

@@ -1,4 +1,4 @@
-"""Fitted models as ONNX graphs, which run without Python; `pip install 'kernelpursuit[onnx]'`."""
+"""Fitted models as ONNX graphs, which run without Python; with the extra `onnx`."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def to_onnx(model: Any, dtype: Any = "float64", target_opset: int | None = None)
     try:
         return build_graph(model, dtype, target_opset)
     except ModuleNotFoundError as error:
-        raise ImportError(f"to_onnx needs {error.name}: pip install 'kernelpursuit[onnx]'") from error
+        raise ImportError(f"to_onnx needs {error.name}: install kernelpursuit with its extra 'onnx'") from error

@@ -38,7 +38,7 @@ DESCRIPTIONS = {
         kernel matrix (``alpha * c²`` for a column of a function, and for all atoms where the kernel matrix has
         negative eigenvalues). With all atoms this is kernel ridge regression. "auto" chooses the atoms without a ridge,
         then the ridge that maximises the evidence: the probability of y given these atoms
-        (``docs/evidence/ridge_rules.md``). 0 is least squares. For another loss "auto" is the ridge of the squared
+        (:doc:`how </evidence/ridge_rules>`). 0 is least squares. For another loss "auto" is the ridge of the squared
         loss, times the ratio of the curvatures of the two losses at its fit; a regressor has one for each target. For
         the basic variant and ``stop="bound"``, "auto" is 0. The losses "tanh" and "doom2" are flat at large values, and
         only a ridge keeps values small: give a number with the basic variant.""",

@@ -1,4 +1,4 @@
-"""Pictures of pursuits, in scikit-learn's Display convention; needs matplotlib (``pip install 'kernelpursuit[plot]'``).
+"""Pictures of pursuits, in scikit-learn's Display convention; needs matplotlib (the extra ``plot``).
 
 A display holds the numbers and draws them as often as wanted: ``Display.from_estimator(...)`` computes and draws,
 ``display.plot(ax=...)`` draws again. Nothing here shows a window. ``METHOD_COLOURS`` has the colour that each

@@ -36,7 +36,7 @@ def figure_and_axes(ax: Any) -> tuple[Any, Any]:
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'kernelpursuit[plot]'") from error
+        raise ImportError("pictures need matplotlib: install kernelpursuit with its extra 'plot'") from error
     if ax is None:
         return plt.subplots(layout="constrained")
     return ax.figure, ax

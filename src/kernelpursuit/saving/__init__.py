@@ -2,7 +2,7 @@
 
 Estimators of this package become safetensors files: arrays, and a header in JSON that says what they belong to. What
 holds anything else, such as a scikit-learn pipeline, becomes a skops file, read with a fixed list of types. The format
-and its versions are described in ``docs/model_files.md``.
+and its versions are described in :doc:`model files </model_files>`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelpursuit.saving.files import ModelFileError, new_file
 __all__ = ["ModelFileError", "load", "save"]
 
 ZIP = b"PK\x03\x04"
-NEEDS = "model files need {}: pip install 'kernelpursuit[save]'"
+NEEDS = "model files need {}: install kernelpursuit with its extra 'save'"
 
 
 def save(model: Any, file: str | os.PathLike[str]) -> None:
