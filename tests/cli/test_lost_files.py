@@ -53,6 +53,16 @@ def refusal(*call):
     return result.stderr
 
 
+def test_fit_reads_back_what_it_wrote(table, monkeypatch):
+    def save_half(model, out):
+        save(model, out)
+        os.truncate(out, os.path.getsize(out) // 2)
+
+    monkeypatch.setattr("kernelpursuit.cli.fitting.save", save_half)
+    said = refusal("fit", table, "--target", "y", "--n-atoms", "3", "--out", table.parent / "half.model")
+    assert "the model cannot be read back" in said
+
+
 @full
 @pytest.mark.parametrize("command", ["fit", "report"])
 def test_a_model_that_cannot_be_written_is_kept(table, command):
