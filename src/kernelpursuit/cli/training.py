@@ -229,7 +229,7 @@ def judged_losses(model: Any, X: NDArray[Any], y: NDArray[Any], table: Table) ->
 
 
 def chance_losses(y: NDArray[Any], y_test: NDArray[Any], table: Table) -> NDArray[np.float64]:
-    """The same of predictions that ignore the inputs; `y` is of the training rows."""
+    """Losses, as `judged_losses` has them, of predictions that ignore the inputs; `y` are the training targets."""
     if table.task == "classification" and are_unequal(table.y):
         return log_losses_of_shares(y, y_test)
     return losses_of(table.task, y_test, chance_prediction(table.task, y, len(y_test)))
